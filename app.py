@@ -1,0 +1,73 @@
+"""Serve the translator as a web page.
+
+Takes command-line options and the environment (`HUBNMT_MODEL`, `HUBNMT_HUB`, Gradio's own), gives a
+running server. Must not know how translation works.
+"""
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from hubnmt import Translator
+from hubnmt.checkpoint import bundled_models
+from hubnmt.errors import HubNMTError
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.layout import build_demo, launch_options
+from hubnmt.ui.registry import ModelRegistry
+
+LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="app.py", description="Translate in the browser.")
+    parser.add_argument("--model", default="", help="bundled name, folder, or user/name on the Hub")
+    parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in")
+    parser.add_argument("--port", type=int, help="port; the first free one from 7860 by default")
+    parser.add_argument("--share", action="store_true", help="make a public link through Gradio")
+    return parser.parse_args(arguments)
+
+
+def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+    """Tell whether only the person who started the page can reach it."""
+    host = options.host or environment.get("GRADIO_SERVER_NAME", "")
+    is_shared = options.share or environment.get("GRADIO_SHARE", "").lower() == "true"
+    return host in LOOPBACK and not is_shared and "SPACE_ID" not in environment
+
+
+def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:
+    """Decide which models the page opens.
+
+    Raises:
+        ModelNotFoundError: if there is none to open with.
+    """
+    return ModelRegistry(
+        functools.partial(Translator.from_pretrained, device="cpu"),
+        bundled_models(),
+        opening=options.model or environment.get("HUBNMT_MODEL", ""),
+        allow_local=is_private(options, environment),
+        allow_hub=environment.get("HUBNMT_HUB", "1") != "0",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until interrupted; return the exit status."""
+    options = parse_arguments(arguments)
+    try:
+        demo = build_demo(Handlers(make_registry(options, os.environ)))
+        demo.launch(
+            server_name=options.host,
+            server_port=options.port,
+            share=options.share or None,
+            **launch_options(),
+        )
+    except (HubNMTError, OSError) as error:  # OSError: the port is taken, or not ours
+        print(f"app.py: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

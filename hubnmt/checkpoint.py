@@ -1,0 +1,256 @@
+"""A model as a folder: config, tokenizer, weights, decoding defaults.
+
+Takes a folder, gives a validated `StoredModel`, and back. Must not know the network or training.
+Reading trusts nothing: JSON and safetensors only, and every size is checked against the config
+before memory is allocated. A folder is written beside its place and moved there whole.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+
+FORMAT_VERSION = 1
+LIBRARY = "hubnmt"
+PRETRAINED = Path(__file__).parent / "pretrained"
+MAX_JSON_MIB = 1
+FLOAT_DTYPES = {"F32", "F16", "BF16"}
+CARD_FILE = "README.md"
+
+_Config = TypeVar("_Config", ModelConfig, DecodingConfig)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class StoredModel:
+    """All that a model folder holds."""
+
+    model: Transformer
+    """In eval mode, float32, on the CPU."""
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+    """The same object as `src_tokenizer` where the vocabulary is joint."""
+    decoding: DecodingConfig
+    """Defaults chosen for this model."""
+    card: str = ""
+    """The model card, Markdown with a YAML head."""
+
+
+def bundled_models() -> dict[str, Path]:
+    """Find the models that travel inside the package: name to folder, sorted by name."""
+    return {folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))}
+
+
+def save_model(folder: str | os.PathLike[str], stored: StoredModel, *, half: bool = False) -> None:
+    """Write a model folder; an existing one is replaced whole or not at all.
+
+    Args:
+        folder: where; its parents are made.
+        stored: what.
+        half: store weights as float16, half the size (the card should say so).
+    """
+    with replace_folder(Path(folder)) as target:
+        config = stored.model.config.to_dict()
+        write_json(
+            target / "config.json",
+            {"library": LIBRARY, "format_version": FORMAT_VERSION, **config},
+        )
+        write_json(target / "decoding.json", stored.decoding.to_dict())
+        if stored.src_tokenizer is stored.tgt_tokenizer:
+            stored.src_tokenizer.save(target / "tokenizer.json")
+        else:
+            stored.src_tokenizer.save(target / "tokenizer_src.json")
+            stored.tgt_tokenizer.save(target / "tokenizer_tgt.json")
+        dtype = torch.float16 if half else torch.float32
+        tensors = {
+            name: tensor.detach().to("cpu", dtype).contiguous()
+            for name, tensor in own_tensors(stored.model).items()
+        }
+        save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+        (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
+
+
+def load_model(folder: str | os.PathLike[str]) -> StoredModel:
+    """Read a model folder strictly.
+
+    Raises:
+        ModelFolderError: naming the file, the key and the remedy.
+    """
+    folder = Path(folder)
+    config = load_config(folder)
+    src_tokenizer, tgt_tokenizer = _load_tokenizers(folder, config)
+    decoding_file = folder / "decoding.json"
+    decoding = DecodingConfig()
+    if decoding_file.exists():
+        decoding = _parse(DecodingConfig, read_json(decoding_file), decoding_file)
+    model = Transformer(config).eval()
+    load_weights(model, folder / "model.safetensors")
+    card = folder / CARD_FILE
+    return StoredModel(
+        model=model,
+        src_tokenizer=src_tokenizer,
+        tgt_tokenizer=tgt_tokenizer,
+        decoding=decoding,
+        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+    )
+
+
+def load_config(folder: Path) -> ModelConfig:
+    """Read and check `config.json` alone.
+
+    Raises:
+        ModelFolderError: if it is missing, torn, foreign, of a newer format, or out of range.
+    """
+    path = folder / "config.json"
+    values = read_json(path)
+    if values.pop("library", None) != LIBRARY:
+        raise ModelFolderError(
+            f"{path}: 'library' is not {LIBRARY!r}; this is a model of another library"
+        )
+    version = values.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{path}: format_version {version!r} is not {FORMAT_VERSION}; "
+            "update hubnmt or save the model again"
+        )
+    return _parse(ModelConfig, values, path)
+
+
+def _parse(cls: type[_Config], values: Any, path: Path) -> _Config:
+    try:
+        return cls.from_dict(values, where=str(path))
+    except ConfigError as error:
+        raise ModelFolderError(str(error)) from None
+
+
+def _load_tokenizers(folder: Path, config: ModelConfig) -> tuple[Tokenizer, Tokenizer]:
+    joint = folder / "tokenizer.json"
+    if joint.exists() or not (folder / "tokenizer_src.json").exists():
+        src = tgt = Tokenizer.load(joint)
+        names = (joint.name, joint.name)
+    else:
+        names = ("tokenizer_src.json", "tokenizer_tgt.json")
+        src, tgt = (Tokenizer.load(folder / name) for name in names)
+    wanted = (config.src_vocab_size, config.tgt_vocab_size)
+    for tokenizer, size, name in zip((src, tgt), wanted, names, strict=True):
+        if tokenizer.vocab_size != size:
+            raise ModelFolderError(
+                f"{folder / name}: {tokenizer.vocab_size} pieces, but config.json says {size}; "
+                "the files come from different models"
+            )
+    return src, tgt
+
+
+def own_tensors(model: Transformer) -> dict[str, Tensor]:
+    """List the weights, each storage once: tied ones under their first name."""
+    return dict(model.named_parameters(remove_duplicate=True))
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Copy a safetensors file into a model; names and shapes must match exactly.
+
+    Raises:
+        ModelFolderError: listing what is missing, unknown or of another shape.
+    """
+    if not path.is_file():
+        raise ModelFolderError(f"{path}: no such file; a model folder needs its weights")
+    parameters = own_tensors(model)
+    try:
+        with safe_open(path, framework="pt") as file:
+            _check_header(file, parameters, path)
+            with torch.no_grad():
+                for name, parameter in parameters.items():
+                    parameter.copy_(file.get_tensor(name))
+    except SafetensorError as error:
+        raise ModelFolderError(
+            f"{path}: not a whole safetensors file ({error}); pull or save the model again"
+        ) from error
+
+
+def _check_header(file: Any, parameters: dict[str, Tensor], path: Path) -> None:
+    stored = set(file.keys())
+    problems = [f"{name} is missing" for name in parameters if name not in stored]
+    problems += [f"unknown tensor {name}" for name in sorted(stored - set(parameters))]
+    for name in sorted(stored & set(parameters)):
+        header, wanted = file.get_slice(name), list(parameters[name].shape)
+        if header.get_shape() != wanted:
+            problems.append(f"{name} has shape {header.get_shape()}, config.json wants {wanted}")
+        elif header.get_dtype() not in FLOAT_DTYPES:
+            problems.append(f"{name} is {header.get_dtype()}, not a float type")
+    if problems:
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise ModelFolderError(
+            f"{path}: {'; '.join(problems[:5])}{more}; weights and config.json do not match"
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a small JSON object.
+
+    Raises:
+        ModelFolderError: if the file is missing, too large, or not a JSON object.
+    """
+    if not path.is_file():
+        raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
+    if path.stat().st_size > MAX_JSON_MIB * 2**20:
+        raise ModelFolderError(f"{path}: larger than {MAX_JSON_MIB} MiB; refused")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise ModelFolderError(f"{path}: not a JSON object")
+    return values
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write readable JSON."""
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Offer an empty folder to fill; when the block ends well, it takes the place of `folder`.
+
+    Files that stood in the old folder and that the new one does not have are kept: nothing a user
+    put there is lost.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        yield draft
+        if folder.is_dir():
+            new = {path.name for path in draft.iterdir()}
+            for path in folder.iterdir():
+                if path.name not in new and not path.name.startswith("tokenizer"):
+                    _copy(path, draft / path.name)
+            old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
+            folder.rename(old)
+            draft.rename(folder)
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)

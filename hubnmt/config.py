@@ -1,0 +1,306 @@
+"""The two settings a model travels with: its architecture and its decoding defaults.
+
+Takes plain dictionaries (from JSON or TOML), gives frozen, validated dataclasses, and back. Every
+rule about which values make sense lives in the `__post_init__` methods here and nowhere else. Must
+not know torch, files, or training.
+"""
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from hubnmt.errors import ConfigError
+
+MAX_PARAMETERS = 4_000_000_000
+"""No folder may make us allocate more: beyond any model this architecture is used for."""
+
+
+def _matches(value: Any, annotation: Any) -> bool:
+    """Tell whether a JSON/TOML value fits a field's annotation (int is a fine float, bool is not)."""
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return value in typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return any(_matches(value, option) for option in typing.get_args(annotation))
+    if origin in (tuple, list):
+        options = typing.get_args(annotation)
+        if not isinstance(value, (list, tuple)):
+            return False
+        if origin is list or options[1:] == (Ellipsis,):
+            return all(_matches(item, options[0]) for item in value)
+        return len(value) == len(options) and all(map(_matches, value, options))
+    if origin is dict:
+        return isinstance(value, Mapping)
+    if annotation in (None, type(None)):
+        return value is None
+    if annotation is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, annotation)
+
+
+def _describe(annotation: Any) -> str:
+    """Name a type the way a user would: `int`, `'pre' or 'post'`, `int or null`."""
+    if typing.get_origin(annotation) is Literal:
+        return " or ".join(repr(option) for option in typing.get_args(annotation))
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " or ".join(_describe(option) for option in typing.get_args(annotation))
+    if annotation in (None, type(None)):
+        return "null"
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
+    """List every unknown, missing or wrongly typed key of `values` for the dataclass `cls`."""
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    problems = []
+    for key, value in values.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+            problems.append(f"unknown key {key!r} ({hint})")
+        elif not _matches(value, hints[key]):
+            problems.append(f"{key} = {value!r} must be {_describe(hints[key])}")
+    for name, field in fields.items():
+        no_default = field.default is dataclasses.MISSING
+        if no_default and field.default_factory is dataclasses.MISSING and name not in values:
+            problems.append(f"{name} is missing")
+    return problems
+
+
+class FromDict:
+    """Mixin: build a dataclass from a dictionary, refusing what it does not know."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, where: str = "config") -> Self:
+        """Build and validate; `where` (a file or section name) opens the error message.
+
+        Raises:
+            ConfigError: listing all unknown, missing and ill-typed keys at once.
+        """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{where}: must be a table of keys and values")
+        problems = find_problems(cls, values)
+        if problems:
+            raise ConfigError(f"{where}: {'; '.join(problems)}")
+        hints = typing.get_type_hints(cls)
+        plain = {
+            key: tuple(value) if isinstance(value, list) and _wants_tuple(hints[key]) else value
+            for key, value in values.items()
+        }
+        try:
+            return cls(**plain)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as a dictionary that JSON can hold."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # mixin
+
+
+def _wants_tuple(annotation: Any) -> bool:
+    options = [annotation, *typing.get_args(annotation)]
+    return any(typing.get_origin(option) is tuple for option in options)
+
+
+def require(*checks: tuple[bool, str]) -> None:
+    """Raise one `ConfigError` that lists every failed check.
+
+    Args:
+        checks: pairs of (is it fine, what to say if not).
+    """
+    problems = [message for is_fine, message in checks if not is_fine]
+    if problems:
+        raise ConfigError("; ".join(problems))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig(FromDict):
+    """The architecture of one Transformer and the language pair it was trained for."""
+
+    src_lang: str
+    """Source language, BCP 47 tag such as `de`."""
+    tgt_lang: str
+    """Target language, BCP 47 tag such as `en`."""
+    src_vocab_size: int
+    """Pieces in the source vocabulary, the three special ones included."""
+    tgt_vocab_size: int
+    """Pieces in the target vocabulary, the three special ones included."""
+    d_model: int = 512
+    """Width of the residual stream, features."""
+    n_heads: int = 8
+    """Attention heads; must divide `d_model`."""
+    d_ff: int = 2048
+    """Inner width of the feed-forward network, features."""
+    n_encoder_layers: int = 6
+    """Encoder depth."""
+    n_decoder_layers: int = 6
+    """Decoder depth."""
+    norm_order: Literal["pre", "post"] = "pre"
+    """Where layer norm stands: before each sub-layer (with a final norm on both stacks), or after
+    each residual sum as in the 2017 paper."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Non-linearity of the feed-forward network."""
+    share_embeddings: bool = True
+    """One embedding table for both sides; needs one joint vocabulary."""
+    tie_output: bool = True
+    """The output projection is the target embedding table, transposed."""
+    dropout: float = 0.1
+    """Probability on embeddings and on each sub-layer's output. Training only."""
+    attention_dropout: float = 0.0
+    """Probability on attention weights. Training only."""
+    ff_dropout: float = 0.0
+    """Probability on the inner feed-forward activation. Training only."""
+    max_src_tokens: int = 256
+    """Longest source seen in training, in tokens. The weights impose no limit; longer input is cut
+    into sentences or clauses, with a warning."""
+    alignment_head: tuple[int, int] | None = None
+    """(decoder layer, head) whose cross-attention aligns words best on the validation set."""
+
+    def __post_init__(self) -> None:
+        """Check ranges and cross-field rules.
+
+        Raises:
+            ConfigError: naming each offending field, its value and its allowed range.
+        """
+        ranges = {
+            "src_vocab_size": 2**20,
+            "tgt_vocab_size": 2**20,
+            "d_model": 2**14,
+            "n_heads": 256,
+            "d_ff": 2**17,
+            "n_encoder_layers": 256,
+            "n_decoder_layers": 256,
+            "max_src_tokens": 2**20,
+        }
+        rates = ("dropout", "attention_dropout", "ff_dropout")
+        require(
+            *(
+                (
+                    1 <= getattr(self, name) <= top,
+                    f"{name} = {getattr(self, name)} must be 1 to {top}",
+                )
+                for name, top in ranges.items()
+            ),
+            *(
+                (0 <= getattr(self, name) < 1, f"{name} = {getattr(self, name)} must be in [0, 1)")
+                for name in rates
+            ),
+        )
+        head = self.alignment_head
+        require(
+            (
+                self.d_model % self.n_heads == 0,
+                f"d_model = {self.d_model} must be a multiple of n_heads = {self.n_heads}",
+            ),
+            (self.d_model % 2 == 0, f"d_model = {self.d_model} must be even (sine, cosine pairs)"),
+            (
+                not self.share_embeddings or self.src_vocab_size == self.tgt_vocab_size,
+                f"share_embeddings needs one vocabulary, but src_vocab_size = {self.src_vocab_size}"
+                f" and tgt_vocab_size = {self.tgt_vocab_size}",
+            ),
+            (
+                head is None
+                or (0 <= head[0] < self.n_decoder_layers and 0 <= head[1] < self.n_heads),
+                f"alignment_head = {head} must be (decoder layer, head), counted from 0",
+            ),
+            (
+                self.n_parameters <= MAX_PARAMETERS,
+                f"{self.n_parameters:,} parameters are more than the {MAX_PARAMETERS:,} allowed",
+            ),
+        )
+
+    @property
+    def n_parameters(self) -> int:
+        """Trainable numbers, computed without allocating any."""
+        d, f = self.d_model, self.d_ff
+        attention = 4 * (d * d + d)
+        feed_forward = 2 * d * f + d + f
+        encoder_layer = attention + feed_forward + 2 * 2 * d
+        decoder_layer = 2 * attention + feed_forward + 3 * 2 * d
+        final_norms = 2 * 2 * d if self.norm_order == "pre" else 0
+        tables = self.tgt_vocab_size * d * (1 if self.tie_output else 2)
+        tables += 0 if self.share_embeddings else self.src_vocab_size * d
+        layers = self.n_encoder_layers * encoder_layer + self.n_decoder_layers * decoder_layer
+        return layers + final_norms + tables
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class DecodingConfig(FromDict):
+    """How a translation is searched for: the same names in Python, JSON, the commands and the app."""
+
+    beam_size: int = 5
+    """Hypotheses kept per sentence; 1 is greedy search."""
+    length_penalty: float = 1.0
+    """Exponent a of `score = log_prob / length ** a`; above 1 favours longer translations."""
+    n_best: int = 1
+    """Translations returned per sentence, at most `beam_size` (or that many samples)."""
+    sample: bool = False
+    """Draw tokens at random instead of searching for the most probable ones."""
+    temperature: float = 1.0
+    """Divides the logits before sampling: below 1 is bolder, above 1 is wilder."""
+    top_k: int = 0
+    """Sample among the k most probable tokens only; 0 means all."""
+    top_p: float = 1.0
+    """Sample among the smallest set of tokens whose probability reaches p."""
+    seed: int = 0
+    """Seed of the sampler: the same seed gives the same text."""
+    no_repeat_ngram_size: int = 0
+    """No n-gram of this many tokens may appear twice; 0 means no limit."""
+    repetition_penalty: float = 1.0
+    """Above 1 makes tokens that were already generated less likely (Keskar et al. 2019, §4.1)."""
+    max_new_tokens: int | None = None
+    """Longest translation in tokens; null follows the source length."""
+    prefix: str = ""
+    """Text that the translation must begin with."""
+
+    def __post_init__(self) -> None:
+        """Check ranges and cross-field rules.
+
+        Raises:
+            ConfigError: naming each offending field, its value and its allowed range.
+        """
+        most = self.max_new_tokens
+        require(
+            (1 <= self.beam_size <= 256, f"beam_size = {self.beam_size} must be 1 to 256"),
+            (
+                math.isfinite(self.length_penalty) and -5 <= self.length_penalty <= 5,
+                f"length_penalty = {self.length_penalty} must be -5 to 5",
+            ),
+            (self.n_best >= 1, f"n_best = {self.n_best} must be at least 1"),
+            (
+                self.sample or self.n_best <= self.beam_size,
+                f"n_best = {self.n_best} must be at most beam_size = {self.beam_size}",
+            ),
+            (
+                not self.sample or self.n_best <= 256,
+                f"n_best = {self.n_best} must be at most 256",
+            ),
+            (
+                0 < self.temperature <= 100,
+                f"temperature = {self.temperature} must be above 0 and at most 100",
+            ),
+            (self.top_k >= 0, f"top_k = {self.top_k} must be 0 (all) or more"),
+            (0 < self.top_p <= 1, f"top_p = {self.top_p} must be above 0 and at most 1"),
+            (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),
+            (
+                self.no_repeat_ngram_size >= 0,
+                f"no_repeat_ngram_size = {self.no_repeat_ngram_size} must be 0 (off) or more",
+            ),
+            (
+                0 < self.repetition_penalty <= 100,
+                f"repetition_penalty = {self.repetition_penalty} must be above 0, at most 100",
+            ),
+            (
+                most is None or 1 <= most <= 2**16,
+                f"max_new_tokens = {most} must be null or 1 to {2**16}",
+            ),
+        )

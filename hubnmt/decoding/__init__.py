@@ -1,0 +1,13 @@
+"""Search: from next-token log-probabilities to whole translations.
+
+Takes a `Step` (what comes next, given what was said), gives `Hypothesis` lists, best first. Must not
+know text. The searches know no model either: they run over any `Step`, a hand-written table in the
+tests included; `model_step` alone binds a Transformer to that protocol.
+"""
+
+from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.greedy import greedy_search
+from hubnmt.decoding.model_step import ModelStep
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+
+__all__ = ["Constraint", "Hypothesis", "ModelStep", "Step", "beam_search", "greedy_search"]

@@ -1,0 +1,156 @@
+"""Beam search: the W most probable beginnings of each sentence grow side by side.
+
+Takes a `Step`, gives the best `Hypothesis` list of each sentence. Must not know the Transformer or
+text. Every operation works on all hypotheses of all sentences at once; a sentence that is done
+leaves the batch. Source: Sutskever et al. 2014, section 3.2, https://arxiv.org/abs/1409.3215
+"""
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.scoring import best_reachable, normalize_length, only_eos_where
+
+
+@dataclasses.dataclass(slots=True)
+class _Finished:
+    """The W best ended hypotheses of each sentence, kept in sentence order to the end."""
+
+    score: Tensor
+    """(B, W), -inf where there is none yet."""
+    log_prob: Tensor
+    """(B, W)."""
+    tokens: Tensor
+    """(B, W, t), bos first, eos left out, zeros behind."""
+    length: Tensor
+    """(B, W), tokens without bos and eos."""
+    count: Tensor
+    """(B,), how many have ended, those that dropped out of the best W included."""
+
+    @classmethod
+    def none(cls, n_sentences: int, beam_size: int, device: torch.device) -> "_Finished":
+        shape = (n_sentences, beam_size)
+        return cls(
+            score=torch.full(shape, -torch.inf, device=device),
+            log_prob=torch.zeros(shape, device=device),
+            tokens=torch.zeros((*shape, 0), dtype=torch.int64, device=device),
+            length=torch.zeros(shape, dtype=torch.int64, device=device),
+            count=torch.zeros(n_sentences, dtype=torch.int64, device=device),
+        )
+
+    def add(self, rows: Tensor, score: Tensor, log_prob: Tensor, tokens: Tensor) -> None:
+        """Merge candidates of some sentences and keep the best W.
+
+        Args:
+            rows: (B',) sentence numbers.
+            score: (B', C), -inf for candidates that did not end.
+            log_prob: (B', C).
+            tokens: (B', C, t) with bos, without eos.
+        """
+        n_new = tokens.shape[2] - self.tokens.shape[2]
+        self.tokens = torch.nn.functional.pad(self.tokens, (0, n_new))
+        beam_size = self.score.shape[1]
+        all_scores = torch.cat((self.score[rows], score), dim=1)  # (B', W + C)
+        self.score[rows], best = all_scores.topk(beam_size)  # (B', W)
+        all_log_probs = torch.cat((self.log_prob[rows], log_prob), dim=1)
+        self.log_prob[rows] = all_log_probs.gather(1, best)
+        new_length = torch.full_like(score, tokens.shape[2] - 1, dtype=torch.int64)
+        self.length[rows] = torch.cat((self.length[rows], new_length), dim=1).gather(1, best)
+        all_tokens = torch.cat((self.tokens[rows], tokens), dim=1)  # (B', W + C, t)
+        index = best[:, :, None].expand(-1, -1, all_tokens.shape[2])
+        self.tokens[rows] = all_tokens.gather(1, index)
+        self.count[rows] += score.isfinite().sum(1)
+
+    def to_hypotheses(self, n_best: int) -> list[list[Hypothesis]]:
+        """Read out the n best of each sentence, best first."""
+        columns = (self.tokens, self.length, self.log_prob, self.score)
+        return [
+            [
+                Hypothesis(ids[1 : n + 1], log_prob, score)
+                for ids, n, log_prob, score in zip(*sentence, strict=True)
+                if score != -torch.inf
+            ][:n_best]
+            for sentence in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+
+def beam_search(
+    step: Step,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_tgt_tokens: Tensor,
+    beam_size: int,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    constraint: Constraint | None = None,
+) -> list[list[Hypothesis]]:
+    """Search the most probable targets, `beam_size` hypotheses wide.
+
+    Each step ranks all continuations of a sentence's live hypotheses; of the best W those with eos
+    have ended, and the best W without eos live on. A sentence is done when W hypotheses have ended,
+    or as soon as no live one can still reach the n-th best ended score (see `best_reachable`).
+
+    Args:
+        step: scores of the next token; its B sentences are translated together.
+        bos_id: first token of every target.
+        eos_id: last token of every target.
+        max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
+        beam_size: W.
+        n_best: hypotheses returned per sentence, at most W.
+        length_penalty: exponent of the length normalisation.
+        constraint: forbids tokens.
+
+    Returns:
+        for each sentence its hypotheses, best first.
+    """
+    n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
+    finished = _Finished.none(n_sentences, beam_size, device)
+    rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
+    tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
+    # One live hypothesis at the start: W equal ones would grow W equal beams, which is greedy.
+    live = torch.zeros(n_sentences, 1, device=device)  # (B, w) log_prob
+    while len(rows):
+        n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
+        log_probs = step(tokens[:, :, -1])  # (B, w, V)
+        if constraint is not None:
+            log_probs = constraint(log_probs, tokens[:, :, 1:])
+        log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
+        n_pieces = log_probs.shape[2]
+        totals = (live[:, :, None] + log_probs).flatten(1)  # (B, w V)
+        top, index = totals.topk(min(2 * beam_size, totals.shape[1]))  # (B, C) each
+        parents, token = index // n_pieces, index % n_pieces  # (B, C) each
+        is_eos = token == eos_id  # (B, C)
+
+        ended = is_eos & top.isfinite()
+        ended[:, beam_size:] = False
+        if ended.any():
+            score = normalize_length(top, n_tokens, length_penalty)
+            score = score.masked_fill(~ended, -torch.inf)
+            histories = _take(tokens, parents)  # (B, C, t)
+            finished.add(rows, score, top, histories)
+
+        order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]  # (B, W)
+        live = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)
+        parents, token = parents.gather(1, order), token.gather(1, order)  # (B, W) each
+        tokens = torch.cat((_take(tokens, parents), token[:, :, None]), dim=2)  # (B, W, t + 1)
+
+        reachable = best_reachable(
+            live, n_tokens=n_tokens, max_tokens=max_tgt_tokens[rows] + 1, length_penalty=length_penalty
+        ).amax(1)  # (B,)
+        enough = finished.count[rows] >= beam_size
+        done = enough | (finished.score[rows, n_best - 1] >= reachable)
+        if done.any():
+            alive = (~done).nonzero()[:, 0]  # (B',)
+            rows, live, parents, tokens = (x[alive] for x in (rows, live, parents, tokens))
+            step.keep(alive)
+        if len(rows):
+            step.reorder(parents)
+    return finished.to_hypotheses(n_best)
+
+
+def _take(tokens: Tensor, parents: Tensor) -> Tensor:
+    """Pick the histories (B, w, t) of the chosen parents (B, C): (B, C, t)."""
+    return tokens.gather(1, parents[:, :, None].expand(-1, -1, tokens.shape[2]))

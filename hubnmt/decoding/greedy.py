@@ -1,0 +1,61 @@
+"""Greedy search: always the most probable next token.
+
+Takes a `Step`, gives one `Hypothesis` per sentence. Must not know the Transformer or text. The
+readable reference that beam search with one hypothesis is tested against.
+"""
+
+import torch
+from torch import Tensor
+
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.scoring import only_eos_where
+
+
+def greedy_search(
+    step: Step,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_tgt_tokens: Tensor,
+    length_penalty: float = 1.0,
+    constraint: Constraint | None = None,
+) -> list[list[Hypothesis]]:
+    """Follow the most probable token until eos.
+
+    Args:
+        step: scores of the next token; its B sentences are translated together.
+        bos_id: first token of every target.
+        eos_id: last token of every target.
+        max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
+        length_penalty: exponent for the score; does not change what is found.
+        constraint: forbids tokens.
+
+    Returns:
+        for each sentence a list with its one hypothesis.
+    """
+    n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
+    results: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
+    rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
+    tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, 1, t)
+    log_prob = torch.zeros(n_sentences, device=device)  # (B,)
+    while len(rows):
+        n_tokens = tokens.shape[2]  # bos stands for the eos to come
+        log_probs = step(tokens[:, :, -1])  # (B, 1, V)
+        if constraint is not None:
+            log_probs = constraint(log_probs, tokens[:, :, 1:])
+        log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
+        best, token = log_probs[:, 0].max(-1)  # (B,), (B,)
+        log_prob = log_prob + best
+        ended = token == eos_id  # (B,)
+        if ended.any():
+            for index in ended.nonzero()[:, 0].tolist():
+                total = float(log_prob[index])
+                found = Hypothesis(
+                    tokens[index, 0, 1:].tolist(), total, total / n_tokens**length_penalty
+                )
+                results[int(rows[index])] = [found]
+            alive = (~ended).nonzero()[:, 0]  # (B',)
+            rows, log_prob, token, tokens = (x[alive] for x in (rows, log_prob, token, tokens))
+            step.keep(alive)
+        tokens = torch.cat((tokens, token[:, None, None]), dim=2)  # (B, 1, t + 1)
+    return results

@@ -1,0 +1,53 @@
+"""A Transformer as a `Step`.
+
+Takes a model and a batch of sources, gives next-token log-probabilities. The only file of this
+package that imports the model. Must not know search policy.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from hubnmt.model import Transformer
+
+
+class ModelStep:
+    """Binds model, encoded sources and decoder cache; see `protocol.Step`."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        src_ids: Tensor,
+        src_pad_mask: Tensor,
+        *,
+        never: Sequence[int] = (),
+    ) -> None:
+        """Encode the sources once.
+
+        Args:
+            model: in eval mode.
+            src_ids: (B, S).
+            src_pad_mask: (B, S), True = padding.
+            never: ids that no translation contains (pad, bos). The other log-probabilities stay as
+                the model gave them, so that a search and a replay agree.
+        """
+        self._model = model
+        self._cache = model.remember(model.encode(src_ids, src_pad_mask), src_pad_mask)
+        self._never = list(never)
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""
+        hidden = self._model.step(last_ids, self._cache)  # (B, W, D)
+        log_probs = self._model.project(hidden).float().log_softmax(-1)  # (B, W, V)
+        for token_id in self._never:
+            log_probs[..., token_id] = -torch.inf
+        return log_probs
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis w of sentence b continue `parents[b, w]`."""
+        self._cache.reorder(parents)
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences but these."""
+        self._cache.keep(rows)

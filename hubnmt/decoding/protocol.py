@@ -1,0 +1,42 @@
+"""What a search needs from a model, and what it gives back.
+
+Takes nothing, gives two protocols and a value. Must not know the model or text. B sentences are
+searched at once, each with W hypotheses; the state (keys and values of a Transformer, or a prefix
+in a test) belongs to the step.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+
+class Step(Protocol):
+    """Next-token log-probabilities for every live hypothesis, and the bookkeeping of its state."""
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        """Extend the state by the newest tokens (B, W) and give log_probs (B, W, V), in nats."""
+        ...
+
+    def reorder(self, parents: Tensor) -> None:
+        """Let hypothesis w of sentence b continue `parents[b, w]`; parents is (B, W') int64."""
+        ...
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences but these; rows is (B',) int64."""
+        ...
+
+
+Constraint = Callable[[Tensor, Tensor], Tensor]
+"""`(log_probs (B, W, V), tokens so far (B, W, t)) -> log_probs (B, W, V)`, -inf where forbidden."""
+
+
+class Hypothesis(NamedTuple):
+    """One finished translation, in ids."""
+
+    ids: list[int]
+    """Without bos and eos."""
+    log_prob: float
+    """Sum over all tokens and eos, in nats."""
+    score: float
+    """`log_prob / (len(ids) + 1) ** length_penalty`: what hypotheses are ranked by."""

@@ -1,0 +1,29 @@
+"""The errors a user can meet.
+
+Takes nothing, gives exception types. Each message is one line that names what is wrong and what to
+do about it, so the command line and the app can show it as it is. Must not know anything else.
+"""
+
+
+class HubNMTError(ValueError):
+    """A request that cannot be met as asked: the message names the problem and the remedy."""
+
+
+class ConfigError(HubNMTError):
+    """A setting is unknown, of the wrong type, or outside its range."""
+
+
+class ModelFolderError(HubNMTError):
+    """A model folder is missing a file, or a file in it is torn, foreign or inconsistent."""
+
+
+class ModelNotFoundError(HubNMTError):
+    """No bundled model, local folder or Hub repository answers to this name."""
+
+
+class InputError(HubNMTError):
+    """The text or file to work on cannot be used."""
+
+
+class HubError(HubNMTError):
+    """The Hub could not be reached, or refused."""

@@ -1,0 +1,72 @@
+"""BLEU and chrF, always with the signature that says how they were computed.
+
+Takes translations and references, gives scores. The one door to sacreBLEU. Source: Post 2018,
+https://aclanthology.org/W18-6319/; Popovic 2015, https://aclanthology.org/W15-3049/
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.base import Metric
+
+from hubnmt.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """Corpus scores, 0 to 100."""
+
+    n: int
+    """Sentences scored."""
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    """chrF2: character n-grams only."""
+    chrf_signature: str
+    chrf_plus_plus: float
+    """chrF++: characters and word pairs."""
+    bleu_interval: float | None = None
+    """Half the width of the 95 % bootstrap interval, if it was asked for."""
+
+
+def score_corpus(
+    hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: bool = False
+) -> Scores:
+    """Score raw, cased, detokenised text; the tokenisation is sacreBLEU's 13a.
+
+    Args:
+        hypotheses: one translation per reference.
+        references: one each.
+        bootstrap: also resample 1,000 times for a confidence interval (seconds).
+
+    Raises:
+        InputError: if the two differ in length or are empty.
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise InputError(
+            f"{len(hypotheses)} translations for {len(references)} references; "
+            "the two need the same number of lines, at least one"
+        )
+    bleu, interval = _score(BLEU(), hypotheses, references, bootstrap=bootstrap)
+    chrf, _ = _score(CHRF(), hypotheses, references)
+    plus, _ = _score(CHRF(word_order=2), hypotheses, references)
+    return Scores(
+        n=len(references),
+        bleu=bleu[0],
+        bleu_signature=bleu[1],
+        chrf=chrf[0],
+        chrf_signature=chrf[1],
+        chrf_plus_plus=plus[0],
+        bleu_interval=interval,
+    )
+
+
+def _score(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: bool = False
+) -> tuple[tuple[float, str], float | None]:
+    result = metric.corpus_score(
+        list(hypotheses), [list(references)], n_bootstrap=1000 if bootstrap else 1
+    )
+    interval = getattr(result, "_ci", None) if bootstrap else None
+    return (result.score, str(metric.get_signature())), interval

@@ -1,0 +1,69 @@
+"""Token ids to vectors that know their position.
+
+Takes ids (B, T), gives (B, T, D). Must not know attention. Source: Vaswani et al. 2017, sections 3.4
+and 3.5.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from hubnmt.model.dropout import Dropout
+
+N_TABULATED = 1024
+"""Positions computed once; later ones are computed when a text is that long, so length is free."""
+
+
+def sinusoidal_positions(start: int, end: int, d_model: int) -> Tensor:
+    """Compute positions `start` to `end - 1`: sine at even features, cosine at odd ones.
+
+    Returns:
+        (end - start, D) float32.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+    position = torch.arange(start, end, dtype=torch.float32)[:, None]  # (T, 1)
+    even_features = torch.arange(0, d_model, 2, dtype=torch.float32)
+    frequency = torch.exp(even_features * (-math.log(10_000.0) / d_model))  # (D / 2,)
+    angle = position * frequency  # (T, D / 2)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)  # (T, D)
+
+
+class TokenEmbedding(nn.Embedding):
+    """A lookup table whose rows are scaled by sqrt(d_model), in training and inference alike."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        """Draw rows with variance 1 / D, so that scaled rows have variance 1."""
+        super().__init__(vocab_size, d_model)
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up (B, T) ids: (B, T, D)."""
+        return super().forward(ids) * math.sqrt(self.embedding_dim)
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the fixed position pattern, then drops features at random while training."""
+
+    def __init__(self, d_model: int, dropout: float) -> None:
+        """Tabulate the first positions; the table is no part of the weights."""
+        super().__init__()
+        self.d_model = d_model
+        self.table: Tensor
+        table = sinusoidal_positions(0, N_TABULATED, d_model)
+        self.register_buffer("table", table, persistent=False)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        """Add positions `start`, `start + 1`, ... to x (B, T, D): (B, T, D)."""
+        return self.dropout(x + self._lookup(start, start + x.shape[1]).to(x))
+
+    def at(self, x: Tensor, position: int) -> Tensor:
+        """Add one and the same position to all of x (B, W, D), the beams of one step: (B, W, D)."""
+        return self.dropout(x + self._lookup(position, position + 1).to(x))
+
+    def _lookup(self, start: int, end: int) -> Tensor:
+        if end <= N_TABULATED:
+            return self.table[start:end]  # (T, D)
+        return sinusoidal_positions(start, end, self.d_model).to(self.table)  # (T, D)

@@ -1,0 +1,139 @@
+"""One floor of the encoder and one of the decoder.
+
+Takes a residual stream (B, N, D) and permissions, gives the stream after this layer, and attention
+weights if asked. Must not know the vocabulary. Source: Vaswani et al. 2017, section 3.1, Figure 1;
+pre-norm order after Xiong et al. 2020, https://arxiv.org/abs/2002.04745
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from hubnmt.config import ModelConfig
+from hubnmt.model.attention import MultiHeadAttention
+from hubnmt.model.cache import LayerCache
+from hubnmt.model.dropout import Dropout
+from hubnmt.model.feed_forward import FeedForward
+
+
+class SubLayer(nn.Module):
+    """The frame around every block: layer norm, dropout, residual sum, in either order."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Read width, dropout and order from the config."""
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = Dropout(config.dropout)
+        self.norm_first = config.norm_order == "pre"
+
+    def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """Run `block` inside the frame: (B, N, D) to (B, N, D)."""
+        if self.norm_first:
+            return x + self.dropout(block(self.norm(x)))  # type: ignore[no-any-return]
+        return self.norm(x + self.dropout(block(x)))  # type: ignore[no-any-return]
+
+
+def _attention(config: ModelConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+
+
+def _feed_forward(config: ModelConfig) -> FeedForward:
+    return FeedForward(
+        config.d_model, config.d_ff, activation=config.activation, dropout=config.ff_dropout
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Build the two framed blocks."""
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.feed_forward = _feed_forward(config)
+        self.frame_self = SubLayer(config)
+        self.frame_ff = SubLayer(config)
+
+    def forward(
+        self, x: Tensor, attn_mask: Tensor, *, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Map x (B, S, D) to (B, S, D); weights (B, H, S, S) if asked."""
+        weights: Tensor | None = None
+
+        def attend(h: Tensor) -> Tensor:
+            nonlocal weights
+            q, k, v = self.self_attention.project_all(h)  # (B, H, S, E) each
+            mixed, weights = self.self_attention(
+                q, k, v, attn_mask=attn_mask, need_weights=need_weights
+            )
+            return mixed  # type: ignore[no-any-return]  # (B, S, D)
+
+        x = self.frame_self(x, attend)
+        return self.frame_ff(x, self.feed_forward), weights
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what was said, cross-attention to the source, then feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Build the three framed blocks."""
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.cross_attention = _attention(config)
+        self.feed_forward = _feed_forward(config)
+        self.frame_self = SubLayer(config)
+        self.frame_cross = SubLayer(config)
+        self.frame_ff = SubLayer(config)
+
+    def remember(self, memory: Tensor) -> LayerCache:
+        """Project the encoder output (B, S, D) once, for all steps to come."""
+        return LayerCache(*self.cross_attention.project_memory(memory))
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: LayerCache,
+        *,
+        self_mask: Tensor,
+        memory_mask: Tensor,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Map x (B, T, D) to (B, T, D).
+
+        Args:
+            x: the new target positions; earlier ones are in the cache.
+            cache: this layer's memory and past; the new keys and values are appended.
+            self_mask: (B or 1, 1, T, K) over cached and new positions.
+            memory_mask: (B, 1, 1, S).
+            need_weights: also return what was looked at.
+
+        Returns:
+            (B, T, D), self weights (B, H, T, K) and cross weights (B, H, T, S), or None each.
+        """
+        self_weights: Tensor | None = None
+        cross_weights: Tensor | None = None
+
+        def attend_self(h: Tensor) -> Tensor:
+            nonlocal self_weights
+            q, k, v = self.self_attention.project_all(h)  # (B, H, T, E) each
+            k, v = cache.append(k, v)  # (B, H, K, E) each
+            mixed, self_weights = self.self_attention(
+                q, k, v, attn_mask=self_mask, need_weights=need_weights
+            )
+            return mixed  # type: ignore[no-any-return]  # (B, T, D)
+
+        def attend_memory(h: Tensor) -> Tensor:
+            nonlocal cross_weights
+            q = self.cross_attention.project_queries(h)  # (B, H, T, E)
+            mixed, cross_weights = self.cross_attention(
+                q,
+                cache.memory_k,
+                cache.memory_v,
+                attn_mask=memory_mask,
+                need_weights=need_weights,
+            )
+            return mixed  # type: ignore[no-any-return]  # (B, T, D)
+
+        x = self.frame_self(x, attend_self)
+        x = self.frame_cross(x, attend_memory)
+        return self.frame_ff(x, self.feed_forward), self_weights, cross_weights

@@ -1,0 +1,86 @@
+"""Texts to sentences and back, with every line break and space where it was.
+
+Takes a text, gives its sentences and the white space around them. Must not know the tokenizer or
+the model. The splitting itself is `sentencex`'s, which needs no download and knows some 250
+languages.
+"""
+
+import functools
+import re
+from typing import NamedTuple
+
+import sentencex
+
+PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
+CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
+
+
+class Segment(NamedTuple):
+    """One sentence and the white space that follows it."""
+
+    text: str
+    space: str
+
+
+def split_sentences(text: str, language: str) -> list[Segment]:
+    """Cut a text into sentences; joined again they are the text.
+
+    White space in front of the first sentence is a segment with an empty text.
+
+    Args:
+        text: any text, line breaks included.
+        language: BCP 47 tag; an unknown one is split by general rules.
+    """
+    segments = []
+    for line in text.splitlines(keepends=True):
+        if not line.strip():
+            segments.append(Segment("", line))
+            continue
+        position = 0
+        for sentence in _splitter(line, language.split("-")[0].lower()):
+            start = line.find(sentence, position) if sentence else position
+            if start < 0:  # the library changed characters: keep the rest of the line whole
+                break
+            _append(segments, line[position:start])
+            segments.append(Segment(sentence, ""))
+            position = start + len(sentence)
+        rest = line[position:]
+        if rest.strip():
+            lead = len(rest) - len(rest.lstrip())
+            _append(segments, rest[:lead])
+            segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
+        else:
+            _append(segments, rest)
+    return segments
+
+
+def _append(segments: list[Segment], space: str) -> None:
+    if not space:
+        return
+    if segments:
+        segments[-1] = Segment(segments[-1].text, segments[-1].space + space)
+    else:
+        segments.append(Segment("", space))
+
+
+@functools.lru_cache(maxsize=256)
+def _splitter(line: str, language: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in sentencex.segment(language, line.rstrip("\r\n")))
+
+
+def halve(text: str) -> tuple[str, str, str] | None:
+    """Cut a sentence near its middle: after a clause if possible, else between words.
+
+    Returns:
+        left, the white space between, right; None if there is no place to cut.
+    """
+    for border in (CLAUSE_BORDER, PIECE_BORDER):
+        cuts = [m for m in border.finditer(text) if 0 < m.start() and m.end() < len(text)]
+        near = [cut for cut in cuts if 0.2 < cut.start() / len(text) < 0.8]
+        if near:
+            best = min(near, key=lambda cut: abs(cut.start() - len(text) / 2))
+            return text[: best.start()], best.group(), text[best.end() :]
+    if len(text) < 2:
+        return None
+    middle = len(text) // 2
+    return text[:middle], "", text[middle:]

@@ -1,0 +1,235 @@
+"""Text to token ids and back: byte-level BPE that respects words in every script.
+
+Takes a string, gives ids, the bytes behind each id, and byte offsets into the normalised text. Must
+not know tensors or the model. The merges are learned and applied by the `tokenizers` library; what
+is ours is where words begin and end, and the normalisation:
+
+1. Unicode NFC.
+2. The six Malayalam chillus written as consonant + virama + ZWJ become their own letters (Unicode
+   5.1 made them so, but no normalisation form unifies the two spellings). No ZWJ or ZWNJ is dropped.
+3. One space is put in front, so that a word is the same piece at the start of a line and inside it;
+   decoding takes exactly one away.
+
+Apart from that any text comes back exactly, byte for byte. Source: Sennrich et al. 2016
+(https://arxiv.org/abs/1508.07909) for BPE, Wang et al. 2019 (https://arxiv.org/abs/1909.03341) for
+bytes in translation.
+"""
+
+import json
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from hubnmt.errors import ConfigError, ModelFolderError
+
+SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
+"""In the vocabulary, but never produced by text: the string `<eos>` in a text stays a string."""
+
+CHILLUS = {
+    "\u0d23\u0d4d\u200d": "\u0d7a",
+    "\u0d28\u0d4d\u200d": "\u0d7b",
+    "\u0d30\u0d4d\u200d": "\u0d7c",
+    "\u0d32\u0d4d\u200d": "\u0d7d",
+    "\u0d33\u0d4d\u200d": "\u0d7e",
+    "\u0d15\u0d4d\u200d": "\u0d7f",
+}
+
+WORD_PATTERN = (
+    r" ?[\p{L}\p{M}\x{200C}\x{200D}]+"  # a word with its marks and joiners, and the space before it
+    r"| ?\p{N}"  # one digit at a time: numbers are copied digit by digit
+    r"| ?[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}]+"  # a run of punctuation or symbols
+    r"|\s+(?!\S)"  # white space that ends the text
+    r"|\s+"
+)
+"""The GPT-2 pattern stops at every combining mark, which cuts one Malayalam word into many; this one
+keeps `\\p{M}`, ZWJ and ZWNJ inside the word."""
+
+MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
+MAX_FILE_MIB = 64
+"""A tokenizer file larger than this is refused: 1,000,000 pieces take about 40 MiB."""
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Map each printable stand-in of the byte-level alphabet to its byte (GPT-2's table)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in set(printable)]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(256 + rank): byte for rank, byte in enumerate(hidden)}
+
+
+BYTE_OF_CHAR = _byte_alphabet()
+
+
+def normalize(text: str) -> str:
+    """Return the text as the model sees it: NFC, chillus unified."""
+    text = unicodedata.normalize("NFC", text)
+    for spelled, letter in CHILLUS.items():
+        text = text.replace(spelled, letter)
+    return text
+
+
+def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
+    """Put normaliser, word pattern and byte alphabet around the merges."""
+    inner = tokenizers.Tokenizer(model)
+    inner.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
+            normalizers.Prepend(" "),
+        ]
+    )
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return inner
+
+
+class Tokenizer:
+    """One vocabulary with its merges: `encode`, `decode`, and the bytes behind every id."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        """Wrap a byte-level BPE of the `tokenizers` library.
+
+        Raises:
+            ModelFolderError: if it is another kind of tokenizer.
+        """
+        vocab: dict[str, int] = inner.get_vocab()
+        if sorted(vocab.values()) != list(range(len(vocab))):
+            raise ModelFolderError("tokenizer: ids are not 0 to n - 1; not a hubnmt tokenizer")
+        missing = [piece for piece in SPECIAL_PIECES if piece not in vocab]
+        if missing:
+            raise ModelFolderError(f"tokenizer: no {', '.join(missing)}; not a hubnmt tokenizer")
+        self._inner = inner
+        self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
+        self._piece_bytes = [b""] * len(vocab)
+        for piece, token_id in vocab.items():
+            if piece in SPECIAL_PIECES:
+                continue
+            if any(char not in BYTE_OF_CHAR for char in piece):
+                raise ModelFolderError(f"tokenizer: {piece!r} is no byte-level piece")
+            self._piece_bytes[token_id] = bytes(BYTE_OF_CHAR[char] for char in piece)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocab_size: int, *, show_progress: bool = False) -> Self:
+        """Learn merges from text (the training split only).
+
+        Args:
+            texts: sentences, as many as there are.
+            vocab_size: pieces in all: 3 special, 256 bytes, the rest merges. Small texts may end
+                with fewer.
+            show_progress: draw the library's progress bars on standard error.
+
+        Raises:
+            ConfigError: if `vocab_size` leaves no room for the bytes.
+        """
+        if vocab_size < MIN_VOCAB_SIZE:
+            raise ConfigError(f"vocab_size = {vocab_size} must be at least {MIN_VOCAB_SIZE}")
+        learner = _assemble(models.BPE())
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=list(SPECIAL_PIECES),
+            initial_alphabet=sorted(BYTE_OF_CHAR),
+            show_progress=show_progress,
+        )
+        learner.train_from_iterator(texts, trainer)
+        learned = json.loads(learner.to_str())["model"]
+        merges = [tuple(pair) for pair in learned["merges"]]
+        # A fresh tokenizer knows no "added tokens", which would be matched inside ordinary text.
+        return cls(_assemble(models.BPE(vocab=learned["vocab"], merges=merges)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a tokenizer file.
+
+        Raises:
+            ModelFolderError: if the file is missing, torn, too large, or another kind of tokenizer.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise ModelFolderError(f"{path}: no such file; pull or save the model again")
+        if path.stat().st_size > MAX_FILE_MIB * 2**20:
+            raise ModelFolderError(f"{path}: larger than {MAX_FILE_MIB} MiB; refused")
+        try:
+            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except Exception as error:  # the library raises bare Exception for every kind of bad file
+            raise ModelFolderError(f"{path}: not a tokenizer file ({error})") from error
+        try:
+            return cls(inner)
+        except ModelFolderError as error:
+            raise ModelFolderError(f"{path}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tokenizer as one JSON file that the `tokenizers` library also reads."""
+        Path(path).write_text(self._inner.to_str(pretty=False), encoding="utf-8")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, special ones included."""
+        return len(self._piece_bytes)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, without bos and eos (`batching` adds those)."""
+        return self._inner.encode(text, add_special_tokens=False).ids if text else []
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts, using all cores."""
+        return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
+
+    def encode_with_dropout(self, texts: Sequence[str], dropout: float) -> list[list[int]]:
+        """Return ids with each merge skipped at random, which shows a model rarer splits.
+
+        The library draws from its own unseeded generator, so two calls differ.
+        Source: Provilkov et al. 2020, https://arxiv.org/abs/1910.13267
+        """
+        model = self._inner.model
+        model.dropout = dropout
+        try:
+            return self.encode_batch(texts)
+        finally:
+            model.dropout = None
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of the ids; bytes that are not valid UTF-8 become U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Return the UTF-8 bytes of the ids, special tokens left out."""
+        return b"".join(map(self._piece_bytes.__getitem__, ids)).removeprefix(b" ")
+
+    def piece_bytes(self, token_id: int) -> bytes:
+        """Return the bytes behind one id; empty for the special tokens."""
+        return self._piece_bytes[token_id]
+
+    def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Locate each token in the UTF-8 bytes of the normalised text.
+
+        The pieces are the text, so offsets are running lengths; the space put in front is no part
+        of the text and counts for nothing. A special token is an empty span.
+
+        Returns:
+            (start, end) in bytes for each id.
+        """
+        spans = []
+        start = 0
+        shift = 1 if ids and b"".join(map(self._piece_bytes.__getitem__, ids))[:1] == b" " else 0
+        for token_id in ids:
+            end = start + len(self._piece_bytes[token_id])
+            spans.append((max(start - shift, 0), max(end - shift, 0)))
+            start = end
+        return spans
+
+    def pre_tokens(self, text: str) -> list[str]:
+        """Split a text as the merges see it: no merge crosses these borders."""
+        assert self._inner.normalizer is not None
+        splitter = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
+        normal = self._inner.normalizer.normalize_str(text) if text else ""
+        return [word for word, _ in splitter.pre_tokenize_str(normal)]

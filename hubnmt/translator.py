@@ -1,0 +1,360 @@
+"""`Translator`: text in, `Translation` out.
+
+Takes strings, gives strings with scores and tokens. Must not know Gradio or training. A text is
+translated line by line; a line too long for the model is cut into sentences, then clauses, and the
+cut is reported in `warnings`.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, overload
+
+import torch
+
+from hubnmt.batching import batch_sources, group_by_length
+from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search
+from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
+from hubnmt.explain import Attention, attend, readable_pieces, score_targets
+from hubnmt.segment import halve, split_sentences
+from hubnmt.tokenizer import normalize
+
+DEFAULT_BATCH_TOKENS = 4096
+"""Padded source tokens times beam per batch."""
+MAX_TEXT_CHARS = 1_000_000
+"""A single text longer than this is refused; translate a file line by line instead."""
+
+
+class Candidate(NamedTuple):
+    """One of the n best translations."""
+
+    text: str
+    score: float
+    """Length-normalised log-probability, nats per token ** length_penalty."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Translation:
+    """What became of one text."""
+
+    src: str
+    """The text as it was given."""
+    text: str
+    """The best translation."""
+    score: float
+    """Of the best; the mean over its parts where the text was cut."""
+    n_best: tuple[Candidate, ...]
+    """Best first; no two with the same text."""
+    src_tokens: tuple[str, ...]
+    """Readable pieces of the source, `<eos>` last."""
+    tgt_tokens: tuple[str, ...]
+    """Readable pieces of the best translation, `<eos>` last."""
+    tgt_log_probs: tuple[float, ...]
+    """Log-probability of each of `tgt_tokens`, nats."""
+    warnings: tuple[str, ...] = ()
+    """What a careful reader should know: cuts, shortened output, ..."""
+
+
+class _Part(NamedTuple):
+    """A stretch of source that is translated in one go."""
+
+    ids: list[int]
+    space: str
+    """White space that follows it in the text."""
+
+
+class _Found(NamedTuple):
+    """The search result of one part."""
+
+    hypotheses: list[Hypothesis]
+    tgt_log_probs: list[float]
+    max_tgt_tokens: int
+
+
+class Translator:
+    """A model ready to translate. See `from_pretrained`."""
+
+    def __init__(self, stored: StoredModel, *, device: str = "cpu") -> None:
+        """Wrap a stored model and move it to a device.
+
+        Raises:
+            ConfigError: if the device is not there.
+        """
+        self._stored = stored
+        try:
+            self.device = torch.device(device)
+            self.model = stored.model.to(self.device).eval()
+        except (RuntimeError, AssertionError) as error:
+            first = str(error).splitlines()[0]
+            raise ConfigError(f"device = {device!r} cannot be used ({first}); try 'cpu'") from None
+        self.src_tokenizer = stored.src_tokenizer
+        self.tgt_tokenizer = stored.tgt_tokenizer
+        self.decoding = stored.decoding
+
+    @classmethod
+    def from_pretrained(cls, model: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """Load a bundled model by name, or a local model folder.
+
+        Raises:
+            ModelNotFoundError: if there is no such model.
+            ModelFolderError: if its folder is not whole.
+        """
+        return cls(load_model(find_model(model)), device=device)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model folder; see `hubnmt.checkpoint.save_model`."""
+        save_model(folder, self._stored)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The architecture and the language pair."""
+        return self.model.config
+
+    @property
+    def card(self) -> str:
+        """The model card, Markdown with a YAML head."""
+        return self._stored.card
+
+    @overload
+    def translate(self, text: str, **options: Any) -> Translation: ...
+
+    @overload
+    def translate(self, text: Sequence[str], **options: Any) -> list[Translation]: ...
+
+    def translate(
+        self,
+        text: str | Sequence[str],
+        *,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        **options: Any,
+    ) -> Translation | list[Translation]:
+        """Translate one text, or many in the same order.
+
+        Args:
+            text: a line break stays where it was; an empty text stays empty.
+            batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
+            options: fields of `DecodingConfig` that differ from this model's defaults.
+
+        Raises:
+            ConfigError: for an unknown or impossible option.
+            InputError: for text that is no string, or far too long.
+        """
+        if isinstance(text, str):
+            return self._translate_many([text], batch_tokens, self._decoding(options))[0]
+        return self._translate_many(list(text), batch_tokens, self._decoding(options))
+
+    def score(
+        self, src: str | Sequence[str], tgt: str | Sequence[str]
+    ) -> list[tuple[float, ...]] | tuple[float, ...]:
+        """Log-probability of each token of given translations, eos last; see also `attend`."""
+        if isinstance(src, str) != isinstance(tgt, str):
+            raise InputError("src and tgt must both be texts, or both lists of texts")
+        if isinstance(src, str) and isinstance(tgt, str):
+            return self.score([src], [tgt])[0]  # type: ignore[return-value]  # a list in, a list out
+        if len(src) != len(tgt):
+            raise InputError(f"{len(src)} sources for {len(tgt)} targets; the two must pair up")
+        pairs = [
+            (self.src_tokenizer.encode(s), self.tgt_tokenizer.encode(t))
+            for s, t in zip(src, tgt, strict=True)
+        ]
+        return score_targets(self.model, pairs, self.src_tokenizer, self.tgt_tokenizer)
+
+    def attend(self, src: str, tgt: str | None = None) -> Attention:
+        """Show what every head looks at while saying `tgt` (by default the best translation)."""
+        if not src.strip():
+            raise InputError("the text is empty; attention needs at least one word")
+        if tgt is None:
+            tgt = self.translate(src).text
+        return attend(
+            self.model,
+            self.src_tokenizer.encode(src.strip()),
+            self.tgt_tokenizer.encode(tgt),
+            src_tokenizer=self.src_tokenizer,
+            tgt_tokenizer=self.tgt_tokenizer,
+        )
+
+    def _decoding(self, options: dict[str, Any]) -> DecodingConfig:
+        values = {**self.decoding.to_dict(), **options}
+        if "n_best" not in options:  # a default of the folder must not forbid a narrower beam
+            values["n_best"] = min(values["n_best"], values["beam_size"])
+        return DecodingConfig.from_dict(values, where="decoding options")
+
+    def _translate_many(
+        self, texts: list[str], batch_tokens: int, decoding: DecodingConfig
+    ) -> list[Translation]:
+        plans = [self._plan(text) for text in texts]
+        parts = [part for plan, _ in plans for part in plan if part.ids]
+        found = iter(self._search(parts, batch_tokens, decoding))
+        return [
+            self._join(text, plan, [next(found) for part in plan if part.ids], warnings)
+            for text, (plan, warnings) in zip(texts, plans, strict=True)
+        ]
+
+    def _plan(self, text: str) -> tuple[list[_Part], list[str]]:
+        """Cut a text into parts that the model can take, keeping the white space between."""
+        if not isinstance(text, str):
+            raise InputError(f"a text must be a string, not {type(text).__name__}")
+        if len(text) > MAX_TEXT_CHARS:
+            raise InputError(
+                f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
+                "give it as a file, one sentence or paragraph a line"
+            )
+        parts: list[_Part] = []
+        n_cut = 0
+        for line in normalize(text).splitlines(keepends=True):
+            body = line.strip()
+            lead, tail = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
+            if not body:
+                parts.append(_Part([], line))
+                continue
+            if lead:
+                parts.append(_Part([], lead))
+            ids = self.src_tokenizer.encode(body)
+            if len(ids) < self.config.max_src_tokens:
+                parts.append(_Part(ids, tail))
+                continue
+            n_cut += 1
+            parts += self._cut(body, tail)
+        if not n_cut:
+            return parts, []
+        longest = self.config.max_src_tokens
+        return parts, [
+            f"{n_cut} line(s) longer than the {longest} tokens this model was trained on: "
+            f"translated in {sum(bool(part.ids) for part in parts)} parts"
+        ]
+
+    def _cut(self, body: str, tail: str) -> list[_Part]:
+        """Cut an over-long line into sentences, and those into clauses where needed."""
+        stack = [(s.text, s.space) for s in reversed(split_sentences(body, self.config.src_lang))]
+        parts = []
+        while stack:
+            text, space = stack.pop()
+            ids = self.src_tokenizer.encode(text)
+            halves = halve(text) if len(ids) >= self.config.max_src_tokens else None
+            if halves is None:
+                parts.append(_Part(ids, space))
+            else:
+                left, between, right = halves
+                stack += [(right, space), (left, between)]
+        parts[-1] = _Part(parts[-1].ids, parts[-1].space + tail)
+        return parts
+
+    @torch.inference_mode()
+    def _search(
+        self, parts: Sequence[_Part], batch_tokens: int, decoding: DecodingConfig
+    ) -> list[_Found]:
+        found: list[_Found | None] = [None] * len(parts)
+        lengths = [len(part.ids) + 1 for part in parts]
+        budget = max(1, batch_tokens // decoding.beam_size)
+        for batch in group_by_length(lengths, budget):
+            rows = [parts[index].ids for index in batch]
+            for index, result in zip(batch, self._search_batch(rows, decoding), strict=True):
+                found[index] = result
+        return [result for result in found if result is not None]
+
+    def _search_batch(self, rows: list[list[int]], decoding: DecodingConfig) -> list[_Found]:
+        tokenizer = self.tgt_tokenizer
+        src = batch_sources(rows, pad_id=self.src_tokenizer.pad_id, eos_id=self.src_tokenizer.eos_id)
+        src_ids, src_pad_mask = (tensor.to(self.device) for tensor in src)
+        step = ModelStep(
+            self.model, src_ids, src_pad_mask, never=(tokenizer.pad_id, tokenizer.bos_id)
+        )
+        caps = [decoding.max_new_tokens or default_max_tokens(len(row)) for row in rows]
+        max_tgt_tokens = torch.tensor(caps, device=self.device)
+        if decoding.beam_size == 1:
+            hypotheses = greedy_search(
+                step,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
+                max_tgt_tokens=max_tgt_tokens,
+                length_penalty=decoding.length_penalty,
+            )
+        else:
+            hypotheses = beam_search(
+                step,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
+                max_tgt_tokens=max_tgt_tokens,
+                beam_size=decoding.beam_size,
+                n_best=decoding.beam_size,  # some may spell the same text; see _join
+                length_penalty=decoding.length_penalty,
+            )
+        hypotheses = [self._distinct(each)[: decoding.n_best] for each in hypotheses]
+        pairs = [(row, each[0].ids) for row, each in zip(rows, hypotheses, strict=True)]
+        log_probs = score_targets(self.model, pairs, self.src_tokenizer, tokenizer)
+        return [
+            _Found(each, list(token_log_probs), cap)
+            for each, token_log_probs, cap in zip(hypotheses, log_probs, caps, strict=True)
+        ]
+
+    def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
+        best: dict[str, Hypothesis] = {}
+        for hypothesis in hypotheses:
+            best.setdefault(self.tgt_tokenizer.decode(hypothesis.ids), hypothesis)
+        return list(best.values())
+
+    def _join(
+        self, text: str, plan: list[_Part], found: list[_Found], warnings: list[str]
+    ) -> Translation:
+        """Put the parts' translations back between the white space of the text."""
+        n_best = max((len(each.hypotheses) for each in found), default=1)
+        candidates: dict[str, float] = {}
+        for rank in range(n_best):
+            chosen = [each.hypotheses[min(rank, len(each.hypotheses) - 1)] for each in found]
+            queue = iter(chosen)
+            pieces = [
+                (self.tgt_tokenizer.decode(next(queue).ids) if part.ids else "") + part.space
+                for part in plan
+            ]
+            score = sum(h.score for h in chosen) / max(len(chosen), 1)
+            candidates.setdefault("".join(pieces), score)
+        ranked = tuple(Candidate(each, score) for each, score in candidates.items())
+        n_capped = sum(len(each.hypotheses[0].ids) >= each.max_tgt_tokens for each in found)
+        if n_capped:
+            warnings = [*warnings, f"{n_capped} part(s) reached max_new_tokens and were ended there"]
+        best_ids = [each.hypotheses[0].ids for each in found]
+        src_ids = [part.ids for part in plan if part.ids]
+        return Translation(
+            src=text,
+            text=ranked[0].text,
+            score=ranked[0].score,
+            n_best=ranked,
+            src_tokens=tuple(self._readable(src_ids, self.src_tokenizer)),
+            tgt_tokens=tuple(self._readable(best_ids, self.tgt_tokenizer)),
+            tgt_log_probs=tuple(value for each in found for value in each.tgt_log_probs),
+            warnings=tuple(warnings),
+        )
+
+    @staticmethod
+    def _readable(parts: Iterable[list[int]], tokenizer: Any) -> list[str]:
+        return [
+            piece for ids in parts for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+        ]
+
+
+def default_max_tokens(n_src_tokens: int) -> int:
+    """Cap the target length by the source's: generous for any pair, yet no endless loop."""
+    return 2 * n_src_tokens + 10
+
+
+def find_model(model: str | os.PathLike[str]) -> Path:
+    """Resolve a bundled name or a local folder to a folder.
+
+    Raises:
+        ModelNotFoundError: naming what there is.
+    """
+    name = os.fspath(model)
+    bundled = bundled_models()
+    if name in bundled:
+        return bundled[name]
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    known = ", ".join(bundled) or "none"
+    raise ModelNotFoundError(
+        f"no model {name!r}: not a bundled model (there are: {known}) and not a local folder"
+    )

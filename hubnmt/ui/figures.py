@@ -1,0 +1,147 @@
+"""Values to what the page shows: small pieces of HTML, and the numbers the explorer draws.
+
+Takes plain values and arrays, gives strings and dictionaries that JSON can hold. Whatever comes
+from outside (texts, tokens, names, messages) is escaped here where it becomes HTML; what goes to
+the explorer stays text, because the explorer writes it with `textContent`. Must not know torch or
+Gradio.
+"""
+
+import base64
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hubnmt.config import ModelConfig
+from hubnmt.errors import InputError
+from hubnmt.ui.facts import ModelFacts
+from hubnmt.ui.languages import language_name
+
+MAX_WEIGHTS = 2_000_000
+"""Attention weights sent to one browser: about 5 MB, far beyond a picture that can be read."""
+
+FULL_SCALE = 65_535
+"""A weight of 1 as it travels: 16 bits, a third of the size of decimal digits."""
+
+
+def attention_figure(
+    *,
+    src_tokens: Sequence[str],
+    tgt_tokens: Sequence[str],
+    cross: ArrayLike,
+    encoder_self: ArrayLike,
+    decoder_self: ArrayLike,
+    alignment_head: tuple[int, int] | None,
+) -> dict[str, Any]:
+    """Pack everything the explorer can show of one translation.
+
+    Args:
+        src_tokens: S readable tokens.
+        tgt_tokens: T readable tokens, what each decoder position predicts.
+        cross: (L, H, T, S) weights.
+        encoder_self: (L, H, S, S) weights.
+        decoder_self: (L, H, T, T) weights.
+        alignment_head: (layer, head) of `cross` to open with, counted from 0; else the average.
+    """
+    arrays = {
+        "cross": np.asarray(cross, dtype=np.float32),
+        "encoder": np.asarray(encoder_self, dtype=np.float32),
+        "decoder": np.asarray(decoder_self, dtype=np.float32),
+    }
+    return {
+        "src": list(src_tokens),
+        "tgt": list(tgt_tokens),
+        "start": None if alignment_head is None else list(alignment_head),
+        "maps": {kind: _pack(array) for kind, array in arrays.items()},
+    }
+
+
+def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) -> None:
+    """Refuse a sentence pair whose attention would fill the memory, before it is computed.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    S, T = n_src_tokens, n_tgt_tokens
+    encoder_weights = config.n_encoder_layers * config.n_heads * S * S
+    n_weights = encoder_weights + config.n_decoder_layers * config.n_heads * (T * S + T * T)
+    if n_weights > MAX_WEIGHTS:
+        raise InputError(
+            f"too long to draw: {S} and {T} tokens make {n_weights:,} attention weights, "
+            f"at most {MAX_WEIGHTS:,} can be shown; try one sentence"
+        )
+
+
+def _pack(weights: NDArray[np.float32]) -> dict[str, Any]:
+    """Turn (L, H, Q, K) weights into base64 of little-endian 16-bit numbers."""
+    n_layers, n_heads, _, _ = weights.shape
+    scaled = np.rint(weights.clip(0, 1) * FULL_SCALE).astype("<u2")
+    packed = base64.b64encode(scaled.tobytes()).decode("ascii")
+    return {"layers": n_layers, "heads": n_heads, "weights": packed}
+
+
+def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
+    """Show sentences above the translation; nothing for no sentence."""
+    lines = "".join(f"<p>{html.escape(sentence(message))}</p>" for message in messages)
+    role = "alert" if kind == "error" else "status"
+    return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
+
+
+def sentence(message: str) -> str:
+    """Begin with a capital and end with a full stop, as the rest of the page does."""
+    message = message.strip()
+    end = "" if message.endswith((".", "!", "?")) else "."
+    return message[:1].upper() + message[1:] + end
+
+
+def model_line(facts: ModelFacts) -> str:
+    """Show languages, size and measured scores of a model on one line."""
+    pair = f"{language_name(facts.src_lang)} → {language_name(facts.tgt_lang)}"
+    parts = [f"<b>{html.escape(pair)}</b>", f"{_count(facts.n_parameters)} parameters"]
+    if facts.size_mb is not None:
+        parts.append(
+            f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
+        )
+    for score in facts.scores[:2]:
+        measured = f"measured on {score.dataset}" if score.dataset else "from the model's card"
+        parts.append(
+            f'<span title="{html.escape(measured)}">{score.metric} <b>{score.value:.1f}</b></span>'
+        )
+    return f'<div class="facts">{_row(parts)}</div>'
+
+
+def timing_line(*, seconds: float, n_tokens: int, score: float, load_seconds: float) -> str:
+    """Show how long a translation took, and the score it won with."""
+    parts = [f"<b>{_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
+    if seconds > 0:
+        parts.append(f"{n_tokens / seconds:.0f} tokens/s")
+    explained = "log-probability, normalised by length: the nearer to 0, the surer the model"
+    parts.append(f'<span title="{explained}">score {_signed(score)}</span>')
+    if load_seconds > 0:
+        parts.append(f"model opened in {_duration(load_seconds)}")
+    return f'<div class="facts" role="status">{_row(parts)}</div>'
+
+
+def _row(parts: Iterable[str]) -> str:
+    """Set short facts side by side; the style puts a dot between them."""
+    return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"
+
+
+def _count(number: int) -> str:
+    """Shorten a count: 950, 12 k, 2.6 M."""
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            digits = 1 if number < 10 * size else 0
+            return f"{number / size:.{digits}f} {letter}"
+    return str(number)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _signed(score: float) -> str:
+    """Write a score with a real minus sign."""
+    return f"{score:.2f}".replace("-", "−")

@@ -1,0 +1,258 @@
+"""What the page and its named endpoints do, as functions that need no server.
+
+Takes what a visitor typed and chose, gives what the page shows or an endpoint returns. A request
+that cannot be met raises `HubNMTError`; `layout` says it in the page. Must not know Gradio.
+"""
+
+import dataclasses
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hubnmt.config import DecodingConfig
+from hubnmt.errors import HubNMTError, InputError
+from hubnmt.explain import Attention
+from hubnmt.translator import Translation, Translator
+from hubnmt.ui import figures
+from hubnmt.ui.facts import ModelFacts, read_facts
+from hubnmt.ui.registry import ModelRegistry
+
+MAX_TEXT_CHARS = 10_000
+"""Longest text translated in one go, about four printed pages: others are waiting too."""
+
+
+class Chosen(NamedTuple):
+    """A model as the page presents it."""
+
+    facts: ModelFacts
+    decoding: DecodingConfig
+    """This model's own defaults."""
+
+
+class Timed(NamedTuple):
+    """A translation and how long it took."""
+
+    translation: Translation
+    seconds: float
+    load_seconds: float
+    """0 if the model was open already."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Handlers:
+    """Everything a visitor can ask for."""
+
+    registry: ModelRegistry
+
+    # --- the page ---
+
+    def choose(self, model: str) -> Chosen:
+        """Open a model and say what it is."""
+        translator = self.registry.get(model)
+        name = model.strip() or self.registry.opening
+        folder = self.registry.folder(name)
+        facts = read_facts(name, translator.config, translator.card, folder)
+        return Chosen(facts, translator.decoding)
+
+    def translate_text(self, text: str, model: str, **options: Any) -> Timed:
+        """Translate what was typed and take the time.
+
+        Args:
+            text: one sentence or many.
+            model: which model; empty is the one the page opened with.
+            options: fields of `DecodingConfig`; None leaves one at the model's default.
+
+        Raises:
+            HubNMTError: if the text is empty or too long, or an option or the model is refused.
+        """
+        _check_text(text)
+        start = time.perf_counter()
+        was_open = self.registry.is_open(model)
+        translator = self.registry.get(model)
+        loaded = time.perf_counter()
+        given = {name: _whole(value) for name, value in options.items() if value is not None}
+        translation = translator.translate(text, **given)
+        seconds = time.perf_counter() - loaded
+        return Timed(translation, seconds, 0.0 if was_open else loaded - start)
+
+    def translate_page(
+        self, text: str, model: str, beam_size: float, length_penalty: float, n_best: float
+    ) -> tuple[str, str, str, dict[str, Any]]:
+        """Translate, for the page: warnings, the text, its timing, and the alternatives.
+
+        The alternatives remember what was translated, so that the explorer shows that one, whatever
+        was typed since.
+        """
+        timed = self.translate_text(
+            text, model, beam_size=beam_size, length_penalty=length_penalty, n_best=n_best
+        )
+        found = timed.translation
+        timing = figures.timing_line(
+            seconds=timed.seconds,
+            n_tokens=len(found.tgt_tokens),
+            score=found.score,
+            load_seconds=timed.load_seconds,
+        )
+        candidates = [{"text": c.text, "score": c.score} for c in found.n_best]
+        alternatives = {"src": text, "model": model, "candidates": candidates, "selected": 0}
+        return figures.notice(found.warnings, "warning"), found.text, timing, alternatives
+
+    def explore(self, alternatives: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Give what the explorer draws for the selected alternative; see `figures`.
+
+        A text that cannot be drawn gives a sentence in its place: its translation still stands.
+        """
+        if not alternatives:
+            return None
+        chosen = _selected(alternatives)
+        try:
+            return self._look_inside(alternatives["src"], alternatives["model"], chosen)
+        except HubNMTError as error:
+            return {"message": figures.sentence(str(error))}
+
+    def show_alternative(self, alternatives: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """Put the selected alternative into the page: its text and its attention."""
+        return _selected(alternatives), self.explore(alternatives)
+
+    def _look_inside(self, text: str, model: str, translation: str) -> dict[str, Any]:
+        translator = self.registry.get(model)
+        maps = _attend(translator, text, translation)
+        return figures.attention_figure(
+            src_tokens=maps.src_tokens,
+            tgt_tokens=maps.tgt_tokens,
+            cross=maps.cross,
+            encoder_self=maps.encoder_self,
+            decoder_self=maps.decoder_self,
+            alignment_head=translator.config.alignment_head,
+        )
+
+    # --- the named endpoints; their signatures and docstrings are shown under "Use via API" ---
+
+    def translate(
+        self,
+        text: str,
+        model: str = "",
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        """Translate a text with a Transformer that was trained from scratch.
+
+        Args:
+            text: what to translate, in the model's source language; line breaks are kept.
+            model: a name from /models; empty takes the first.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256; null is the model's own.
+            length_penalty: above 1 favours longer translations; null is the model's own.
+            n_best: alternatives to return, at most beam_size; null is the model's own.
+
+        Returns:
+            The translation; and details: score, alternatives, tokens with their log-probabilities,
+            warnings, seconds.
+        """
+        timed = self.translate_text(
+            text, model, beam_size=beam_size, length_penalty=length_penalty, n_best=n_best
+        )
+        found = timed.translation
+        details = {
+            "model": model.strip() or self.registry.opening,
+            "score": found.score,
+            "n_best": [{"text": c.text, "score": c.score} for c in found.n_best],
+            "src_tokens": list(found.src_tokens),
+            "tgt_tokens": list(found.tgt_tokens),
+            "tgt_log_probs": list(found.tgt_log_probs),
+            "warnings": list(found.warnings),
+            "seconds": round(timed.seconds, 4),
+        }
+        return found.text, details
+
+    def attention(
+        self, text: str, translation: str = "", model: str = "", layer: int = 0, head: int = 0
+    ) -> dict[str, Any]:
+        """Show which source tokens the model looked at while writing each target token.
+
+        Args:
+            text: one source sentence.
+            translation: the translation to explain; empty takes the model's own.
+            model: a name from /models; empty takes the first.
+            layer: decoder layer, counted from 1; 0 is the average of all.
+            head: attention head, counted from 1; 0 is the average of all.
+
+        Returns:
+            src_tokens, tgt_tokens, and weights: one row per target token, one number per source
+            token, each row adding up to 1.
+        """
+        maps = _attend(self.registry.get(model), text, translation)
+        cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
+        cross = _pick(cross, layer, "layer")  # (H, T, S)
+        weights = _pick(cross, head, "head")  # (T, S)
+        return {
+            "src_tokens": list(maps.src_tokens),
+            "tgt_tokens": list(maps.tgt_tokens),
+            "weights": [[round(float(w), 4) for w in row] for row in weights],
+        }
+
+    def models(self) -> list[dict[str, Any]]:
+        """List the models that /translate and /attention can use.
+
+        Returns:
+            For each its name, and whether the page opens with it.
+        """
+        return [
+            {"name": name, "opening": name == self.registry.opening} for name in self.registry.names
+        ]
+
+
+def _selected(alternatives: dict[str, Any]) -> str:
+    """Return the text of the selected alternative."""
+    text: str = alternatives["candidates"][alternatives["selected"]]["text"]
+    return text
+
+
+def _check_text(text: Any) -> None:
+    """Refuse what is no text to translate.
+
+    Raises:
+        InputError: saying what to do instead.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"the text must be a string, not {type(text).__name__}")
+    if not text.strip():
+        raise InputError("there is nothing to translate yet: type or paste some text first")
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(
+            f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
+            "translate it in parts, or use the command: hubnmt translate --input FILE"
+        )
+
+
+def _attend(translator: Translator, text: str, translation: str) -> Attention:
+    """Look inside one translation, by default the model's own, if it is short enough.
+
+    Raises:
+        InputError: if there is no text, or too much.
+    """
+    _check_text(text)
+    if not isinstance(translation, str):
+        raise InputError(f"the translation must be a string, not {type(translation).__name__}")
+    translation = translation or translator.translate(text).text
+    n_src_tokens = len(translator.src_tokenizer.encode(text)) + 1  # the eos
+    n_tgt_tokens = len(translator.tgt_tokenizer.encode(translation)) + 1
+    figures.check_drawable(n_src_tokens, n_tgt_tokens, translator.config)
+    return translator.attend(text, translation)
+
+
+def _whole(value: Any) -> Any:
+    """Turn 5.0 into 5: sliders and JSON do not tell them apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
+    """Take one slice of the first axis, counted from 1, or for 0 the mean of all.
+
+    Raises:
+        InputError: if there is no such slice.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
+        raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
+    return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy

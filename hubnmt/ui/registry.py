@@ -1,0 +1,116 @@
+"""Which models this page may open, and those it has open.
+
+Takes a reference, gives a `Translator`: loaded when first asked for, shared by all visitors, the
+one that was not used for longest dropped when there are too many. Must not know Gradio or how a
+model is stored.
+"""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hubnmt.errors import ModelNotFoundError
+from hubnmt.translator import Translator
+
+MAX_OPEN_MODELS = 2
+"""Models kept in memory: enough to go back and forth between two."""
+
+HUB_REFERENCE = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}(@[\w./-]{1,200})?", re.ASCII)
+"""`user/name` or `user/name@revision`."""
+
+
+class ModelRegistry:
+    """The models of one page.
+
+    Bundled models and the one the page was started with are always allowed. Folders of this machine
+    are another person's business unless the page serves that person alone; see `allow_local`.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[str], Translator],
+        bundled: Mapping[str, Path],
+        *,
+        opening: str = "",
+        allow_local: bool = False,
+        allow_hub: bool = False,
+        max_open: int = MAX_OPEN_MODELS,
+    ) -> None:
+        """Name what may be opened; load nothing yet.
+
+        Args:
+            load: reference -> translator.
+            bundled: name -> folder of the models that came with the package.
+            opening: the model the page opens with; empty takes the first bundled one.
+            allow_local: open any folder of this machine that a visitor names.
+            allow_hub: open Hub repositories that a visitor names.
+            max_open: translators kept in memory.
+
+        Raises:
+            ModelNotFoundError: if there is nothing to open with.
+        """
+        if not opening and not bundled:
+            raise ModelNotFoundError("no bundled model here: name one with --model MODEL")
+        self.allow_local = allow_local
+        self.allow_hub = allow_hub
+        self.opening = opening or next(iter(bundled))
+        self._load = load
+        self._bundled = dict(bundled)
+        self._max_open = max_open
+        self._open: OrderedDict[str, Translator] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models to choose from, the opening one first."""
+        others = (name for name in self._bundled if name != self.opening)
+        return (self.opening, *others)
+
+    def get(self, reference: str) -> Translator:
+        """Return a model's translator, loading it if need be; an empty reference opens the first.
+
+        Raises:
+            HubNMTError: if this page does not open it, or it cannot be loaded.
+        """
+        reference = reference.strip() or self.opening
+        self._check(reference)
+        with self._lock:
+            if reference not in self._open:
+                self._open[reference] = self._load(reference)
+            self._open.move_to_end(reference)
+            while len(self._open) > self._max_open:
+                self._open.popitem(last=False)
+            return self._open[reference]
+
+    def is_open(self, reference: str) -> bool:
+        """Tell whether `get` would answer at once."""
+        with self._lock:
+            return (reference.strip() or self.opening) in self._open
+
+    def folder(self, reference: str) -> Path | None:
+        """Return where a model lies on this machine, if it does and may be looked at."""
+        if reference in self._bundled:
+            return self._bundled[reference]
+        may_look = reference == self.opening or self.allow_local
+        return Path(reference) if may_look and Path(reference).is_dir() else None
+
+    def _check(self, reference: str) -> None:
+        """Refuse what this page does not open, without telling what exists on this machine.
+
+        Raises:
+            ModelNotFoundError: naming what can be opened instead.
+        """
+        if reference in self.names:
+            return
+        is_hub = HUB_REFERENCE.fullmatch(reference) and not Path(reference).exists()
+        if self.allow_hub if is_hub else self.allow_local:
+            return
+        kinds = ["its own models"]
+        kinds += ["folders of this machine"] if self.allow_local else []
+        kinds += ["Hub models (user/name)"] if self.allow_hub else []
+        raise ModelNotFoundError(
+            f"{reference[:120]!r} is not on this page, which opens {' and '.join(kinds)}; "
+            f"its own are: {', '.join(self.names)}"
+        )

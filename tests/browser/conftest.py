@@ -1,0 +1,108 @@
+"""The page in a real browser: a server in this process, Chromium beside it.
+
+The bundled model answers where there is one, else a stand-in; the tests ask nothing that depends on
+how well it translates.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.translator import Translator
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.registry import ModelRegistry
+from tests.conftest import BUNDLED, CHROMIUM_NAMES
+from tests.page import FakeTranslator, serving
+
+try:
+    from playwright.sync_api import Page, sync_playwright
+except ImportError:  # the tests are skipped, with this reason, by the conftest above
+    Page = Any
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def url(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the page is served."""
+    folder = repo / "hubnmt" / "pretrained" / BUNDLED
+    if (folder / "model.safetensors").is_file():
+        registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: folder})
+    else:
+        registry = ModelRegistry(FakeTranslator, {"stand-in": tmp_path_factory.mktemp("model")})
+    with serving(Handlers(registry)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests."""
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """One visitor's page, and what went wrong while it was open."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("response", self._check_status)
+        page.on("request", lambda request: self._check_host(request.url, url))
+        page.goto(url)
+        page.wait_for_selector("#source textarea")
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _check_status(self, response: Any) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{response.status}: {response.url}")
+
+    def _check_host(self, asked: str, own: str) -> None:
+        if not asked.startswith((own, "data:", "blob:")):
+            self.complaints.append(f"left the host: {asked}")
+
+    def translate(self, text: str) -> str:
+        """Type a text, press Enter, wait until it is explained, and return its translation."""
+        self.page.fill("#source textarea", text)
+        self.page.press("#source textarea", "Enter")
+        self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")
+        self.page.wait_for_selector(".explorer .map td[aria-label]")
+        return self.page.input_value("#target textarea")
+
+
+@pytest.fixture
+def visit(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Visit]:
+    """A visit on a laptop by day, or as the test's parameter says; ends with what went wrong."""
+    device, shade = getattr(request, "param", "laptop light").split()
+    width, height = {"laptop": (1280, 900), "phone": (390, 844)}[device]
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=shade,
+        has_touch=device == "phone",
+    )
+    context.set_default_timeout(20_000)
+    visit = Visit(context.new_page(), url)
+    yield visit
+    context.close()
+    assert visit.complaints == []

@@ -1,0 +1,187 @@
+"""What a visitor does on the first page, on a laptop and a phone, by day and by night.
+
+Every test also fails on a console message, a failed request, or one to another host.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+everywhere = pytest.mark.parametrize(
+    "visit", ["laptop light", "laptop dark", "phone light", "phone dark"], indirect=True
+)
+on_both = pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indirect=True)
+
+TEXT = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
+
+
+def _keep_picture(page: Any, name: str) -> None:
+    """Save a screenshot where the environment asks for it, as CI may."""
+    folder = os.environ.get("HUBNMT_SHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def _fits(page: Any) -> bool:
+    width: int = page.evaluate("document.documentElement.scrollWidth")
+    return width <= page.viewport_size["width"]
+
+
+@everywhere
+def test_enter_translates_and_the_heatmap_appears(visit: Any, request: pytest.FixtureRequest):
+    assert visit.translate(TEXT)
+    page = visit.page
+    rows = page.locator(".explorer .map tbody tr").count()
+    columns = page.locator(".explorer .map thead th").count()
+    assert page.locator(".explorer .map td[aria-label]").count() == rows * columns > 0
+    assert "tokens/s" in page.inner_text("#result")
+    assert _fits(page)
+    _keep_picture(page, request.node.callspec.id.replace(" ", "-"))
+
+
+def test_the_weights_of_each_row_add_up(visit: Any):
+    visit.translate(TEXT)
+    for row in visit.page.locator(".explorer .map tbody tr").all():
+        labels = [cell.get_attribute("aria-label") for cell in row.locator("td").all()]
+        assert sum(int(label.rstrip("%")) for label in labels) == pytest.approx(100, abs=10)
+
+
+def test_shift_enter_begins_a_new_line(visit: Any):
+    visit.page.fill("#source textarea", "Eins")
+    visit.page.press("#source textarea", "Shift+Enter")
+    visit.page.type("#source textarea", "Zwei")
+    assert visit.page.input_value("#source textarea") == "Eins\nZwei"
+    assert visit.page.input_value("#target textarea") == ""
+
+
+def test_an_example_is_one_press_away(visit: Any):
+    visit.page.locator("#examples button").first.click()
+    visit.page.wait_for_selector(".explorer .map td[aria-label]")
+    assert visit.page.input_value("#source textarea")
+    assert visit.page.input_value("#target textarea")
+
+
+@on_both
+def test_layer_head_and_kind_change_the_picture(visit: Any):
+    visit.translate(TEXT)
+    page = visit.page
+
+    def picture() -> list[str]:
+        cells = page.locator(".explorer .map td[aria-label]")
+        return cells.evaluate_all("cells => cells.map((cell) => cell.ariaLabel)")
+
+    page.select_option(".explorer .layer", "0")
+    page.select_option(".explorer .head", "0")
+    average = picture()
+    page.select_option(".explorer .layer", "1")
+    page.select_option(".explorer .head", "2")
+    assert picture() != average
+    assert page.locator(".explorer .thumbs [aria-pressed=true]").count() == 1
+    page.locator(".explorer .thumbs button").last.click()
+    assert page.input_value(".explorer .layer") != "1"
+    page.select_option(".explorer .kind", "encoder")
+    n_words = page.locator(".explorer .keys button").count()
+    assert page.locator(".explorer .map td[aria-label]").count() == n_words**2
+    assert _fits(page)
+
+
+def test_sentence_marks_can_be_hidden(visit: Any):
+    visit.translate(TEXT)
+    before = visit.page.locator(".explorer .line button").count()
+    visit.page.uncheck(".explorer .marks")
+    assert visit.page.locator(".explorer .line button").count() == before - 2
+    assert visit.page.locator(".explorer .line .mark").count() == 0
+
+
+@on_both
+def test_a_word_tells_where_it_looked(visit: Any):
+    visit.translate(TEXT)
+    word = visit.page.locator(".explorer .queries button").nth(1)
+    word.click()
+    assert word.get_attribute("aria-pressed") == "true"
+    assert "looked most at" in visit.page.inner_text(".explorer .readout")
+    assert visit.page.locator(".explorer .threads path").count() > 0
+
+
+def test_another_alternative_takes_the_place_of_the_first(visit: Any):
+    first = visit.translate(TEXT)
+    other = visit.page.locator(".alternatives button").nth(1)
+    text = other.locator(".text").inner_text()
+    other.click()
+    visit.page.wait_for_function(
+        "text => document.querySelector('#target textarea').value === text", arg=text
+    )
+    assert text != first
+    assert other.get_attribute("aria-pressed") == "true"
+
+
+@on_both
+def test_beam_and_alternatives_follow_each_other(visit: Any):
+    visit.page.click("text=Decoding options")
+    alternatives = visit.page.get_by_label("number input for Alternatives")
+    beam_size = visit.page.get_by_label("number input for Beam size")
+    beam_size.fill("2")
+    beam_size.press("Tab")
+    visit.page.wait_for_timeout(300)
+    assert alternatives.input_value() == "2"
+    visit.translate(TEXT)
+    assert visit.page.locator(".alternatives button").count() <= 2
+    assert _fits(visit.page)
+
+
+@on_both
+def test_an_error_is_a_sentence_in_the_page(visit: Any):
+    visit.page.click("#go")
+    visit.page.wait_for_selector("[role=alert]")
+    assert visit.page.inner_text("[role=alert]").startswith("There is nothing to translate yet")
+    visit.translate(TEXT)
+    assert visit.page.locator("[role=alert]").count() == 0
+
+
+def test_markup_stays_text(visit: Any):
+    text = "<img src=x onerror=alert(1)> ${alert(2)} {{alert(3)}} <script>alert(4)</script>"
+    visit.translate(text)
+    assert visit.page.locator("img[src=x]").count() == 0
+    assert visit.page.input_value("#source textarea") == text
+
+
+@on_both
+def test_a_long_word_does_not_push_the_page_sideways(visit: Any):
+    visit.translate("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten" * 2)
+    assert _fits(visit.page)
+
+
+def test_clear_empties_the_page(visit: Any):
+    visit.translate(TEXT)
+    visit.page.click("#clear")
+    visit.page.wait_for_selector(".explorer .empty")
+    assert visit.page.input_value("#source textarea") == ""
+    assert visit.page.input_value("#target textarea") == ""
+    assert visit.page.locator(".alternatives button").count() == 0
+
+
+@on_both
+def test_light_and_dark_can_be_switched(visit: Any):
+    def shade() -> str:
+        return visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    before = shade()
+    visit.page.get_by_label("Switch between light and dark").click()
+    visit.page.wait_for_timeout(300)
+    assert shade() != before
+
+
+@on_both
+def test_every_control_has_a_name(visit: Any):
+    visit.translate(TEXT)
+    nameless = visit.page.evaluate(
+        """[...document.querySelectorAll('main button, main input, main select, main textarea')]
+        .filter((e) => e.checkVisibility())
+        .filter((e) => !(e.ariaLabel || e.labels?.length || e.innerText?.trim() || e.title))
+        .map((e) => e.outerHTML.slice(0, 160))"""
+    )
+    assert nameless == []

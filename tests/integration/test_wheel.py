@@ -1,0 +1,106 @@
+"""The package also works installed: from a built wheel, away from the checkout."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with the backend that is already here, so that nothing is downloaded."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "-w", str(folder), str(repo)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=120)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install it into a fresh environment that borrows the dependencies of this one.
+
+    The lent folder comes in through a .pth file: its own .pth files are not read from there, so an
+    editable install of the checkout stays out of sight.
+    """
+    home = tmp_path_factory.mktemp("elsewhere") / "env"
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    options = ["--no-deps", "--no-index", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)]
+    subprocess.run(pip, check=True, stdin=subprocess.DEVNULL, timeout=120)
+    variables = {"base": str(home), "platbase": str(home)}
+    own = Path(sysconfig.get_path("purelib", scheme="venv", vars=variables))
+    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (own / "lent.pth").write_text("\n".join(sorted(lent)) + "\n", encoding="utf-8")
+    return home / "bin"
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path, environment: dict[str, str]) -> Callable[..., str]:
+    """Run an installed program in an empty folder and return its standard output."""
+
+    def run_installed(program: str, *arguments: str) -> str:
+        outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
+        done = subprocess.run(
+            [installed / program, *arguments],
+            cwd=tmp_path,
+            env=outside,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run_installed
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"hubnmt"}
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path, repo: Path):
+    package = [f for f in (repo / "hubnmt").rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    ours = {file.relative_to(repo).as_posix() for file in package}
+    assert ours - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
+def test_the_licence_travels_along(wheel: Path):
+    assert any(name.endswith("/LICENSE") for name in zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_installed_package_is_the_one_that_runs(run: Callable[..., str], installed: Path):
+    where = run("python", "-c", "import hubnmt; print(hubnmt.__file__)").strip()
+    assert Path(where).is_relative_to(installed.parent)
+
+
+@pytest.mark.usefixtures("bundled_model")
+def test_translate_works_anywhere(run: Callable[..., str]):
+    text = run("hubnmt", "translate", "Ein Hund rennt im Schnee.", "--model", "de-en-multi30k")
+    assert "dog" in text.lower()
+
+
+@pytest.mark.usefixtures("bundled_model")
+def test_translate_answers_in_json_anywhere(run: Callable[..., str]):
+    sentence = "Ein Hund rennt im Schnee."
+    line = run("hubnmt", "translate", sentence, "--model", "de-en-multi30k", "--json")
+    answer = json.loads(line)
+    assert answer["src"] == sentence
+    assert "dog" in answer["text"].lower()
+
+
+@pytest.mark.usefixtures("bundled_model")
+def test_inspect_works_anywhere(run: Callable[..., str]):
+    assert "de-en-multi30k" in run("hubnmt", "inspect", "de-en-multi30k")

@@ -1,0 +1,94 @@
+"""A page to test: a translator that answers at once, and a server on a port of its own."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.layout import build_demo, launch_options
+
+N_LAYERS, N_HEADS = 2, 3
+
+
+def _rows(*shape: int) -> np.ndarray:
+    weights = np.random.default_rng(0).random(shape, dtype=np.float32)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    """Cut off the last letter of each word, as a vocabulary might."""
+    pieces = [piece for word in text.split() for piece in (f" {word[:-1]}", word[-1])]
+    return (*(piece for piece in pieces if piece.strip()), "<eos>")
+
+
+class FakeTranslator:
+    """Turns text to capitals, n times worse for the n-th best."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.config = ModelConfig(
+            src_lang="de",
+            tgt_lang="en",
+            src_vocab_size=300,
+            tgt_vocab_size=300,
+            d_model=12,
+            n_heads=N_HEADS,
+            d_ff=20,
+            n_decoder_layers=N_LAYERS,
+            alignment_head=(1, 2),
+        )
+        self.decoding = DecodingConfig(beam_size=4)
+        self.card = ""
+        self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(encode=_tokens)
+        self.asked: dict[str, Any] = {}
+
+    def translate(self, text: str, **options: Any) -> SimpleNamespace:
+        decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
+        self.asked = options
+        candidates = [
+            SimpleNamespace(text=text.upper() + "!" * i, score=-0.5 - i)
+            for i in range(decoding.n_best)
+        ]
+        return SimpleNamespace(
+            src=text,
+            text=candidates[0].text,
+            score=candidates[0].score,
+            n_best=tuple(candidates),
+            src_tokens=(" a", "b", "<eos>"),
+            tgt_tokens=(" A", "B", "<eos>"),
+            tgt_log_probs=(-0.1, -0.2, -0.3),
+            warnings=("<b>cut</b>",) if "long" in text else (),
+        )
+
+    def attend(self, src: str, tgt: str | None = None) -> SimpleNamespace:
+        src_tokens = _tokens(src)
+        tgt_tokens = _tokens(tgt or src.upper())
+        S, T = len(src_tokens), len(tgt_tokens)
+        return SimpleNamespace(
+            src_tokens=src_tokens,
+            tgt_tokens=tgt_tokens,
+            cross=_rows(N_LAYERS, N_HEADS, T, S),
+            encoder_self=_rows(1, N_HEADS, S, S),
+            decoder_self=_rows(N_LAYERS, N_HEADS, T, T),
+        )
+
+
+@contextlib.contextmanager
+def serving(handlers: Handlers) -> Iterator[str]:
+    """Serve the page; gives its address."""
+    # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    demo = build_demo(handlers)
+    options = launch_options()
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
+    try:
+        yield url
+    finally:
+        demo.close()

@@ -1,0 +1,213 @@
+"""Config: what makes sense is accepted, what does not is named with its allowed range."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from hubnmt.config import MAX_PARAMETERS, DecodingConfig, ModelConfig, find_problems, require
+from hubnmt.errors import ConfigError
+
+PAIR = {"src_lang": "de", "tgt_lang": "en", "src_vocab_size": 300, "tgt_vocab_size": 300}
+
+
+def make_model_config(**changes: Any) -> ModelConfig:
+    return ModelConfig(**(PAIR | changes))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        make_model_config(),
+        make_model_config(alignment_head=(2, 3), norm_order="post", dropout=0),
+        make_model_config(share_embeddings=False, tgt_vocab_size=400, tie_output=False),
+        DecodingConfig(),
+        DecodingConfig(sample=True, n_best=9, beam_size=1, max_new_tokens=7, prefix="Das „Haus“"),
+    ],
+)
+def test_config_survives_a_trip_through_json(config: ModelConfig | DecodingConfig) -> None:
+    text = json.dumps(config.to_dict())
+    assert type(config).from_dict(json.loads(text)) == config
+
+
+def test_missing_keys_with_a_default_take_it() -> None:
+    assert ModelConfig.from_dict(PAIR) == ModelConfig(**PAIR)
+    assert DecodingConfig.from_dict({}) == DecodingConfig()
+
+
+def test_config_cannot_be_changed_after_it_was_checked() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make_model_config().d_model = 7  # type: ignore[misc]
+
+
+def test_unknown_key_is_refused_and_the_nearest_name_suggested() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'd_modle' \(did you mean 'd_model'\?\)"):
+        ModelConfig.from_dict(PAIR | {"d_modle": 64})
+
+
+def test_unknown_key_like_no_other_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'xyzzy' \(known: beam_size, .*prefix\)"):
+        DecodingConfig.from_dict({"xyzzy": 1})
+
+
+def test_all_problems_are_named_at_once_with_the_place() -> None:
+    values = {"src_lang": 5, "tgt_lang": "en", "tgt_vocab_size": 300, "droput": 0.1}
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig.from_dict(values, where="config.json")
+    message = str(caught.value)
+    assert message.startswith("config.json: ")
+    for part in ("src_lang = 5 must be str", "src_vocab_size is missing", "did you mean 'dropout'"):
+        assert part in message
+
+
+def test_range_errors_also_name_the_place() -> None:
+    with pytest.raises(ConfigError, match=r"^config\.json: n_heads = 0 must be 1 to 256"):
+        ModelConfig.from_dict(PAIR | {"n_heads": 0}, where="config.json")
+
+
+@pytest.mark.parametrize("values", [None, [], "d_model", 3])
+def test_something_that_is_no_table_is_refused(values: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a table"):
+        ModelConfig.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("d_model", 64.0, "int"),
+        ("d_model", "64", "int"),
+        ("n_heads", True, "int"),
+        ("dropout", "0.1", "float"),
+        ("dropout", False, "float"),
+        ("dropout", None, "float"),
+        ("tie_output", 1, "bool"),
+        ("tie_output", "yes", "bool"),
+        ("norm_order", "middle", "'pre' or 'post'"),
+        ("activation", ["relu"], "'relu' or 'gelu'"),
+        ("alignment_head", [1], "null"),
+        ("alignment_head", [1, 2, 3], "null"),
+        ("alignment_head", [1, 2.0], "null"),
+        ("alignment_head", 1, "null"),
+        ("src_lang", None, "str"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(key: str, value: Any, wanted: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig.from_dict(PAIR | {key: value})
+    assert f"{key} = {value!r} must be" in str(caught.value)
+    assert wanted in str(caught.value)
+
+
+def test_a_whole_number_is_a_fine_float() -> None:
+    assert ModelConfig.from_dict(PAIR | {"dropout": 0}).dropout == 0
+    assert DecodingConfig.from_dict({"length_penalty": 1}).length_penalty == 1
+
+
+def test_a_list_from_json_becomes_the_tuple_that_it_was() -> None:
+    config = ModelConfig.from_dict(PAIR | {"alignment_head": [3, 7]})
+    assert config.alignment_head == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"src_vocab_size": 0, "tgt_vocab_size": 0}, "src_vocab_size = 0 must be 1 to 1048576"),
+        ({"d_model": 2**14 + 8}, "d_model = 16392 must be 1 to 16384"),
+        ({"n_encoder_layers": 0}, "n_encoder_layers = 0 must be 1 to 256"),
+        ({"n_decoder_layers": -1}, "n_decoder_layers = -1 must be 1 to 256"),
+        ({"d_ff": 10**9}, "d_ff = 1000000000 must be 1 to 131072"),
+        ({"max_src_tokens": 0}, "max_src_tokens = 0 must be 1 to"),
+        ({"dropout": 1.0}, r"dropout = 1.0 must be in \[0, 1\)"),
+        ({"attention_dropout": -0.1}, r"attention_dropout = -0.1 must be in \[0, 1\)"),
+        ({"ff_dropout": float("nan")}, r"ff_dropout = nan must be in \[0, 1\)"),
+        ({"d_model": 36, "n_heads": 8}, "d_model = 36 must be a multiple of n_heads = 8"),
+        ({"d_model": 15, "n_heads": 3}, "d_model = 15 must be even"),
+        ({"tgt_vocab_size": 301}, "share_embeddings needs one vocabulary"),
+        ({"alignment_head": (6, 0)}, r"alignment_head = \(6, 0\) must be \(decoder layer, head\)"),
+        ({"alignment_head": (0, 8)}, "counted from 0"),
+        ({"alignment_head": (-1, 0)}, "counted from 0"),
+        (
+            {"d_model": 2**14, "d_ff": 2**17, "n_encoder_layers": 256},
+            "parameters are more than the 4,000,000,000 allowed",
+        ),
+    ],
+)
+def test_a_model_that_makes_no_sense_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_model_config(**changes)
+
+
+def test_several_ranges_are_reported_together() -> None:
+    with pytest.raises(ConfigError, match=r"n_heads = 0 .*; dropout = 2 "):
+        make_model_config(n_heads=0, dropout=2)
+
+
+def test_heads_are_checked_before_they_divide() -> None:
+    with pytest.raises(ConfigError, match="n_heads = 0 must be 1 to 256"):
+        make_model_config(n_heads=0)
+
+
+def test_separate_vocabularies_may_differ_in_size() -> None:
+    make_model_config(share_embeddings=False, tgt_vocab_size=301)
+
+
+def test_largest_allowed_model_is_within_the_limit_that_is_named() -> None:
+    config = make_model_config(d_model=4096, d_ff=16384, n_encoder_layers=8, n_decoder_layers=8)
+    assert 10**9 < config.n_parameters <= MAX_PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beam_size": 0}, "beam_size = 0 must be 1 to 256"),
+        ({"beam_size": 257}, "beam_size = 257 must be 1 to 256"),
+        ({"length_penalty": float("inf")}, "length_penalty = inf must be -5 to 5"),
+        ({"length_penalty": float("nan")}, "length_penalty = nan must be -5 to 5"),
+        ({"length_penalty": 6.0}, "length_penalty = 6.0 must be -5 to 5"),
+        ({"n_best": 0}, "n_best = 0 must be at least 1"),
+        ({"n_best": 6}, "n_best = 6 must be at most beam_size = 5"),
+        ({"n_best": 257, "sample": True}, "n_best = 257 must be at most 256"),
+        ({"temperature": 0.0}, "temperature = 0.0 must be above 0"),
+        ({"temperature": float("nan")}, "temperature = nan must be above 0"),
+        ({"top_k": -1}, "top_k = -1 must be 0"),
+        ({"top_p": 0.0}, "top_p = 0.0 must be above 0 and at most 1"),
+        ({"top_p": 1.1}, "top_p = 1.1 must be above 0 and at most 1"),
+        ({"seed": -1}, "seed = -1 must be 0 to"),
+        ({"seed": 2**63}, "must be 0 to"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size = -1 must be 0"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty = 0.0 must be above 0"),
+        ({"max_new_tokens": 0}, "max_new_tokens = 0 must be null or 1 to 65536"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DecodingConfig(**changes)
+
+
+def test_samples_may_outnumber_beams() -> None:
+    DecodingConfig(sample=True, n_best=20, beam_size=1)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Files:
+    paths: list[str]
+    weights: tuple[float, ...] = ()
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def test_lists_tuples_and_tables_are_checked_inside() -> None:
+    assert find_problems(Files, {"paths": ["a"], "weights": [1, 0.5], "extra": {"b": 1}}) == []
+    bad = {"paths": ["a", 1], "weights": [1, "x"], "extra": []}
+    named = [problem.split(" = ")[0] for problem in find_problems(Files, bad)]
+    assert named == ["paths", "weights", "extra"]
+
+
+def test_a_field_with_a_default_maker_is_not_missing() -> None:
+    assert find_problems(Files, {}) == ["paths is missing"]
+
+
+def test_require_is_silent_when_all_is_fine_and_lists_every_failure() -> None:
+    require((True, "a"), (True, "b"))
+    with pytest.raises(ConfigError, match=r"^a; c$"):
+        require((False, "a"), (True, "b"), (False, "c"))

@@ -1,0 +1,29 @@
+"""A page's models without a model."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.registry import ModelRegistry
+from tests.page import FakeTranslator
+
+
+@pytest.fixture
+def make_registry(tmp_path: Path) -> Callable[..., ModelRegistry]:
+    """Make a registry of two bundled models, `first` and `second`."""
+    folders = {name: tmp_path / name for name in ("first", "second")}
+    for folder in folders.values():
+        folder.mkdir()
+
+    def make(**options: Any) -> ModelRegistry:
+        return ModelRegistry(FakeTranslator, options.pop("bundled", folders), **options)
+
+    return make
+
+
+@pytest.fixture
+def handlers(make_registry: Callable[..., ModelRegistry]) -> Handlers:
+    return Handlers(make_registry())

@@ -1,0 +1,109 @@
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import ModelNotFoundError
+from hubnmt.ui.registry import ModelRegistry
+
+Make = Callable[..., ModelRegistry]
+
+
+def test_a_model_is_loaded_when_asked_for_and_then_shared(make_registry: Make):
+    registry = make_registry()
+    assert not registry.is_open("first")
+    assert registry.get("first") is registry.get("first") is registry.get("")
+    assert registry.is_open("")
+
+
+def test_the_least_recently_used_model_leaves(make_registry: Make, tmp_path: Path):
+    registry = make_registry(bundled=dict.fromkeys("abc", tmp_path), max_open=2)
+    first = registry.get("a")
+    registry.get("b")
+    assert registry.get("a") is first
+    registry.get("c")
+    assert [registry.is_open(name) for name in "abc"] == [True, False, True]
+
+
+def test_many_visitors_at_once_load_a_model_once(tmp_path: Path):
+    loads = []
+    everyone = threading.Barrier(8)
+    registry = ModelRegistry(
+        lambda name: loads.append(name) or object(),  # type: ignore[arg-type, func-returns-value]
+        {"one": tmp_path},
+    )
+
+    def visit() -> None:
+        everyone.wait()
+        registry.get("one")
+
+    visitors = [threading.Thread(target=visit) for _ in range(8)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert loads == ["one"]
+
+
+def test_the_opening_model_comes_first_and_is_always_allowed(make_registry: Make, tmp_path: Path):
+    mine = str(tmp_path / "run" / "best")
+    registry = make_registry(opening=mine)
+    assert registry.names == (mine, "first", "second")
+    assert registry.get("").name == mine
+
+
+def test_a_page_with_nothing_to_open_says_so(make_registry: Make):
+    with pytest.raises(ModelNotFoundError, match="--model"):
+        make_registry(bundled={})
+
+
+@pytest.mark.parametrize(
+    ("allow_local", "allow_hub", "opens"),
+    [
+        (False, False, []),
+        (True, False, ["local"]),
+        (False, True, ["hub"]),
+        (True, True, ["local", "hub"]),
+    ],
+)
+def test_what_a_visitor_may_open(
+    make_registry: Make, tmp_path: Path, allow_local: bool, allow_hub: bool, opens: list[str]
+):
+    registry = make_registry(allow_local=allow_local, allow_hub=allow_hub)
+    for kind, reference in {"local": str(tmp_path), "hub": "user/name@v1.0"}.items():
+        if kind in opens:
+            assert registry.get(reference).name == reference
+        else:
+            with pytest.raises(ModelNotFoundError, match="first, second"):
+                registry.get(reference)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["..", "../secret", "/etc", "~/x", "a/b/c", "a/..", "here/there", "a\\b", "a/b@../x y", "\0/a"],
+)
+def test_no_path_passes_for_a_hub_reference(
+    make_registry: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str
+):
+    (tmp_path / "here" / "there").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelNotFoundError, match="is not on this page"):
+        make_registry(allow_hub=True).get(reference)
+
+
+def test_refusal_does_not_tell_what_exists(make_registry: Make, tmp_path: Path):
+    registry = make_registry()
+    messages = []
+    for reference in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(ModelNotFoundError) as caught:
+            registry.get(str(reference))
+        messages.append(str(caught.value).replace(repr(str(reference)), "..."))
+    assert messages[0] == messages[1]
+
+
+def test_only_what_may_be_opened_is_looked_at(make_registry: Make, tmp_path: Path):
+    assert make_registry().folder("first") == tmp_path / "first"
+    assert make_registry().folder(str(tmp_path)) is None
+    assert make_registry(allow_local=True).folder(str(tmp_path)) == tmp_path
+    assert make_registry(allow_local=True).folder("user/name") is None

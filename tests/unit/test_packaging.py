@@ -1,0 +1,149 @@
+"""What pyproject, requirements, README and code say about the package agrees."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import hubnmt
+
+VISIBLE = {
+    "LICENSE",
+    "README.md",
+    "app.py",
+    "hubnmt",
+    "pyproject.toml",
+    "requirements.txt",
+    "tests",
+    "training",
+}
+
+EXTRAS_OF = {
+    "hubnmt/export.py": ["ct2"],
+    "hubnmt/ui": ["app"],
+    "app.py": ["app"],
+    "training": ["train"],
+}
+"""Which extras a file or folder may import from, beside the core."""
+
+
+@pytest.fixture(scope="module")
+def project(repo: Path) -> dict[str, Any]:
+    return tomllib.loads((repo / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def ranges(project: dict[str, Any]) -> dict[str, dict[str, SpecifierSet]]:
+    """Map `core` and each extra to its packages and their allowed versions."""
+    groups = {"core": project["dependencies"], **project["optional-dependencies"]}
+    return {
+        group: {canonicalize_name(r.name): r.specifier for r in map(Requirement, lines)}
+        for group, lines in groups.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def pins(repo: Path) -> dict[str, Version]:
+    """Map each package of requirements.txt to its one version."""
+    lines = (repo / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+@pytest.fixture(scope="module")
+def front_matter(repo: Path) -> dict[str, str]:
+    """Read the settings of the Space at the top of the README."""
+    _, block, _ = (repo / "README.md").read_text(encoding="utf-8").split("---\n", maxsplit=2)
+    pairs = [line.split(": ", maxsplit=1) for line in block.splitlines() if ": " in line]
+    return {key: value.strip("\"'") for key, value in pairs}
+
+
+def test_the_visible_top_level_stays_small(repo: Path):
+    if not (repo / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=True).stdout
+    top = {line.split("/")[0] for line in listed.splitlines()}
+    assert {name for name in top if not name.startswith(".")} <= VISIBLE
+
+
+def test_requirements_are_core_and_app(pins: dict[str, Version], ranges: dict[str, Any]):
+    assert set(pins) == set(ranges["core"]) | set(ranges["app"])
+
+
+def test_each_pin_is_in_its_range(pins: dict[str, Version], ranges: dict[str, Any]):
+    allowed = ranges["core"] | ranges["app"]
+    assert [name for name, pin in pins.items() if pin not in allowed[name]] == []
+
+
+def test_the_space_runs_the_pinned_gradio(front_matter: dict[str, str], pins: dict[str, Version]):
+    assert front_matter["sdk"] == "gradio"
+    assert Version(front_matter["sdk_version"]) == pins["gradio"]
+
+
+def test_the_space_finds_its_app(front_matter: dict[str, str], repo: Path):
+    assert (repo / front_matter["app_file"]).is_file()
+
+
+def test_the_space_runs_a_supported_python(front_matter: dict[str, str], project: dict[str, Any]):
+    assert f"{front_matter['python_version']}.99" in SpecifierSet(project["requires-python"])
+
+
+def test_the_space_introduces_itself_in_the_room_there_is(front_matter: dict[str, str]):
+    assert len(front_matter["short_description"]) <= 60
+
+
+def test_one_licence(front_matter: dict[str, str], project: dict[str, Any], repo: Path):
+    assert front_matter["license"] == project["license"].lower() == "apache-2.0"
+    assert "Apache License" in (repo / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_version_stands_in_the_code_only(project: dict[str, Any]):
+    assert "version" in project["dynamic"]
+    assert str(Version(hubnmt.__version__)) == hubnmt.__version__
+
+
+def test_the_changes_begin_with_this_version(repo: Path):
+    readme = (repo / "README.md").read_text(encoding="utf-8")
+    changes = readme.split("\n## Changes\n")[1]
+    newest = re.search(r"\*\*(\d+\.\d+\.\d+)\*\*", changes)
+    assert newest is not None
+    assert newest[1] == hubnmt.__version__
+
+
+def _third_parties(file: Path) -> set[str]:
+    """Name the libraries that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names - sys.stdlib_module_names - {"hubnmt", "training"}
+
+
+def test_every_import_is_declared(repo: Path, ranges: dict[str, Any]):
+    files = [*repo.glob("hubnmt/**/*.py"), *repo.glob("training/**/*.py"), *repo.glob("app.py")]
+    homes = packages_distributions()
+    undeclared = []
+    for file in files:
+        path = file.relative_to(repo).as_posix()
+        groups = [
+            e for place, extras in EXTRAS_OF.items() if path.startswith(place) for e in extras
+        ]
+        declared = {name for group in ["core", *groups] for name in ranges[group]}
+        for library in sorted(_third_parties(file)):
+            packages = {canonicalize_name(name) for name in homes.get(library, [library])}
+            if not packages & declared:
+                undeclared.append(f"{path} imports {library}, of {', '.join(packages)}")
+    assert undeclared == []

@@ -1,0 +1,96 @@
+"""Label-smoothed cross entropy over a large vocabulary, without ever holding all its logits.
+
+Takes hidden states, the output matrix and labels; gives the summed loss and its gradients. Pure:
+must not know the optimizer or the loop. For N tokens and V pieces the logits are N x V numbers,
+which a plain loss writes and reads many times over. Here the tokens pass in slices that stay in
+the processor's cache: project, softmax, and turn at once into gradients, which are all the backward
+pass needs. Source: Szegedy et al. 2016, section 7 (label smoothing), https://arxiv.org/abs/1512.00567;
+the idea of fusing projection and loss is also Liger Kernel's, https://arxiv.org/abs/2410.10989
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+CPU_SLICE_TOKENS = 512
+"""Tokens projected at once on a CPU: 512 x 8,000 bf16 logits are 8 MB; fastest of 256 to 4,096 on two cores."""
+GPU_SLICE_TOKENS = 8192
+"""Tokens projected at once on a GPU: large products keep it busy, 8,192 x 16,000 take 256 MB."""
+
+
+class LossSums(NamedTuple):
+    """Sums over all non-pad tokens, in nats; divide by the token count of the whole step."""
+
+    smoothed: Tensor
+    """Scalar with gradient: what training minimises."""
+    nll: Tensor
+    """Scalar without gradient: negative log-likelihood of the labels, no smoothing."""
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]  # torch types it as (*args)
+        ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        device_type = hidden.device.type
+        dtype = torch.get_autocast_dtype(device_type)
+        if not torch.is_autocast_enabled(device_type):
+            dtype = hidden.dtype
+        h, w = hidden.to(dtype), weight.to(dtype)  # (N, D), (V, D)
+        need_grad = any(ctx.needs_input_grad[:2])
+        slice_tokens = CPU_SLICE_TOKENS if device_type == "cpu" else GPU_SLICE_TOKENS
+        grad_h = torch.empty_like(h)  # (N, D)
+        grad_w = torch.zeros_like(w, dtype=torch.float32)  # (V, D)
+        nll = hidden.new_zeros((), dtype=torch.float32)
+        normalizers = hidden.new_zeros((), dtype=torch.float32)
+        with torch.autocast(device_type, enabled=False):
+            for start in range(0, len(h), slice_tokens):
+                rows = slice(start, start + slice_tokens)
+                label = labels[rows, None]  # (n, 1)
+                logits = h[rows] @ w.T  # (n, V)
+                probs = logits.softmax(-1)  # (n, V), summed in float32 inside
+                label_nll = -probs.gather(1, label).float().clamp_min(1e-38).log()  # (n, 1)
+                nll += label_nll.sum()
+                normalizers += (label_nll + logits.gather(1, label).float()).sum()
+                if need_grad:
+                    probs.scatter_add_(1, label, probs.new_full(label.shape, smoothing - 1))
+                    torch.mm(probs, w, out=grad_h[rows])
+                    grad_w += probs.T @ h[rows]
+            # The evenly spread share touches all V pieces alike, so one row stands for all of them.
+            mean_w = weight.float().mean(0)  # (D,)
+            sum_h = h.sum(0, dtype=torch.float32)  # (D,)
+            smoothed = (1 - smoothing) * nll + smoothing * (normalizers - sum_h @ mean_w)
+            if need_grad:
+                grad_h -= (smoothing * mean_w).to(dtype)
+                grad_w -= smoothing / len(w) * sum_h
+        ctx.save_for_backward(grad_h, grad_w)
+        ctx.dtypes = hidden.dtype, weight.dtype
+        ctx.mark_non_differentiable(nll)
+        return smoothed, nll
+
+    @staticmethod
+    def backward(  # type: ignore[override]  # torch types it as (*grad_outputs)
+        ctx: Any, grad_smoothed: Tensor, _grad_nll: Tensor
+    ) -> tuple[Tensor, Tensor, None, None]:
+        grad_h, grad_w = ctx.saved_tensors
+        hidden_dtype, weight_dtype = ctx.dtypes
+        scaled_h = (grad_h * grad_smoothed.to(grad_h.dtype)).to(hidden_dtype)
+        return scaled_h, (grad_w * grad_smoothed).to(weight_dtype), None, None
+
+
+def projected_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, *, label_smoothing: float
+) -> LossSums:
+    """Sum the label-smoothed negative log-likelihood of the labels.
+
+    Args:
+        hidden: (N, D) decoder output at real tokens; padding already left out.
+        weight: (V, D) output projection.
+        labels: (N,) int64.
+        label_smoothing: share of the probability spread evenly over all V pieces.
+
+    Returns:
+        Sums over the N tokens. Under autocast the products run in its dtype, sums in float32.
+    """
+    return LossSums(*_ProjectedCrossEntropy.apply(hidden, weight, labels, label_smoothing))

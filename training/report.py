@@ -1,0 +1,66 @@
+"""The run as people read it: log lines, metrics.jsonl, TensorBoard, samples.md.
+
+Takes numbers and texts as they come, gives files in the run folder. Must not know the optimizer.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+try:  # curves are a convenience: a machine without TensorBoard trains all the same
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError:
+    SummaryWriter = None  # type: ignore[assignment,misc]  # an optional dependency
+
+log = logging.getLogger(__name__)
+
+
+class RunReport:
+    """Writes what happens in a run; every file only grows, so a resumed run continues them."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the run's files for appending."""
+        self._folder = folder
+        self._board = SummaryWriter(str(folder / "tensorboard")) if SummaryWriter else None
+        if self._board is None:
+            log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
+
+    def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Record one set of numbers in metrics.jsonl and TensorBoard.
+
+        Args:
+            step: optimizer step.
+            kind: `train` or `valid`.
+            values: numbers become curves, texts only go to the file.
+        """
+        record = {"step": step, "kind": kind, "time": round(time.time(), 1), **values}
+        with (self._folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                if isinstance(value, (int, float)):
+                    self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Append translations of the same few sentences: (source, reference, translation)."""
+        path = self._folder / "samples.md"
+        lines = [] if path.exists() else ["# The same sentences as the model learns\n"]
+        lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
+        lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        if self._board is not None:
+            self._board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
+
+    def close(self) -> None:
+        """Flush the curves."""
+        if self._board is not None:
+            self._board.close()
+
+
+def _cell(text: str) -> str:
+    """Make a text safe inside a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
