@@ -1,7 +1,7 @@
 """Serve the translator as a web page.
 
-Takes command-line options and the environment (`HUBNMT_MODEL`, `HUBNMT_HUB`, Gradio's own), gives a
-running server. Must not know how translation works.
+Takes command-line options and the environment (`HUBNMT_MODEL` and Gradio's own), gives a running
+server. Must not know how translation works.
 """
 
 import argparse
@@ -23,7 +23,7 @@ LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="app.py", description="Translate in the browser.")
-    parser.add_argument("--model", default="", help="bundled name, folder, or user/name on the Hub")
+    parser.add_argument("--model", default="", help="bundled name or model folder")
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in")
     parser.add_argument("--port", type=int, help="port; the first free one from 7860 by default")
     parser.add_argument("--share", action="store_true", help="make a public link through Gradio")
@@ -48,7 +48,6 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
         bundled_models(),
         opening=options.model or environment.get("HUBNMT_MODEL", ""),
         allow_local=is_private(options, environment),
-        allow_hub=environment.get("HUBNMT_HUB", "1") != "0",
     )
 
 

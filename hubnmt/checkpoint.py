@@ -51,7 +51,9 @@ class StoredModel:
 
 def bundled_models() -> dict[str, Path]:
     """Find the models that travel inside the package: name to folder, sorted by name."""
-    return {folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))}
+    return {
+        folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))
+    }
 
 
 def save_model(folder: str | os.PathLike[str], stored: StoredModel, *, half: bool = False) -> None:

@@ -20,7 +20,7 @@ MAX_PARAMETERS = 4_000_000_000
 
 
 def _matches(value: Any, annotation: Any) -> bool:
-    """Tell whether a JSON/TOML value fits a field's annotation (int is a fine float, bool is not)."""
+    """Tell whether a JSON/TOML value fits an annotation (int is a fine float, bool is not)."""
     origin = typing.get_origin(annotation)
     if origin is Literal:
         return value in typing.get_args(annotation)
@@ -235,7 +235,7 @@ class ModelConfig(FromDict):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingConfig(FromDict):
-    """How a translation is searched for: the same names in Python, JSON, the commands and the app."""
+    """How a translation is searched for: the same names in Python, JSON, commands and the app."""
 
     beam_size: int = 5
     """Hypotheses kept per sentence; 1 is greedy search."""

@@ -63,9 +63,7 @@ def attend(
     device = model.output_proj.weight.device
     src_ids, src_pad_mask = (
         tensor.to(device)
-        for tensor in batch_sources(
-            [src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id
-        )
+        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
     )
     target = batch_targets(
         [tgt],
@@ -117,4 +115,4 @@ def score_targets(
     labels = target.tgt_out[is_label].to(device)  # (N,)
     flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
     lengths = is_label.sum(1).tolist()
-    return [tuple(row.tolist()) for row in flat.split(lengths)]
+    return [tuple(row.tolist()) for row in torch.split(flat, lengths)]

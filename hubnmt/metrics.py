@@ -70,3 +70,8 @@ def _score(
     )
     interval = getattr(result, "_ci", None) if bootstrap else None
     return (result.score, str(metric.get_signature())), interval
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """Score one sentence with chrF2, 0 to 100: for ranking examples, not for reporting."""
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)

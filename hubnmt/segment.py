@@ -75,7 +75,7 @@ def halve(text: str) -> tuple[str, str, str] | None:
         left, the white space between, right; None if there is no place to cut.
     """
     for border in (CLAUSE_BORDER, PIECE_BORDER):
-        cuts = [m for m in border.finditer(text) if 0 < m.start() and m.end() < len(text)]
+        cuts = [m for m in border.finditer(text) if m.start() > 0 and m.end() < len(text)]
         near = [cut for cut in cuts if 0.2 < cut.start() / len(text) < 0.8]
         if near:
             best = min(near, key=lambda cut: abs(cut.start() - len(text) / 2))

@@ -6,9 +6,9 @@ is ours is where words begin and end, and the normalisation:
 
 1. Unicode NFC.
 2. The six Malayalam chillus written as consonant + virama + ZWJ become their own letters (Unicode
-   5.1 made them so, but no normalisation form unifies the two spellings). No ZWJ or ZWNJ is dropped.
-3. One space is put in front, so that a word is the same piece at the start of a line and inside it;
-   decoding takes exactly one away.
+   5.1 made them so, but no normalisation form unifies the spellings). No ZWJ or ZWNJ is dropped.
+3. One space is put in front, so that a word is the same piece at the start of a line and inside
+   it; decoding takes exactly one away.
 
 Apart from that any text comes back exactly, byte for byte. Source: Sennrich et al. 2016
 (https://arxiv.org/abs/1508.07909) for BPE, Wang et al. 2019 (https://arxiv.org/abs/1909.03341) for
@@ -17,15 +17,14 @@ bytes in translation.
 
 import json
 import os
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.errors import ConfigError, InputError, ModelFolderError
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
 """In the vocabulary, but never produced by text: the string `<eos>` in a text stays a string."""
@@ -46,8 +45,8 @@ WORD_PATTERN = (
     r"|\s+(?!\S)"  # white space that ends the text
     r"|\s+"
 )
-"""The GPT-2 pattern stops at every combining mark, which cuts one Malayalam word into many; this one
-keeps `\\p{M}`, ZWJ and ZWNJ inside the word."""
+"""The GPT-2 pattern stops at every combining mark, which cuts one Malayalam word into many; this
+one keeps `\\p{M}`, ZWJ and ZWNJ inside the word."""
 
 MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
 MAX_FILE_MIB = 64
@@ -65,24 +64,32 @@ def _byte_alphabet() -> dict[str, int]:
 BYTE_OF_CHAR = _byte_alphabet()
 
 
+_NORMAL_STEPS = [
+    # The library's NFC, not Python's: the two follow different versions of Unicode.
+    normalizers.NFC(),
+    *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
+]
+_NORMALIZER = normalizers.Sequence(_NORMAL_STEPS)
+
+
 def normalize(text: str) -> str:
-    """Return the text as the model sees it: NFC, chillus unified."""
-    text = unicodedata.normalize("NFC", text)
-    for spelled, letter in CHILLUS.items():
-        text = text.replace(spelled, letter)
-    return text
+    """Return the text as the model sees it: NFC, chillus unified.
+
+    Raises:
+        InputError: for half a surrogate pair, which is no character and has no UTF-8 form.
+    """
+    try:
+        return _NORMALIZER.normalize_str(text)
+    except TypeError:
+        raise InputError(
+            "the text has half a surrogate pair in it, which is no character"
+        ) from None
 
 
 def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     """Put normaliser, word pattern and byte alphabet around the merges."""
     inner = tokenizers.Tokenizer(model)
-    inner.normalizer = normalizers.Sequence(
-        [
-            normalizers.NFC(),
-            *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
-            normalizers.Prepend(" "),
-        ]
-    )
+    inner.normalizer = normalizers.Sequence([*_NORMAL_STEPS, normalizers.Prepend(" ")])
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated"),
@@ -91,6 +98,14 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     )
     inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     return inner
+
+
+def _rules(inner: tokenizers.Tokenizer) -> dict[str, Any]:
+    """Return all that decides how text is cut, apart from vocabulary and merges."""
+    settings: dict[str, Any] = json.loads(inner.to_str())
+    model = settings.pop("model")
+    kept = ("type", "dropout", "unk_token", "continuing_subword_prefix", "byte_fallback")
+    return settings | {key: model.get(key) or None for key in kept}
 
 
 class Tokenizer:
@@ -163,9 +178,16 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exception for every kind of bad file
             raise ModelFolderError(f"{path}: not a tokenizer file ({error})") from error
         try:
-            return cls(inner)
+            loaded = cls(inner)
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from None
+        # Same pieces under other rules would cut text differently, and nothing would say so.
+        if _rules(inner) != _rules(_assemble(models.BPE())):
+            raise ModelFolderError(
+                f"{path}: normalizer, word pattern or added tokens are not those of hubnmt; "
+                "not a hubnmt tokenizer"
+            )
+        return loaded
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer as one JSON file that the `tokenizers` library also reads."""

@@ -24,6 +24,7 @@ from hubnmt.tokenizer import normalize
 
 DEFAULT_BATCH_TOKENS = 4096
 """Padded source tokens times beam per batch."""
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MAX_TEXT_CHARS = 1_000_000
 """A single text longer than this is refused; translate a file line by line instead."""
 
@@ -77,16 +78,23 @@ class _Found(NamedTuple):
 class Translator:
     """A model ready to translate. See `from_pretrained`."""
 
-    def __init__(self, stored: StoredModel, *, device: str = "cpu") -> None:
+    def __init__(self, stored: StoredModel, *, device: str = "cpu", dtype: str = "float32") -> None:
         """Wrap a stored model and move it to a device.
 
+        Args:
+            stored: as `load_model` gives it.
+            device: `cpu`, `cuda`, `cuda:1`, ...
+            dtype: of weights and products, one of `DTYPES`.
+
         Raises:
-            ConfigError: if the device is not there.
+            ConfigError: if the device is not there, or the dtype unknown.
         """
+        if dtype not in DTYPES:
+            raise ConfigError(f"dtype = {dtype!r} must be {' or '.join(sorted(DTYPES))}")
         self._stored = stored
         try:
             self.device = torch.device(device)
-            self.model = stored.model.to(self.device).eval()
+            self.model = stored.model.to(self.device, DTYPES[dtype]).eval()
         except (RuntimeError, AssertionError) as error:
             first = str(error).splitlines()[0]
             raise ConfigError(f"device = {device!r} cannot be used ({first}); try 'cpu'") from None
@@ -95,14 +103,17 @@ class Translator:
         self.decoding = stored.decoding
 
     @classmethod
-    def from_pretrained(cls, model: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+    def from_pretrained(
+        cls, model: str | os.PathLike[str], *, device: str = "cpu", dtype: str = "float32"
+    ) -> Self:
         """Load a bundled model by name, or a local model folder.
 
         Raises:
             ModelNotFoundError: if there is no such model.
             ModelFolderError: if its folder is not whole.
+            ConfigError: if the device is not there.
         """
-        return cls(load_model(find_model(model)), device=device)
+        return cls(load_model(find_model(model)), device=device, dtype=dtype)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model folder; see `hubnmt.checkpoint.save_model`."""
@@ -257,7 +268,9 @@ class Translator:
 
     def _search_batch(self, rows: list[list[int]], decoding: DecodingConfig) -> list[_Found]:
         tokenizer = self.tgt_tokenizer
-        src = batch_sources(rows, pad_id=self.src_tokenizer.pad_id, eos_id=self.src_tokenizer.eos_id)
+        src = batch_sources(
+            rows, pad_id=self.src_tokenizer.pad_id, eos_id=self.src_tokenizer.eos_id
+        )
         src_ids, src_pad_mask = (tensor.to(self.device) for tensor in src)
         step = ModelStep(
             self.model, src_ids, src_pad_mask, never=(tokenizer.pad_id, tokenizer.bos_id)
@@ -290,11 +303,15 @@ class Translator:
             for each, token_log_probs, cap in zip(hypotheses, log_probs, caps, strict=True)
         ]
 
+    def _decode(self, ids: list[int]) -> str:
+        """Return the text of a part; a source without line breaks gets a translation without."""
+        return " ".join(self.tgt_tokenizer.decode(ids).splitlines())
+
     def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
         best: dict[str, Hypothesis] = {}
         for hypothesis in hypotheses:
-            best.setdefault(self.tgt_tokenizer.decode(hypothesis.ids), hypothesis)
+            best.setdefault(self._decode(hypothesis.ids), hypothesis)
         return list(best.values())
 
     def _join(
@@ -307,15 +324,17 @@ class Translator:
             chosen = [each.hypotheses[min(rank, len(each.hypotheses) - 1)] for each in found]
             queue = iter(chosen)
             pieces = [
-                (self.tgt_tokenizer.decode(next(queue).ids) if part.ids else "") + part.space
-                for part in plan
+                (self._decode(next(queue).ids) if part.ids else "") + part.space for part in plan
             ]
             score = sum(h.score for h in chosen) / max(len(chosen), 1)
             candidates.setdefault("".join(pieces), score)
         ranked = tuple(Candidate(each, score) for each, score in candidates.items())
         n_capped = sum(len(each.hypotheses[0].ids) >= each.max_tgt_tokens for each in found)
         if n_capped:
-            warnings = [*warnings, f"{n_capped} part(s) reached max_new_tokens and were ended there"]
+            warnings = [
+                *warnings,
+                f"{n_capped} part(s) reached max_new_tokens and were ended there",
+            ]
         best_ids = [each.hypotheses[0].ids for each in found]
         src_ids = [part.ids for part in plan if part.ids]
         return Translation(

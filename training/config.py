@@ -109,7 +109,10 @@ class OptimizerConfig(FromDict):
         require(
             (self.lr > 0, f"lr = {self.lr} must be above 0"),
             (self.warmup_steps >= 0, f"warmup_steps = {self.warmup_steps} must be 0 or more"),
-            (0 <= self.label_smoothing < 1, f"label_smoothing = {self.label_smoothing} not in [0, 1)"),
+            (
+                0 <= self.label_smoothing < 1,
+                f"label_smoothing = {self.label_smoothing} not in [0, 1)",
+            ),
             (self.grad_clip_norm >= 0, f"grad_clip_norm = {self.grad_clip_norm} must be 0 or more"),
             (self.batch_tokens >= 1, f"batch_tokens = {self.batch_tokens} must be at least 1"),
             (self.accumulate >= 1, f"accumulate = {self.accumulate} must be at least 1"),
@@ -131,7 +134,7 @@ class RunSettings(FromDict):
     eval_every: int = 250
     """Steps between validations; each also takes a snapshot for averaging."""
     average_last: int = 10
-    """Weights validated and saved are the mean of this many last snapshots; 1 means no averaging."""
+    """Weights validated and saved are the mean of this many last snapshots; 1 averages nothing."""
     patience: int = 20
     """Stop after this many validations without a better BLEU."""
     log_every: int = 50

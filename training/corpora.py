@@ -17,7 +17,7 @@ from training.config import DataConfig
 try:  # the core trains from local files on machines without it
     import datasets
 except ImportError:
-    datasets = None  # type: ignore[assignment]  # an optional dependency
+    datasets = None
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +126,7 @@ def why_drop(pair: TextPair, *, max_length_ratio: float) -> str | None:
     return None
 
 
-def clean(
-    pairs: Iterable[TextPair], config: DataConfig
-) -> tuple[list[TextPair], CleaningReport]:
+def clean(pairs: Iterable[TextPair], config: DataConfig) -> tuple[list[TextPair], CleaningReport]:
     """Normalise and strip both sides; drop broken training pairs and count why.
 
     Length in tokens is checked later, by `drop_long`, when there is a tokenizer.

@@ -1,6 +1,7 @@
 """How good the weights are now: dev loss, BLEU and chrF on the validation set.
 
-Takes a `Translator` and held-out pairs, gives numbers and translations. Must not know the optimizer.
+Takes a `Translator` and held-out pairs, gives numbers and translations. Must not know the
+optimizer.
 """
 
 import dataclasses

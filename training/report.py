@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hubnmt.card import escape_cell
+
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
     from torch.utils.tensorboard import SummaryWriter
 except ImportError:
@@ -24,7 +26,7 @@ class RunReport:
     def __init__(self, folder: Path) -> None:
         """Open the run's files for appending."""
         self._folder = folder
-        self._board = SummaryWriter(str(folder / "tensorboard")) if SummaryWriter else None
+        self._board = None if SummaryWriter is None else SummaryWriter(str(folder / "tensorboard"))
         if self._board is None:
             log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
 
@@ -49,7 +51,7 @@ class RunReport:
         path = self._folder / "samples.md"
         lines = [] if path.exists() else ["# The same sentences as the model learns\n"]
         lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
-        lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+        lines += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
         with path.open("a", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
         if self._board is not None:
@@ -59,8 +61,3 @@ class RunReport:
         """Flush the curves."""
         if self._board is not None:
             self._board.close()
-
-
-def _cell(text: str) -> str:
-    """Make a text safe inside a Markdown table."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

@@ -239,9 +239,11 @@ class Run:
         )
 
     def _validate(self) -> Evaluation:
-        """Average the last snapshots, judge them, save `last/` and, if they are the best, `best/`."""
+        """Average the last snapshots, judge them, save `last/`, and `best/` if they are."""
         progress, settings = self.progress, self.config.run
-        weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        weights = {
+            name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()
+        }
         progress.snapshots = [*progress.snapshots, weights][-settings.average_last :]
         averaged = Transformer(self.model.config).to(self.device)
         averaged.load_state_dict(average(progress.snapshots))
@@ -282,9 +284,7 @@ class Run:
         )
 
     def _save(self) -> None:
-        save_state(
-            self.folder, model=self.model, optimizer=self.optimizer, progress=self.progress
-        )
+        save_state(self.folder, model=self.model, optimizer=self.optimizer, progress=self.progress)
 
 
 class Meter:

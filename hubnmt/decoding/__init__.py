@@ -1,8 +1,8 @@
 """Search: from next-token log-probabilities to whole translations.
 
-Takes a `Step` (what comes next, given what was said), gives `Hypothesis` lists, best first. Must not
-know text. The searches know no model either: they run over any `Step`, a hand-written table in the
-tests included; `model_step` alone binds a Transformer to that protocol.
+Takes a `Step` (what comes next, given what was said), gives `Hypothesis` lists, best first. Must
+not know text. The searches know no model either: they run over any `Step`, a hand-written table in
+the tests included; `model_step` alone binds a Transformer to that protocol.
 """
 
 from hubnmt.decoding.beam import beam_search

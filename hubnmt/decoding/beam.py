@@ -138,7 +138,10 @@ def beam_search(
         tokens = torch.cat((_take(tokens, parents), token[:, :, None]), dim=2)  # (B, W, t + 1)
 
         reachable = best_reachable(
-            live, n_tokens=n_tokens, max_tokens=max_tgt_tokens[rows] + 1, length_penalty=length_penalty
+            live,
+            n_tokens=n_tokens,
+            max_tokens=max_tgt_tokens[rows] + 1,
+            length_penalty=length_penalty,
         ).amax(1)  # (B,)
         enough = finished.count[rows] >= beam_size
         done = enough | (finished.score[rows, n_best - 1] >= reachable)

@@ -1,7 +1,7 @@
 """Token ids to vectors that know their position.
 
-Takes ids (B, T), gives (B, T, D). Must not know attention. Source: Vaswani et al. 2017, sections 3.4
-and 3.5.
+Takes ids (B, T), gives (B, T, D). Must not know attention. Source: Vaswani et al. 2017, sections
+3.4 and 3.5.
 """
 
 import math
@@ -57,11 +57,15 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
         """Add positions `start`, `start + 1`, ... to x (B, T, D): (B, T, D)."""
-        return self.dropout(x + self._lookup(start, start + x.shape[1]).to(x))
+        return self._add(x, start, start + x.shape[1])
 
     def at(self, x: Tensor, position: int) -> Tensor:
         """Add one and the same position to all of x (B, W, D), the beams of one step: (B, W, D)."""
-        return self.dropout(x + self._lookup(position, position + 1).to(x))
+        return self._add(x, position, position + 1)
+
+    def _add(self, x: Tensor, start: int, end: int) -> Tensor:
+        summed: Tensor = self.dropout(x + self._lookup(start, end).to(x))
+        return summed
 
     def _lookup(self, start: int, end: int) -> Tensor:
         if end <= N_TABULATED:

@@ -4,7 +4,7 @@ Takes ids and padding facts, gives `memory`, hidden states, logits or attention 
 text, files, loss or optimizer. Source: Vaswani et al. 2017, Figure 1.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
 
     def remember(self, memory: Tensor, memory_mask: Tensor) -> DecoderCache:
         """Start a cache for memory (B, S, D): keys and values of every layer, computed once."""
-        layers = [layer.remember(memory) for layer in self.layers]
+        layers = [cast(DecoderLayer, layer).remember(memory) for layer in self.layers]
         return DecoderCache(layers, memory_mask)
 
     def forward(

@@ -1,7 +1,7 @@
 """What can be said about a model at a glance.
 
-Takes its config, its card and its folder, gives languages, size and measured scores. Only what the
-card really says: a number that is not there is left out. Must not know how to load a model, or HTML.
+Takes its config, its card and its folder, gives languages, size and measured scores. A number that
+the card does not say is left out. Must not know how to load a model, or HTML.
 """
 
 import dataclasses

@@ -3,7 +3,6 @@ from collections.abc import Mapping
 import pytest
 
 import app
-from hubnmt.errors import ModelNotFoundError
 
 
 def _is_private(arguments: list[str], environment: Mapping[str, str]) -> bool:
@@ -26,7 +25,7 @@ def test_the_page_is_private_on_the_persons_own_machine():
     ],
 )
 def test_others_who_reach_the_page_open_no_local_folder(
-    arguments: list[str], environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], environment: Mapping[str, str]
 ):
     assert not _is_private(arguments, environment)
     registry = app.make_registry(app.parse_arguments([*arguments, "--model", "x"]), environment)
@@ -40,16 +39,9 @@ def test_the_option_goes_before_the_environment():
         assert registry.opening == opening
 
 
-@pytest.mark.parametrize(("value", "allowed"), [("0", False), ("1", True)])
-def test_the_hub_can_be_switched_off(value: str, allowed: bool):
-    options = app.parse_arguments(["--model", "x"])
-    assert app.make_registry(options, {"HUBNMT_HUB": value}).allow_hub is allowed
-
-
 def test_an_unknown_model_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setenv("HUBNMT_HUB", "0")
     assert app.main(["--model", "no-such-model"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -75,7 +67,3 @@ def test_a_taken_port_is_one_line_and_status_2(
     monkeypatch.setattr(app, "build_demo", lambda handlers: Demo())
     assert app.main(["--model", "x", "--port", "7860"]) == 2
     assert "empty port" in capsys.readouterr().err
-
-
-def test_the_error_is_the_packages_own():
-    assert issubclass(ModelNotFoundError, ValueError)

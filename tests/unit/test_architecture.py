@@ -56,6 +56,7 @@ RANKS = [
         "training.evaluate",
         "training.state",
         "training.report",
+        "training.toy",
         "training.train",
         "training",
     ],

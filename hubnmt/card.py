@@ -1,0 +1,179 @@
+"""A model card from measured facts.
+
+Takes what was measured and what the recipe says, gives Markdown with the YAML head the Hub reads.
+Must not know the network. What was not measured is absent: no field is invented. Source of the
+format: https://huggingface.co/docs/hub/model-cards
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.metrics import Scores
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TestResult:
+    """Scores on one test set, with how they were reached."""
+
+    __test__ = False  # the name is the field's word, not a pytest class
+
+    name: str
+    """Such as `Multi30k test_2016_flickr`."""
+    dataset: str
+    """Hub name of the data set, for the model index."""
+    scores: Scores
+    decoding: DecodingConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CardFacts:
+    """Everything a card says."""
+
+    name: str
+    """Of the model folder."""
+    title: str
+    config: ModelConfig
+    license: str
+    datasets: tuple[str, ...] = ()
+    data: str = ""
+    data_license: str = ""
+    limits: str = ""
+    recipe: str = ""
+    """The resolved recipe, TOML-like lines."""
+    cleaning: str = ""
+    """One line of the cleaning report."""
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Machine, minutes, steps, seed, versions, command, as they were recorded."""
+    pieces_per_word: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Language to mean tokens per white-space word."""
+    results: Sequence[TestResult] = ()
+    good: Sequence[tuple[str, str, str]] = ()
+    """(source, reference, translation) among the best of the validation set."""
+    bad: Sequence[tuple[str, str, str]] = ()
+    """The same among the worst."""
+
+
+def write_card(facts: CardFacts) -> str:
+    """Compose the card."""
+    sections = [
+        _head(facts),
+        f"# {facts.title or facts.name}\n",
+        f"`{facts.config.src_lang}` to `{facts.config.tgt_lang}`, "
+        f"{facts.config.n_parameters:,} parameters, trained from scratch with hubnmt.\n",
+        _usage(facts),
+        _scores(facts),
+        _section("Data", [facts.data, facts.data_license, facts.cleaning]),
+        _training(facts),
+        _tokenizer(facts),
+        _samples("Good translations", facts.good),
+        _samples("Bad translations", facts.bad),
+        _section("Limits", [facts.limits]),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _head(facts: CardFacts) -> str:
+    lines = [
+        "---",
+        f"language:\n- {facts.config.src_lang}\n- {facts.config.tgt_lang}",
+        f"license: {facts.license}",
+        "library_name: hubnmt",
+        "pipeline_tag: translation",
+        "tags:\n- hubnmt\n- translation",
+    ]
+    if facts.datasets:
+        lines.append("datasets:\n" + "\n".join(f"- {name}" for name in facts.datasets))
+    if facts.results:
+        lines.append("metrics:\n- bleu\n- chrf")
+        lines.append("model-index:\n- name: " + json.dumps(facts.name) + "\n  results:")
+        lines += [_index_entry(result, facts.config) for result in facts.results]
+    return "\n".join([*lines, "---", ""])
+
+
+def _index_entry(result: TestResult, config: ModelConfig) -> str:
+    scores = result.scores
+    metrics = [
+        ("bleu", "BLEU", scores.bleu, scores.bleu_signature),
+        ("chrf", "chrF", scores.chrf, scores.chrf_signature),
+    ]
+    lines = [
+        "  - task:\n      type: translation\n"
+        f"      name: {json.dumps(f'{config.src_lang} to {config.tgt_lang}')}",
+        f"    dataset:\n      name: {json.dumps(result.name)}\n"
+        f"      type: {json.dumps(result.dataset)}",
+        "    metrics:",
+    ]
+    lines += [
+        f"    - type: {kind}\n      name: {json.dumps(f'{name} ({signature})')}\n"
+        f"      value: {value:.2f}"
+        for kind, name, value, signature in metrics
+    ]
+    return "\n".join(lines)
+
+
+def _usage(facts: CardFacts) -> str:
+    return (
+        "```python\nfrom hubnmt import Translator\n"
+        f'translator = Translator.from_pretrained("{facts.name}")\n'
+        'print(translator.translate("...").text)\n```\n'
+    )
+
+
+def _scores(facts: CardFacts) -> str:
+    if not facts.results:
+        return ""
+    rows = ["## Scores\n", "| test set | lines | BLEU | chrF | chrF++ |", "|---|---|---|---|---|"]
+    notes = []
+    for result in facts.results:
+        s = result.scores
+        interval = "" if s.bleu_interval is None else f" ± {s.bleu_interval:.1f}"
+        rows.append(
+            f"| {result.name} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
+            f"| {s.chrf_plus_plus:.2f} |"
+        )
+        notes.append(
+            f"{result.name}: beam {result.decoding.beam_size}, length penalty "
+            f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
+            f"chrF `{s.chrf_signature}`."
+        )
+    explain = "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval."
+    return "\n".join([*rows, "", explain, *notes, ""])
+
+
+def _section(title: str, paragraphs: Sequence[str]) -> str:
+    kept = [paragraph for paragraph in paragraphs if paragraph]
+    return f"## {title}\n\n" + "\n\n".join(kept) + "\n" if kept else ""
+
+
+def _training(facts: CardFacts) -> str:
+    lines = [f"- {key}: {value}" for key, value in facts.training.items() if value is not None]
+    recipe = f"```toml\n{facts.recipe.strip()}\n```" if facts.recipe else ""
+    return _section("Training", ["\n".join(lines), recipe])
+
+
+def _tokenizer(facts: CardFacts) -> str:
+    if not facts.pieces_per_word:
+        return ""
+    said = ", ".join(f"{value:.2f} in `{lang}`" for lang, value in facts.pieces_per_word.items())
+    size = facts.config.tgt_vocab_size
+    return _section(
+        "Tokenizer",
+        [f"Byte-level BPE, {size:,} pieces. Pieces per word on validation text: {said}."],
+    )
+
+
+def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
+    table = ["| source | reference | translation |", "|---|---|---|"]
+    table += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
+    note = "From the validation set, chosen by sentence chrF, not by hand."
+    return _section(title, [note, "\n".join(table)])
+
+
+def escape_cell(text: str) -> str:
+    """Make a text safe inside a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

@@ -1,0 +1,119 @@
+"""Lines of text, in and out, of any size.
+
+Takes paths or streams, gives lines one at a time, and appends lines so that an interrupted job can
+go on. Must not know models. Only a line feed ends a line: what other characters Unicode calls line
+breaks stay inside, so line n of two aligned files stays line n.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from hubnmt.errors import InputError
+
+
+def decode_line(raw: bytes, *, where: str) -> str:
+    """Turn the bytes of one line into text, without its line feed.
+
+    Raises:
+        InputError: naming the place, if it is not UTF-8 or holds a zero byte (a binary file).
+    """
+    try:
+        text = raw.removesuffix(b"\n").decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not valid UTF-8; is it a text file? convert it first") from None
+    if "\0" in text:
+        raise InputError(f"{where}: holds a zero byte; this is a binary file, not text")
+    return text
+
+
+def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
+    """Yield the lines of an open binary stream from line `skip` (counted from 0) on."""
+    for number, raw in enumerate(stream, start=1):
+        if number > skip:
+            yield decode_line(raw, where=f"{name}, line {number:,}")
+
+
+def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
+    """Yield the lines of a file from line `skip` (counted from 0) on.
+
+    Raises:
+        InputError: if it cannot be opened or is no text.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    with file:
+        yield from read_stream(file, name=str(path), skip=skip)
+
+
+def read_stdin() -> Iterator[str]:
+    """Yield the lines of standard input."""
+    return read_stream(sys.stdin.buffer, name="standard input")
+
+
+def read_aligned(*paths: Path) -> list[list[str]]:
+    """Read files whose lines belong together.
+
+    Raises:
+        InputError: if they differ in their number of lines, or are empty.
+    """
+    columns = [list(read_lines(path)) for path in paths]
+    counts = {len(column) for column in columns}
+    if len(counts) > 1:
+        said = ", ".join(
+            f"{path} has {len(column):,}" for path, column in zip(paths, columns, strict=True)
+        )
+        raise InputError(f"the files must have the same number of lines: {said}")
+    if counts == {0}:
+        raise InputError(f"{paths[0]} is empty: there is nothing to score")
+    return columns
+
+
+def count_lines(path: Path) -> int:
+    """Count line feeds, plus one for a last line without."""
+    n_lines, last = 0, b"\n"
+    try:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                n_lines += block.count(b"\n")
+                last = block[-1:]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    return n_lines + (last != b"\n")
+
+
+def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> tuple[BinaryIO, int]:
+    """Open a result file without harming what it holds.
+
+    Args:
+        path: the file.
+        overwrite: an existing file may be replaced.
+        carry_on: an existing file is continued; a last line without line feed was torn and is cut.
+
+    Returns:
+        the open file, and how many whole lines it holds.
+
+    Raises:
+        InputError: if it exists and neither was asked for, or it cannot be written.
+    """
+    try:
+        if not path.exists() or overwrite:
+            return path.open("wb"), 0
+        if not carry_on:
+            raise InputError(
+                f"{path} exists: --continue goes on behind its last line, --overwrite replaces it"
+            )
+        file = path.open("r+b")
+        n_lines, end = 0, 0
+        for line in file:
+            if line.endswith(b"\n"):
+                n_lines, end = n_lines + 1, end + len(line)
+        file.truncate(end)
+        file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    return file, n_lines

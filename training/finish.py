@@ -1,0 +1,215 @@
+"""From a finished run to a model folder others can use: tuned, measured, with its card.
+
+    python -m training.finish RUN_DIR DEST --valid SRC,REF --test SRC,REF --test-name NAME [--half]
+
+Takes a run folder, gives DEST. Decoding defaults are chosen on the validation set; the test set is
+translated once, at the end, with what was chosen. Must not know the app.
+"""
+
+import argparse
+import itertools
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from hubnmt.card import CardFacts, TestResult, write_card
+from hubnmt.checkpoint import StoredModel, load_model, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.metrics import score_corpus, sentence_chrf
+from hubnmt.textfile import read_aligned
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+
+log = logging.getLogger("training")
+
+BEAM_SIZES = (1, 4, 5, 8, 12)
+LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4)
+
+
+def tune_decoding(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> tuple[DecodingConfig, list[dict[str, float]]]:
+    """Try beam sizes and length penalties on the validation set; the best BLEU wins.
+
+    Returns:
+        the chosen defaults, and every trial.
+    """
+    trials = []
+    grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
+    for beam_size, length_penalty in tqdm(grid, unit="setting", file=sys.stderr):
+        translations = translator.translate(
+            sources, beam_size=beam_size, length_penalty=length_penalty
+        )
+        scores = score_corpus([each.text for each in translations], references)
+        trials.append(
+            {"beam_size": beam_size, "length_penalty": length_penalty, "bleu": scores.bleu}
+        )
+        log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, scores.bleu)
+    best = max(trials, key=lambda trial: trial["bleu"])
+    chosen = DecodingConfig(beam_size=int(best["beam_size"]), length_penalty=best["length_penalty"])
+    return chosen, trials
+
+
+def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """Count tokens per white-space word."""
+    n_pieces = sum(map(len, tokenizer.encode_batch(texts)))
+    return n_pieces / max(1, sum(len(text.split()) for text in texts))
+
+
+def pick_samples(
+    sources: Sequence[str], references: Sequence[str], translations: Sequence[str], *, n: int = 5
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Pick good and bad examples by sentence chrF, away from the trivial top.
+
+    Returns:
+        `n` around the 90th percentile, and `n` around the 5th.
+    """
+    rows = list(zip(sources, references, translations, strict=True))
+    rows.sort(key=lambda row: sentence_chrf(row[2], row[1]))
+    high, low = int(0.9 * len(rows)), int(0.05 * len(rows))
+    return rows[high : high + n], rows[low : low + n]
+
+
+def training_facts(run_dir: Path) -> dict[str, Any]:
+    """Collect what the run recorded about itself."""
+    machine = json.loads((run_dir / "machine.json").read_text(encoding="utf-8"))
+    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
+    records = [json.loads(line) for line in (run_dir / "metrics.jsonl").open(encoding="utf-8")]
+    valid = [record for record in records if record["kind"] == "valid"]
+    best = max(valid, key=lambda record: float(record["bleu"]))
+    return {
+        "machine": machine["device"],
+        "minutes until the best weights": round(best["minutes"], 1),
+        "steps until the best weights": best["step"],
+        "weights": f"mean of the last {recipe['run']['average_last']} snapshots, one every "
+        f"{recipe['run']['eval_every']} steps",
+        "validation, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
+        f"loss {best['dev_loss']:.3f} nats per token",
+        "seed": recipe["run"]["seed"],
+        "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
+    }
+
+
+def recipe_lines(run_dir: Path) -> str:
+    """Write the settings that decide the result as TOML."""
+    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
+    lines = []
+    for section in ("tokenizer", "model", "optimizer"):
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in recipe[section].items()]
+    return "\n".join(lines)
+
+
+def finish(
+    run_dir: Path,
+    dest: Path,
+    *,
+    valid: Sequence[Path],
+    test: Sequence[Path],
+    test_name: str,
+    half: bool,
+) -> CardFacts:
+    """Tune on the validation set, measure on the test set, write the folder with its card."""
+    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
+    stored = load_model(run_dir / "best")
+    if half:  # judge what is stored
+        with torch.no_grad():
+            for parameter in stored.model.parameters():
+                parameter.copy_(parameter.half())
+    translator = Translator(stored)
+    sources, references = read_aligned(*valid)
+    decoding, trials = tune_decoding(translator, sources, references)
+    options = {"beam_size": decoding.beam_size, "length_penalty": decoding.length_penalty}
+    texts = [each.text for each in translator.translate(sources, **options)]
+    good, bad = pick_samples(sources, references, texts)
+    card = recipe["card"]
+    results = []
+    if test:
+        test_sources, test_references = read_aligned(*test)
+        test_texts = [each.text for each in translator.translate(test_sources, **options)]
+        scores = score_corpus(test_texts, test_references, bootstrap=True)
+        dataset = card["datasets"][0] if card["datasets"] else "local"
+        results = [TestResult(name=test_name, dataset=dataset, scores=scores, decoding=decoding)]
+        log.info("%s: BLEU %.2f  %s", test_name, scores.bleu, scores.bleu_signature)
+    cleaning = json.loads((run_dir / "cleaning.json").read_text(encoding="utf-8"))
+    dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
+    config = stored.model.config
+    facts = CardFacts(
+        name=dest.name,
+        title=card["title"],
+        config=config,
+        license=card["license"],
+        datasets=tuple(card["datasets"]),
+        data=card["data"],
+        data_license=card["data_license"],
+        limits=card["limits"],
+        recipe=recipe_lines(run_dir),
+        cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
+        f"dropped: {dropped or 'none'}.",
+        training=training_facts(run_dir) | {"weights stored as": "float16" if half else "float32"},
+        pieces_per_word={
+            config.src_lang: pieces_per_word(stored.src_tokenizer, sources),
+            config.tgt_lang: pieces_per_word(stored.tgt_tokenizer, references),
+        },
+        results=results,
+        good=good,
+        bad=bad,
+    )
+    final = StoredModel(
+        model=stored.model,
+        src_tokenizer=stored.src_tokenizer,
+        tgt_tokenizer=stored.tgt_tokenizer,
+        decoding=decoding,
+        card=write_card(facts),
+    )
+    save_model(dest, final, half=half)
+    (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
+    return facts
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line.
+
+    Returns:
+        the exit status: 0 done, 2 the request was wrong.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    parser = argparse.ArgumentParser(prog="python -m training.finish", description=__doc__)
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("dest", type=Path)
+    parser.add_argument("--valid", required=True, metavar="SRC,REF")
+    parser.add_argument("--test", metavar="SRC,REF")
+    parser.add_argument("--test-name", default="test")
+    parser.add_argument("--half", action="store_true", help="store weights as float16")
+    options = parser.parse_args(arguments)
+    try:
+        finish(
+            options.run_dir,
+            options.dest,
+            valid=_pair(options.valid),
+            test=_pair(options.test) if options.test else (),
+            test_name=options.test_name,
+            half=options.half,
+        )
+    except (HubNMTError, FileNotFoundError) as error:
+        log.error("error: %s", error)
+        return 2
+    return 0
+
+
+def _pair(text: str) -> tuple[Path, ...]:
+    paths = tuple(Path(part) for part in text.split(","))
+    if len(paths) != 2:
+        raise ConfigError(f"{text!r} must be SRC,REF: two files")
+    return paths
+
+
+if __name__ == "__main__":
+    sys.exit(main())
