@@ -1,0 +1,52 @@
+"""A run of a second for these tests: `tests/fixtures/farm.toml` with its files and a folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from training.train import Run, run
+
+FarmOptions = Callable[..., list[str]]
+RunFarm = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def farm_recipe(repo: Path) -> Path:
+    return repo / "tests" / "fixtures" / "farm.toml"
+
+
+@pytest.fixture(scope="session")
+def farm_options(repo: Path) -> FarmOptions:
+    """Make the settings that the recipe leaves open, and any others: section.key=value."""
+    fixtures = repo / "tests" / "fixtures"
+
+    def options(folder: Path, *more: str) -> list[str]:
+        pairs = {
+            split: ",".join(str(fixtures / f"farm.{split}.{side}") for side in ("de", "en"))
+            for split in ("train", "valid")
+        }
+        return [
+            f"run.folder={folder}",
+            *(f"data.{split}={pair}" for split, pair in pairs.items()),
+            *more,
+        ]
+
+    return options
+
+
+@pytest.fixture(scope="session")
+def run_farm(farm_recipe: Path, farm_options: FarmOptions) -> RunFarm:
+    """Train in this process; the run folder is `folder/farm`."""
+
+    def train(folder: Path, *more: str, resume: bool = False) -> Run:
+        overrides = farm_options(folder, *more)
+        return run(farm_recipe, overrides=overrides, resume=folder / "farm" if resume else None)
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def farm_run(run_farm: RunFarm, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of 8 steps, to look at and not to change."""
+    return run_farm(tmp_path_factory.mktemp("runs"))
