@@ -7,6 +7,7 @@ cut is reported in `warnings`.
 
 import dataclasses
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, overload
@@ -16,7 +17,16 @@ import torch
 from hubnmt.batching import batch_sources, group_by_length
 from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search
+from hubnmt.decoding import (
+    ForcedPrefix,
+    Hypothesis,
+    ModelStep,
+    beam_search,
+    combine,
+    greedy_search,
+    repetition_control,
+    sample,
+)
 from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
 from hubnmt.explain import Attention, attend, readable_pieces, score_targets
 from hubnmt.segment import halve, split_sentences
@@ -65,6 +75,8 @@ class _Part(NamedTuple):
     ids: list[int]
     space: str
     """White space that follows it in the text."""
+    is_first: bool = True
+    """Whether it opens its text: a forced prefix belongs there."""
 
 
 class _Found(NamedTuple):
@@ -197,6 +209,7 @@ class Translator:
         self, texts: list[str], batch_tokens: int, decoding: DecodingConfig
     ) -> list[Translation]:
         plans = [self._plan(text) for text in texts]
+        plans = [(_mark_first(plan), warnings) for plan, warnings in plans]
         parts = [part for plan, _ in plans for part in plan if part.ids]
         found = iter(self._search(parts, batch_tokens, decoding))
         return [
@@ -258,15 +271,39 @@ class Translator:
         self, parts: Sequence[_Part], batch_tokens: int, decoding: DecodingConfig
     ) -> list[_Found]:
         found: list[_Found | None] = [None] * len(parts)
-        lengths = [len(part.ids) + 1 for part in parts]
-        budget = max(1, batch_tokens // decoding.beam_size)
-        for batch in group_by_length(lengths, budget):
-            rows = [parts[index].ids for index in batch]
-            for index, result in zip(batch, self._search_batch(rows, decoding), strict=True):
-                found[index] = result
+        width = decoding.n_best if decoding.sample else decoding.beam_size
+        prefix = self._forced_prefix(decoding.prefix)
+        for forced in [None] if prefix is None else [prefix, None]:
+            chosen = [
+                index
+                for index, part in enumerate(parts)
+                if prefix is None or part.is_first == (forced is not None)
+            ]
+            lengths = [len(parts[index].ids) + 1 for index in chosen]
+            for batch in group_by_length(lengths, max(1, batch_tokens // width)):
+                rows = [parts[chosen[index]].ids for index in batch]
+                results = self._search_batch(rows, decoding, forced)
+                for index, result in zip(batch, results, strict=True):
+                    found[chosen[index]] = result
         return [result for result in found if result is not None]
 
-    def _search_batch(self, rows: list[list[int]], decoding: DecodingConfig) -> list[_Found]:
+    def _forced_prefix(self, prefix: str) -> ForcedPrefix | None:
+        """Force the prefix's whole words; its last word may go on."""
+        if not prefix:
+            return None
+        tokenizer = self.tgt_tokenizer
+        words = tokenizer.pre_tokens(prefix)
+        whole, last = "".join(words[:-1]).removeprefix(" "), words[-1]
+        return ForcedPrefix(
+            tokenizer.encode(whole) if len(words) > 1 else [],
+            last.encode(),
+            vocab_size=tokenizer.vocab_size,
+            piece_bytes=tokenizer.piece_bytes,
+        )
+
+    def _search_batch(
+        self, rows: list[list[int]], decoding: DecodingConfig, prefix: ForcedPrefix | None
+    ) -> list[_Found]:
         tokenizer = self.tgt_tokenizer
         src = batch_sources(
             rows, pad_id=self.src_tokenizer.pad_id, eos_id=self.src_tokenizer.eos_id
@@ -275,26 +312,9 @@ class Translator:
         step = ModelStep(
             self.model, src_ids, src_pad_mask, never=(tokenizer.pad_id, tokenizer.bos_id)
         )
-        caps = [decoding.max_new_tokens or default_max_tokens(len(row)) for row in rows]
-        max_tgt_tokens = torch.tensor(caps, device=self.device)
-        if decoding.beam_size == 1:
-            hypotheses = greedy_search(
-                step,
-                bos_id=tokenizer.bos_id,
-                eos_id=tokenizer.eos_id,
-                max_tgt_tokens=max_tgt_tokens,
-                length_penalty=decoding.length_penalty,
-            )
-        else:
-            hypotheses = beam_search(
-                step,
-                bos_id=tokenizer.bos_id,
-                eos_id=tokenizer.eos_id,
-                max_tgt_tokens=max_tgt_tokens,
-                beam_size=decoding.beam_size,
-                n_best=decoding.beam_size,  # some may spell the same text; see _join
-                length_penalty=decoding.length_penalty,
-            )
+        n_forced = prefix.max_tokens if prefix else 0
+        caps = [n_forced + (decoding.max_new_tokens or default_max_tokens(len(r))) for r in rows]
+        hypotheses = self._run_search(step, rows, caps, decoding, prefix)
         hypotheses = [self._distinct(each)[: decoding.n_best] for each in hypotheses]
         pairs = [(row, each[0].ids) for row, each in zip(rows, hypotheses, strict=True)]
         log_probs = score_targets(self.model, pairs, self.src_tokenizer, tokenizer)
@@ -302,6 +322,43 @@ class Translator:
             _Found(each, list(token_log_probs), cap)
             for each, token_log_probs, cap in zip(hypotheses, log_probs, caps, strict=True)
         ]
+
+    def _run_search(
+        self,
+        step: ModelStep,
+        rows: list[list[int]],
+        caps: list[int],
+        decoding: DecodingConfig,
+        prefix: ForcedPrefix | None,
+    ) -> list[list[Hypothesis]]:
+        """Choose the strategy that the options ask for."""
+        constraints = repetition_control(
+            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+            repetition_penalty=decoding.repetition_penalty,
+        )
+        constraint = combine([*constraints, *([prefix] if prefix else [])])
+        shared: dict[str, Any] = {
+            "bos_id": self.tgt_tokenizer.bos_id,
+            "eos_id": self.tgt_tokenizer.eos_id,
+            "max_tgt_tokens": torch.tensor(caps, device=self.device),
+            "length_penalty": decoding.length_penalty,
+            "constraint": constraint,
+        }
+        if decoding.sample:
+            return sample(
+                step,
+                **shared,
+                n_samples=decoding.n_best,
+                generators=[_generator(decoding.seed, row) for row in rows],
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+            )
+        if decoding.beam_size == 1:
+            return greedy_search(step, **shared)
+        # All W are asked for: some may spell the same text, and `_distinct` drops those.
+        width = decoding.beam_size
+        return beam_search(step, **shared, beam_size=width, n_best=width)
 
     def _decode(self, ids: list[int]) -> str:
         """Return the text of a part; a source without line breaks gets a translation without."""
@@ -353,6 +410,18 @@ class Translator:
         return [
             piece for ids in parts for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
         ]
+
+
+def _mark_first(plan: list[_Part]) -> list[_Part]:
+    """Tell the part that opens a text from the others."""
+    first = next((index for index, part in enumerate(plan) if part.ids), 0)
+    return [part._replace(is_first=index == first) for index, part in enumerate(plan)]
+
+
+def _generator(seed: int, row: list[int]) -> torch.Generator:
+    """Seed a generator by the user's seed and the sentence, so that neighbours do not matter."""
+    digest = zlib.crc32(repr((seed, row)).encode())
+    return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)
 
 
 def default_max_tokens(n_src_tokens: int) -> int:

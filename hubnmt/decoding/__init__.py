@@ -6,8 +6,21 @@ the tests included; `model_step` alone binds a Transformer to that protocol.
 """
 
 from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.constraints import ForcedPrefix, combine, repetition_control
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.model_step import ModelStep
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.sampling import sample
 
-__all__ = ["Constraint", "Hypothesis", "ModelStep", "Step", "beam_search", "greedy_search"]
+__all__ = [
+    "Constraint",
+    "ForcedPrefix",
+    "Hypothesis",
+    "ModelStep",
+    "Step",
+    "beam_search",
+    "combine",
+    "greedy_search",
+    "repetition_control",
+    "sample",
+]

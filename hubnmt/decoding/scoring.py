@@ -60,3 +60,71 @@ def only_eos_where(log_probs: Tensor, must_end: Tensor, eos_id: int) -> Tensor:
         return log_probs
     others = torch.arange(log_probs.shape[-1], device=log_probs.device) != eos_id  # (V,)
     return log_probs.masked_fill(must_end[:, None, None] & others, -torch.inf)
+
+
+def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
+    """Forbid every token that would complete an n-gram the hypothesis already contains.
+
+    Args:
+        log_probs: (B, W, V).
+        tokens: (B, W, t) generated so far, without bos.
+        n: length of the n-grams.
+
+    Returns:
+        (B, W, V), -inf where forbidden.
+
+    Source: Paulus et al. 2017, section 2.5, https://arxiv.org/abs/1705.04304
+    """
+    if tokens.shape[2] < n:
+        return log_probs
+    windows = tokens.unfold(2, n, 1)  # (B, W, t - n + 1, n)
+    latest = tokens[:, :, tokens.shape[2] - n + 1 :]  # (B, W, n - 1)
+    is_repeat = (windows[..., :-1] == latest[:, :, None]).all(-1)  # (B, W, t - n + 1)
+    penalty = torch.zeros_like(is_repeat, dtype=log_probs.dtype)
+    penalty = penalty.masked_fill(is_repeat, -torch.inf)
+    return log_probs.scatter_add(2, windows[..., -1], penalty)
+
+
+def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Tensor:
+    """Multiply the log-probability of tokens that were already generated.
+
+    Args:
+        log_probs: (B, W, V), all at most 0.
+        tokens: (B, W, t) generated so far, without bos.
+        penalty: above 1 makes them less likely, below 1 more.
+
+    Returns:
+        (B, W, V).
+
+    Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, on log-probabilities.
+    """
+    if tokens.shape[2] == 0:
+        return log_probs
+    return log_probs.scatter(2, tokens, log_probs.gather(2, tokens) * penalty)
+
+
+def warp_for_sampling(log_probs: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
+    """Sharpen or flatten a distribution and cut off its tail.
+
+    Args:
+        log_probs: (..., V).
+        temperature: divides the log-probabilities.
+        top_k: keep this many; 0 keeps all.
+        top_p: keep the fewest whose probability reaches this.
+
+    Returns:
+        (..., V) log-probabilities that sum to 1 again, -inf where cut off.
+
+    Source: Fan et al. 2018 (top-k), https://arxiv.org/abs/1805.04833; Holtzman et al. 2020 (top-p),
+    https://arxiv.org/abs/1904.09751
+    """
+    warped = (log_probs / temperature).log_softmax(-1)
+    if 0 < top_k < warped.shape[-1]:
+        least = warped.topk(top_k).values[..., -1:]  # (..., 1)
+        warped = warped.masked_fill(warped < least, -torch.inf)
+    if top_p < 1:
+        ranked, order = warped.log_softmax(-1).sort(-1, descending=True)  # (..., V)
+        mass_before = ranked.exp().cumsum(-1) - ranked.exp()
+        cut = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, mass_before >= top_p)
+        warped = warped.masked_fill(cut, -torch.inf)
+    return warped.log_softmax(-1)

@@ -30,9 +30,10 @@ class TableStep:
         """(sentences, hypotheses) of each call."""
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        assert len(self.shapes) < self._max_steps, "this search has no end"
+        n_calls = len(self.shapes)
+        assert n_calls < self._max_steps, "this search has no end"
         self.shapes.append(tuple(last_ids.shape))
-        is_first = len(self.shapes) == 1
+        is_first = n_calls == 0
         rows = []
         for table, prefixes, last in zip(
             self._tables, self._prefixes, last_ids.tolist(), strict=True

@@ -1,0 +1,100 @@
+"""What a translation may say next: repetition control and forced beginnings.
+
+Takes decoding options and the bytes behind the pieces, gives `Constraint` functions for any search.
+Must not know the model. Constraints see tokens so far and next-token log-probabilities, nothing
+else, so they hold for every strategy alike.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from hubnmt.decoding.protocol import Constraint
+from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
+
+
+def combine(constraints: Sequence[Constraint]) -> Constraint | None:
+    """Apply one after the other; None if there is nothing to apply."""
+    if not constraints:
+        return None
+
+    def apply_all(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        for constraint in constraints:
+            log_probs = constraint(log_probs, tokens)
+        return log_probs
+
+    return apply_all
+
+
+def repetition_control(*, no_repeat_ngram_size: int, repetition_penalty: float) -> list[Constraint]:
+    """Make the constraints that these two options ask for."""
+    constraints: list[Constraint] = []
+    if repetition_penalty != 1:
+        constraints.append(lambda lp, tokens: penalize_repetition(lp, tokens, repetition_penalty))
+    if no_repeat_ngram_size:
+        constraints.append(
+            lambda lp, tokens: block_repeated_ngrams(lp, tokens, no_repeat_ngram_size)
+        )
+    return constraints
+
+
+class ForcedPrefix:
+    """The target begins with given bytes, wherever the pieces' borders fall.
+
+    Whole words of the prefix are forced as the tokenizer cuts them. Its last word may go on ("do"
+    may become "dog"), so there any piece is allowed that agrees with the bytes still owed, and the
+    model chooses the cut.
+    """
+
+    def __init__(
+        self,
+        forced_ids: Sequence[int],
+        open_bytes: bytes,
+        *,
+        vocab_size: int,
+        piece_bytes: Callable[[int], bytes],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            forced_ids: the pieces of the whole words.
+            open_bytes: the last word, which may go on.
+            vocab_size: V.
+            piece_bytes: bytes behind an id; empty for special tokens.
+        """
+        self._forced_ids = list(forced_ids)
+        self._open_bytes = open_bytes
+        self._pieces = [piece_bytes(token_id) for token_id in range(vocab_size)]
+        self._masks: dict[bytes, Tensor] = {}
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens that the prefix can take."""
+        return len(self._forced_ids) + len(self._open_bytes)
+
+    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+        """Forbid what does not agree with the prefix; see `protocol.Constraint`."""
+        position = tokens.shape[2]
+        if position < len(self._forced_ids):
+            allowed = torch.zeros(log_probs.shape[2], dtype=torch.bool, device=log_probs.device)
+            allowed[self._forced_ids[position]] = True
+            return log_probs.masked_fill(~allowed, -torch.inf)
+        if position >= self.max_tokens:
+            return log_probs
+        said = tokens[:, :, len(self._forced_ids) :].tolist()
+        masks = [torch.stack([self._allowed(row) for row in rows]) for rows in said]
+        return log_probs.masked_fill(~torch.stack(masks).to(log_probs.device), -torch.inf)
+
+    def _allowed(self, said: Sequence[int]) -> Tensor:
+        """(V,) bool: pieces that may follow these, which follow the forced ones."""
+        n_said = sum(len(self._pieces[token_id]) for token_id in said)
+        owed = self._open_bytes[n_said:]
+        if owed not in self._masks:
+            self._masks[owed] = torch.tensor(
+                [
+                    not owed or (bool(piece) and (owed.startswith(piece) or piece.startswith(owed)))
+                    for piece in self._pieces
+                ]
+            )
+        return self._masks[owed]

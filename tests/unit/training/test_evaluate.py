@@ -1,0 +1,100 @@
+"""Evaluation: the dev loss is the references' own price, the scores are sacreBLEU's."""
+
+from collections.abc import Callable
+
+import pytest
+import sacrebleu
+import torch
+
+from hubnmt.checkpoint import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.model.transformer import Transformer
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from training.evaluate import evaluate, measure_loss
+
+PAIRS = [
+    ("Ein Hund rennt.", "A dog is running in the snow."),
+    ("Zwei Männer stehen am Herd.", "Two men."),
+    ("Eine Frau in Blau fährt mit dem Fahrrad.", "A woman in blue rides a bicycle."),
+]
+MakeTranslator = Callable[..., Translator]
+
+
+@pytest.fixture
+def make_translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> MakeTranslator:
+    def make(**decoding: float) -> Translator:
+        defaults = DecodingConfig(**({"max_new_tokens": 9} | decoding))  # type: ignore[arg-type]
+        return Translator(
+            StoredModel(
+                model=tiny_model,
+                src_tokenizer=tiny_tokenizer,
+                tgt_tokenizer=tiny_tokenizer,
+                decoding=defaults,
+            )
+        )
+
+    return make
+
+
+def loss_by_score(translator: Translator, pairs: list[tuple[str, str]]) -> float:
+    """The same from the public door: the mean over all tokens, eos included."""
+    log_probs = [value for src, tgt in pairs for value in translator.score(src, tgt)]
+    return -sum(log_probs) / len(log_probs)  # type: ignore[arg-type]
+
+
+def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) -> None:
+    translator = make_translator()
+    mine = measure_loss(translator, PAIRS, batch_tokens=1000)
+    assert mine == pytest.approx(loss_by_score(translator, PAIRS), rel=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 60, 10_000])
+def test_dev_loss_does_not_depend_on_the_batches(
+    batch_tokens: int, make_translator: MakeTranslator
+) -> None:
+    translator = make_translator()
+    expected = measure_loss(translator, PAIRS[::-1], batch_tokens=1000)
+    found = measure_loss(translator, PAIRS, batch_tokens=batch_tokens)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_scores_are_those_of_sacrebleu_with_signature(make_translator: MakeTranslator) -> None:
+    evaluation = evaluate(make_translator(), PAIRS, batch_tokens=1000)
+    hypotheses, references = list(evaluation.translations), [[tgt for _, tgt in PAIRS]]
+    bleu = sacrebleu.corpus_bleu(hypotheses, references)
+    chrf = sacrebleu.corpus_chrf(hypotheses, references)
+    values = evaluation.to_dict()
+    assert (values["bleu"], values["chrf"]) == (bleu.score, chrf.score)
+    assert "tok:13a" in values["bleu_signature"]
+    assert "nc:6" in values["chrf_signature"]
+    assert set(values) == {"dev_loss", "bleu", "bleu_signature", "chrf", "chrf_signature"}
+
+
+def test_translations_are_greedy_whatever_the_folder_prefers(
+    make_translator: MakeTranslator,
+) -> None:
+    translator = make_translator(beam_size=4, n_best=3)
+    greedy = [translator.translate(src, beam_size=1, n_best=1).text for src, _ in PAIRS]
+    assert list(evaluate(translator, PAIRS, batch_tokens=1000).translations) == greedy
+
+
+def test_translations_keep_the_order_of_the_set(make_translator: MakeTranslator) -> None:
+    forwards = evaluate(make_translator(), PAIRS, batch_tokens=1000)
+    backwards = evaluate(make_translator(), PAIRS[::-1], batch_tokens=1000)
+    assert forwards.translations == backwards.translations[::-1]
+
+
+def test_an_empty_side_is_no_stumbling_block(make_translator: MakeTranslator) -> None:
+    evaluation = evaluate(make_translator(), [*PAIRS, ("", "x"), ("y", "")], batch_tokens=1000)
+    assert evaluation.translations[3] == ""
+    assert evaluation.dev_loss > 0
+
+
+def test_nothing_is_learned(make_translator: MakeTranslator) -> None:
+    translator = make_translator()
+    before = [parameter.detach().clone() for parameter in translator.model.parameters()]
+    evaluate(translator, PAIRS, batch_tokens=1000)
+    after = list(translator.model.parameters())
+    assert all(map(torch.equal, before, after))
+    assert all(parameter.grad is None for parameter in after)

@@ -1,0 +1,119 @@
+"""Report: every line of metrics.jsonl is JSON, samples.md is one table per validation."""
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training import report
+from training.report import RunReport
+
+ROWS = [("Ein Hund.", "A dog.", "A cat."), ("Zwei.", "Two.", "")]
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    def refuse(word: str) -> float:
+        raise AssertionError(f"{word} is no JSON")
+
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+def read_tables(folder: Path) -> list[list[list[str]]]:
+    """The rows of each table of samples.md, cells as they are written."""
+    page = (folder / "samples.md").read_text(encoding="utf-8")
+    tables = page.split("\n## ")[1:]
+    return [
+        [line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+        for table in tables
+    ]
+
+
+def test_each_record_is_a_line_of_json(tmp_path: Path) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add(50, "train", {"loss": 1.5, "lr": 1e-3})
+    run_report.add(100, "valid", {"bleu": 30.0, "bleu_signature": "nrefs:1|tok:13a"})
+    run_report.close()
+    first, second = read_metrics(tmp_path)
+    assert first.items() >= {"step": 50, "kind": "train", "loss": 1.5, "lr": 1e-3}.items()
+    assert second["bleu_signature"] == "nrefs:1|tok:13a"
+    assert isinstance(first["time"], float)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_number_that_is_none_does_not_break_the_file(value: float, tmp_path: Path) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add(50, "valid", {"dev_loss": value})
+    run_report.close()
+    assert read_metrics(tmp_path)[0]["step"] == 50
+
+
+def test_a_second_report_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    for step in (1, 2):
+        run_report = RunReport(tmp_path)
+        run_report.add(step, "train", {"loss": 1.0})
+        run_report.add_samples(step, ROWS)
+        run_report.close()
+    assert [record["step"] for record in read_metrics(tmp_path)] == [1, 2]
+    page = (tmp_path / "samples.md").read_text(encoding="utf-8")
+    assert page.startswith("# The same sentences as the model learns\n")
+    assert page.count("\n# ") == 0
+    assert [page.count(f"## Step {step}\n") for step in (1, 2)] == [1, 1]
+
+
+def test_records_are_on_the_disk_at_once(tmp_path: Path) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add(1, "train", {"loss": 1.0})
+    run_report.add_samples(1, ROWS)
+    assert read_metrics(tmp_path)
+    assert read_tables(tmp_path)
+    run_report.close()
+
+
+def test_samples_are_a_table_with_its_step(tmp_path: Path) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add_samples(12_500, ROWS)
+    run_report.close()
+    page = (tmp_path / "samples.md").read_text(encoding="utf-8")
+    assert "## Step 12,500\n\n| source | reference | translation |\n|---|---|---|\n" in page
+    assert page.splitlines()[-2:] == ["| Ein Hund. | A dog. | A cat. |", "| Zwei. | Two. |  |"]
+
+
+def test_no_text_can_break_the_table(tmp_path: Path) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add_samples(1, [("a|b", "two\nlines", "<script>x</script> \\| c\r\nd")])
+    run_report.close()
+    lines = (tmp_path / "samples.md").read_bytes().decode().split("\n")
+    row = next(line for line in lines if line.startswith("| a"))
+    assert row == "| a\\|b | two lines | &lt;script>x&lt;/script> \\\\\\| c d |"
+
+
+def test_curves_hold_the_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run_report = RunReport(tmp_path)
+    run_report.add(1, "train", {"loss": 2.0})
+    run_report.add(2, "train", {"loss": 1.5})
+    run_report.add(2, "valid", {"bleu": 30.0, "bleu_signature": "text"})
+    run_report.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert sorted(events.Tags()["scalars"]) == ["train/loss", "valid/bleu"]
+    points = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert points == [(1, 2.0), (2, 1.5)]
+
+
+def test_without_tensorboard_the_rest_is_written_and_the_lack_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(report, "SummaryWriter", None)
+    with caplog.at_level(logging.WARNING):
+        run_report = RunReport(tmp_path)
+    run_report.add(1, "train", {"loss": 2.0})
+    run_report.add_samples(1, ROWS)
+    run_report.close()
+    assert "tensorboard is not installed" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl", "samples.md"]
