@@ -5,7 +5,8 @@ user can meet. Everything else is reached through its own module.
 """
 
 from hubnmt.errors import HubNMTError
-from hubnmt.translator import Translation, Translator
+from hubnmt.translation import Translation
+from hubnmt.translator import Translator
 
 __all__ = ["HubNMTError", "Translation", "Translator", "__version__"]
 __version__ = "0.1.0"

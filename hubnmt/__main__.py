@@ -25,10 +25,12 @@ from tqdm import tqdm
 
 import hubnmt
 from hubnmt.config import DecodingConfig
+from hubnmt.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import count_lines, open_output, read_aligned, read_lines, read_stdin
-from hubnmt.translator import DEFAULT_BATCH_TOKENS, DTYPES, Translation, Translator
+from hubnmt.translation import Translation
+from hubnmt.translator import DTYPES, Translator
 
 CHUNK_LINES = 256
 """Lines translated together: enough to sort by length, few enough for constant memory."""
@@ -176,16 +178,11 @@ def _progress(total: int | None, n_done: int) -> "tqdm[Any]":
 
 def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool) -> None:
     for translation in translations:
-        line = json.dumps(to_json(translation), ensure_ascii=False) if as_json else translation.text
+        line = (
+            json.dumps(translation.to_dict(), ensure_ascii=False) if as_json else translation.text
+        )
         sink.write(line.replace("\n", " ").encode() + b"\n")
     sink.flush()
-
-
-def to_json(translation: Translation) -> dict[str, Any]:
-    """Return a translation as the promised JSON object."""
-    values = dataclasses.asdict(translation)
-    values["n_best"] = [each._asdict() for each in translation.n_best]
-    return values
 
 
 def run_evaluate(options: argparse.Namespace) -> None:

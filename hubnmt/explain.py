@@ -116,3 +116,28 @@ def score_targets(
     flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
     lengths = is_label.sum(1).tolist()
     return [tuple(row.tolist()) for row in torch.split(flat, lengths)]
+
+
+@torch.inference_mode()
+def next_log_probs(
+    model: Transformer,
+    src: Sequence[int],
+    said: Sequence[int],
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> Tensor:
+    """Ask what comes next behind a source and the target tokens said so far.
+
+    Returns:
+        (V,) log-probabilities, -inf for pad and bos.
+    """
+    device = model.output_proj.weight.device
+    src_ids, src_pad_mask = (
+        tensor.to(device)
+        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
+    )
+    tgt_in = torch.tensor([[tgt_tokenizer.bos_id, *said]], device=device)  # (1, T)
+    hidden = model.decode(tgt_in, model.encode(src_ids, src_pad_mask), src_pad_mask)  # (1, T, D)
+    log_probs = model.project(hidden[0, -1]).float().log_softmax(-1).cpu()  # (V,)
+    log_probs[[tgt_tokenizer.pad_id, tgt_tokenizer.bos_id]] = -torch.inf
+    return log_probs

@@ -1,90 +1,36 @@
 """`Translator`: text in, `Translation` out.
 
-Takes strings, gives strings with scores and tokens. Must not know Gradio or training. A text is
-translated line by line; a line too long for the model is cut into sentences, then clauses, and the
-cut is reported in `warnings`.
+Takes strings, gives strings with scores and tokens. Must not know Gradio or training.
 """
 
 import dataclasses
+import functools
+import itertools
+import math
 import os
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, Self, overload
 
 import torch
 
-from hubnmt.batching import batch_sources, group_by_length
 from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import (
-    ForcedPrefix,
-    Hypothesis,
-    ModelStep,
-    beam_search,
-    combine,
-    greedy_search,
-    repetition_control,
-    sample,
-)
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
+from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine, force_prefix, max_tgt_tokens
 from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
-from hubnmt.explain import Attention, attend, readable_pieces, score_targets
-from hubnmt.segment import halve, split_sentences
-from hubnmt.tokenizer import normalize
+from hubnmt.explain import Attention, attend, next_log_probs, readable_pieces, score_targets
+from hubnmt.guard import find_suspicions
+from hubnmt.plan import Part, Plan, make_plan
+from hubnmt.tokenizer import Tokenizer, normalize
+from hubnmt.translation import Alternative, Candidate, PairScore, Translation
+from hubnmt.watched import Watched
 
-DEFAULT_BATCH_TOKENS = 4096
-"""Padded source tokens times beam per batch."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-MAX_TEXT_CHARS = 1_000_000
-"""A single text longer than this is refused; translate a file line by line instead."""
-
-
-class Candidate(NamedTuple):
-    """One of the n best translations."""
-
-    text: str
-    score: float
-    """Length-normalised log-probability, nats per token ** length_penalty."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Translation:
-    """What became of one text."""
-
-    src: str
-    """The text as it was given."""
-    text: str
-    """The best translation."""
-    score: float
-    """Of the best; the mean over its parts where the text was cut."""
-    n_best: tuple[Candidate, ...]
-    """Best first; no two with the same text."""
-    src_tokens: tuple[str, ...]
-    """Readable pieces of the source, `<eos>` last."""
-    tgt_tokens: tuple[str, ...]
-    """Readable pieces of the best translation, `<eos>` last."""
-    tgt_log_probs: tuple[float, ...]
-    """Log-probability of each of `tgt_tokens`, nats."""
-    warnings: tuple[str, ...] = ()
-    """What a careful reader should know: cuts, shortened output, ..."""
-
-
-class _Part(NamedTuple):
-    """A stretch of source that is translated in one go."""
-
-    ids: list[int]
-    space: str
-    """White space that follows it in the text."""
-    is_first: bool = True
-    """Whether it opens its text: a forced prefix belongs there."""
-
-
-class _Found(NamedTuple):
-    """The search result of one part."""
-
-    hypotheses: list[Hypothesis]
-    tgt_log_probs: list[float]
-    max_tgt_tokens: int
+Search = Callable[..., list[list[Hypothesis]]]
+"""`TorchEngine.search` with its batch size bound."""
+SCORE_BATCH_PAIRS = 32
+"""Pairs scored at once; the logits of 32 long sentences stay under a gigabyte."""
 
 
 class Translator:
@@ -113,6 +59,9 @@ class Translator:
         self.src_tokenizer = stored.src_tokenizer
         self.tgt_tokenizer = stored.tgt_tokenizer
         self.decoding = stored.decoding
+        self._engine = TorchEngine(
+            self.model, src_tokenizer=self.src_tokenizer, tgt_tokenizer=self.tgt_tokenizer
+        )
 
     @classmethod
     def from_pretrained(
@@ -152,6 +101,7 @@ class Translator:
         text: str | Sequence[str],
         *,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        guard: bool = True,
         **options: Any,
     ) -> Translation | list[Translation]:
         """Translate one text, or many in the same order.
@@ -159,42 +109,124 @@ class Translator:
         Args:
             text: a line break stays where it was; an empty text stays empty.
             batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
+            guard: retry once what repeats itself, copies the source or is far too short, and say
+                so in `warnings`; see `hubnmt.guard`.
             options: fields of `DecodingConfig` that differ from this model's defaults.
 
         Raises:
             ConfigError: for an unknown or impossible option.
             InputError: for text that is no string, or far too long.
         """
+        decoding = self._decoding(options)
+        search = functools.partial(self._engine.search, batch_tokens=batch_tokens)
         if isinstance(text, str):
-            return self._translate_many([text], batch_tokens, self._decoding(options))[0]
-        return self._translate_many(list(text), batch_tokens, self._decoding(options))
+            return self._translate_many([text], decoding, search, guard=guard)[0]
+        return self._translate_many(list(text), decoding, search, guard=guard)
+
+    def stream(self, text: str, *, guard: bool = True, **options: Any) -> Iterator[str]:
+        """Translate one text and show it growing.
+
+        Each value is the text as far as it is known; with a beam, later words may revise earlier
+        ones. Bytes that are no whole character yet are held back. The last value is what
+        `translate` returns.
+
+        Args:
+            text: any text.
+            guard: see `translate`.
+            options: see `translate`.
+        """
+        decoding = self._decoding(options)
+        plan = self._plan(text)
+        prefix = force_prefix(normalize(decoding.prefix), self.tgt_tokenizer)
+        found: list[list[Hypothesis]] = []
+        for part in plan.spoken:
+            bound = None if found else prefix
+            run = functools.partial(self._search_watched, part.ids, decoding, bound)
+            with Watched(run) as search:
+                for tokens in search:
+                    yield self._partial(plan, found, tokens[0, 0, 1:].tolist())
+                found += search.result
+        (translation,) = self._finish([text], [plan], found, decoding, guard=guard)
+        yield translation.text
+
+    def _search_watched(
+        self, ids: list[int], decoding: DecodingConfig, prefix: ForcedPrefix | None, watch: Watch
+    ) -> list[list[Hypothesis]]:
+        return self._engine.search([ids], decoding, prefix=prefix, watch=watch)
+
+    def _partial(self, plan: Plan, found: list[list[Hypothesis]], said: list[int]) -> str:
+        """Show a text whose later parts are not translated yet, up to the last word said."""
+        texts = [self._decode(hypotheses[0].ids) for hypotheses in found]
+        texts.append(self.tgt_tokenizer.decode_bytes(said).decode("utf-8", errors="ignore"))
+        shown = ""
+        for part in plan.parts:
+            if part.ids:
+                shown += texts.pop(0)
+                if not texts:
+                    break
+            shown += part.space
+        return shown
+
+    def alternatives(self, src: str, prefix: str = "", k: int = 5) -> list[Alternative]:
+        """Show the k most probable next pieces behind a prefix, and where each would lead.
+
+        Args:
+            src: one sentence.
+            prefix: the translation so far; a word that it ends in the middle of may go on.
+            k: how many.
+
+        Returns:
+            most probable first; fewer than k if the prefix leaves fewer choices.
+
+        Raises:
+            InputError: if the source is empty.
+        """
+        src_ids = self.src_tokenizer.encode(_one_line(src))
+        forced = force_prefix(normalize(prefix), self.tgt_tokenizer)
+        said = self._tokens_of_prefix(forced)
+        log_probs = next_log_probs(
+            self.model, src_ids, said, self.src_tokenizer, self.tgt_tokenizer
+        )
+        if forced is not None:
+            tokens = torch.tensor([[said]], dtype=torch.int64)
+            log_probs = forced(log_probs[None, None], tokens)[0, 0]  # (V,)
+        top = log_probs.topk(min(k, len(log_probs)))
+        found = []
+        for log_prob, token_id in zip(top.values.tolist(), top.indices.tolist(), strict=True):
+            if log_prob == -math.inf:
+                break
+            ids = [*said, token_id]
+            if token_id == self.tgt_tokenizer.eos_id:
+                text = self.tgt_tokenizer.decode(said)
+            else:
+                text = self._complete(src_ids, ids)
+            piece = readable_pieces([token_id], self.tgt_tokenizer)[0]
+            found.append(Alternative(piece=piece, probability=math.exp(log_prob), text=text))
+        return found
 
     def score(
         self, src: str | Sequence[str], tgt: str | Sequence[str]
-    ) -> list[tuple[float, ...]] | tuple[float, ...]:
-        """Log-probability of each token of given translations, eos last; see also `attend`."""
+    ) -> PairScore | list[PairScore]:
+        """Measure how probable the model finds given translations.
+
+        Raises:
+            InputError: if texts and lists are mixed, the counts differ, or a source is empty.
+        """
         if isinstance(src, str) != isinstance(tgt, str):
             raise InputError("src and tgt must both be texts, or both lists of texts")
         if isinstance(src, str) and isinstance(tgt, str):
-            return self.score([src], [tgt])[0]  # type: ignore[return-value]  # a list in, a list out
-        if len(src) != len(tgt):
-            raise InputError(f"{len(src)} sources for {len(tgt)} targets; the two must pair up")
-        pairs = [
-            (self.src_tokenizer.encode(s), self.tgt_tokenizer.encode(t))
-            for s, t in zip(src, tgt, strict=True)
-        ]
-        return score_targets(self.model, pairs, self.src_tokenizer, self.tgt_tokenizer)
+            return self._score_many([src], [tgt])[0]
+        return self._score_many(list(src), list(tgt))
 
     def attend(self, src: str, tgt: str | None = None) -> Attention:
         """Show what every head looks at while saying `tgt` (by default the best translation)."""
-        if not src.strip():
-            raise InputError("the text is empty; attention needs at least one word")
+        line = _one_line(src)
         if tgt is None:
-            tgt = self.translate(src).text
+            tgt = self.translate(line).text
         return attend(
             self.model,
-            self.src_tokenizer.encode(src.strip()),
-            self.tgt_tokenizer.encode(tgt),
+            self.src_tokenizer.encode(line),
+            self.tgt_tokenizer.encode(tgt.strip()),
             src_tokenizer=self.src_tokenizer,
             tgt_tokenizer=self.tgt_tokenizer,
         )
@@ -202,231 +234,188 @@ class Translator:
     def _decoding(self, options: dict[str, Any]) -> DecodingConfig:
         values = {**self.decoding.to_dict(), **options}
         if "n_best" not in options:  # a default of the folder must not forbid a narrower beam
-            values["n_best"] = min(values["n_best"], values["beam_size"])
+            width = values["beam_size"]
+            values["n_best"] = min(values["n_best"], width if isinstance(width, int) else 1)
         return DecodingConfig.from_dict(values, where="decoding options")
 
+    def _plan(self, text: str) -> Plan:
+        return make_plan(
+            text,
+            self.src_tokenizer,
+            language=self.config.src_lang,
+            max_src_tokens=self.config.max_src_tokens,
+        )
+
     def _translate_many(
-        self, texts: list[str], batch_tokens: int, decoding: DecodingConfig
+        self, texts: list[str], decoding: DecodingConfig, search: Search, *, guard: bool
     ) -> list[Translation]:
         plans = [self._plan(text) for text in texts]
-        plans = [(_mark_first(plan), warnings) for plan, warnings in plans]
-        parts = [part for plan, _ in plans for part in plan if part.ids]
-        found = iter(self._search(parts, batch_tokens, decoding))
-        return [
-            self._join(text, plan, [next(found) for part in plan if part.ids], warnings)
-            for text, (plan, warnings) in zip(texts, plans, strict=True)
+        prefix = force_prefix(normalize(decoding.prefix), self.tgt_tokenizer)
+        # The prefix begins the text, so only the first part of each is bound by it.
+        first = [plan.spoken[0].ids for plan in plans if plan.spoken]
+        later = [part.ids for plan in plans for part in plan.spoken[1:]]
+        if prefix is None:
+            both = iter(search([*first, *later], decoding))
+            opening, following = list(itertools.islice(both, len(first))), both
+        else:
+            opening = search(first, decoding, prefix=prefix)
+            following = iter(search(later, decoding))
+        openings = iter(opening)
+        found = [
+            next(following if rank else openings)
+            for plan in plans
+            for rank in range(len(plan.spoken))
         ]
+        return self._finish(texts, plans, found, decoding, guard=guard)
 
-    def _plan(self, text: str) -> tuple[list[_Part], list[str]]:
-        """Cut a text into parts that the model can take, keeping the white space between."""
-        if not isinstance(text, str):
-            raise InputError(f"a text must be a string, not {type(text).__name__}")
-        if len(text) > MAX_TEXT_CHARS:
-            raise InputError(
-                f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
-                "give it as a file, one sentence or paragraph a line"
-            )
-        parts: list[_Part] = []
-        n_cut = 0
-        for line in normalize(text).splitlines(keepends=True):
-            body = line.strip()
-            lead, tail = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
-            if not body:
-                parts.append(_Part([], line))
-                continue
-            if lead:
-                parts.append(_Part([], lead))
-            ids = self.src_tokenizer.encode(body)
-            if len(ids) < self.config.max_src_tokens:
-                parts.append(_Part(ids, tail))
-                continue
-            n_cut += 1
-            parts += self._cut(body, tail)
-        if not n_cut:
-            return parts, []
-        longest = self.config.max_src_tokens
-        return parts, [
-            f"{n_cut} line(s) longer than the {longest} tokens this model was trained on: "
-            f"translated in {sum(bool(part.ids) for part in parts)} parts"
-        ]
-
-    def _cut(self, body: str, tail: str) -> list[_Part]:
-        """Cut an over-long line into sentences, and those into clauses where needed."""
-        stack = [(s.text, s.space) for s in reversed(split_sentences(body, self.config.src_lang))]
-        parts = []
-        while stack:
-            text, space = stack.pop()
-            ids = self.src_tokenizer.encode(text)
-            halves = halve(text) if len(ids) >= self.config.max_src_tokens else None
-            if halves is None:
-                parts.append(_Part(ids, space))
-            else:
-                left, between, right = halves
-                stack += [(right, space), (left, between)]
-        parts[-1] = _Part(parts[-1].ids, parts[-1].space + tail)
-        return parts
-
-    @torch.inference_mode()
-    def _search(
-        self, parts: Sequence[_Part], batch_tokens: int, decoding: DecodingConfig
-    ) -> list[_Found]:
-        found: list[_Found | None] = [None] * len(parts)
-        width = decoding.n_best if decoding.sample else decoding.beam_size
-        prefix = self._forced_prefix(decoding.prefix)
-        for forced in [None] if prefix is None else [prefix, None]:
-            chosen = [
-                index
-                for index, part in enumerate(parts)
-                if prefix is None or part.is_first == (forced is not None)
-            ]
-            lengths = [len(parts[index].ids) + 1 for index in chosen]
-            for batch in group_by_length(lengths, max(1, batch_tokens // width)):
-                rows = [parts[chosen[index]].ids for index in batch]
-                results = self._search_batch(rows, decoding, forced)
-                for index, result in zip(batch, results, strict=True):
-                    found[chosen[index]] = result
-        return [result for result in found if result is not None]
-
-    def _forced_prefix(self, prefix: str) -> ForcedPrefix | None:
-        """Force the prefix's whole words; its last word may go on."""
-        if not prefix:
-            return None
-        tokenizer = self.tgt_tokenizer
-        words = tokenizer.pre_tokens(prefix)
-        whole, last = "".join(words[:-1]).removeprefix(" "), words[-1]
-        return ForcedPrefix(
-            tokenizer.encode(whole) if len(words) > 1 else [],
-            last.encode(),
-            vocab_size=tokenizer.vocab_size,
-            piece_bytes=tokenizer.piece_bytes,
-        )
-
-    def _search_batch(
-        self, rows: list[list[int]], decoding: DecodingConfig, prefix: ForcedPrefix | None
-    ) -> list[_Found]:
-        tokenizer = self.tgt_tokenizer
-        src = batch_sources(
-            rows, pad_id=self.src_tokenizer.pad_id, eos_id=self.src_tokenizer.eos_id
-        )
-        src_ids, src_pad_mask = (tensor.to(self.device) for tensor in src)
-        step = ModelStep(
-            self.model, src_ids, src_pad_mask, never=(tokenizer.pad_id, tokenizer.bos_id)
-        )
-        n_forced = prefix.max_tokens if prefix else 0
-        caps = [n_forced + (decoding.max_new_tokens or default_max_tokens(len(r))) for r in rows]
-        hypotheses = self._run_search(step, rows, caps, decoding, prefix)
-        hypotheses = [self._distinct(each)[: decoding.n_best] for each in hypotheses]
-        pairs = [(row, each[0].ids) for row, each in zip(rows, hypotheses, strict=True)]
-        log_probs = score_targets(self.model, pairs, self.src_tokenizer, tokenizer)
-        return [
-            _Found(each, list(token_log_probs), cap)
-            for each, token_log_probs, cap in zip(hypotheses, log_probs, caps, strict=True)
-        ]
-
-    def _run_search(
+    def _finish(
         self,
-        step: ModelStep,
-        rows: list[list[int]],
-        caps: list[int],
+        texts: list[str],
+        plans: list[Plan],
+        found: list[list[Hypothesis]],
         decoding: DecodingConfig,
-        prefix: ForcedPrefix | None,
-    ) -> list[list[Hypothesis]]:
-        """Choose the strategy that the options ask for."""
-        constraints = repetition_control(
-            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
-            repetition_penalty=decoding.repetition_penalty,
+        *,
+        guard: bool,
+    ) -> list[Translation]:
+        """Look at every part with suspicion, then join the parts of each text."""
+        queue = iter(found)
+        translations = []
+        for text, plan in zip(texts, plans, strict=True):
+            mine = [next(queue) for _ in plan.spoken]
+            warnings: list[str] = []
+            if guard and not decoding.prefix:
+                checked = [
+                    self._check(part, hypotheses, decoding)
+                    for part, hypotheses in zip(plan.spoken, mine, strict=True)
+                ]
+                mine = [hypotheses for hypotheses, _ in checked]
+                warnings = [warning for _, more in checked for warning in more]
+            prefix = force_prefix(normalize(decoding.prefix), self.tgt_tokenizer)
+            caps = [max_tgt_tokens(len(part.ids), decoding, prefix) for part in plan.spoken]
+            translations.append(self._join(text, plan, mine, caps=caps, warnings=warnings))
+        return translations
+
+    def _check(
+        self, part: Part, hypotheses: list[Hypothesis], decoding: DecodingConfig
+    ) -> tuple[list[Hypothesis], list[str]]:
+        """Retry a suspicious part once, with other settings; keep whichever is less suspicious."""
+        suspicions = self._suspect(part, hypotheses[0])
+        if not suspicions:
+            return hypotheses, []
+        said = " and ".join(suspicions)
+        wider = max(decoding.beam_size, 8)
+        retry = dataclasses.replace(
+            decoding, sample=False, beam_size=wider, no_repeat_ngram_size=3, length_penalty=1.2
         )
-        constraint = combine([*constraints, *([prefix] if prefix else [])])
-        shared: dict[str, Any] = {
-            "bos_id": self.tgt_tokenizer.bos_id,
-            "eos_id": self.tgt_tokenizer.eos_id,
-            "max_tgt_tokens": torch.tensor(caps, device=self.device),
-            "length_penalty": decoding.length_penalty,
-            "constraint": constraint,
-        }
-        if decoding.sample:
-            return sample(
-                step,
-                **shared,
-                n_samples=decoding.n_best,
-                generators=[_generator(decoding.seed, row) for row in rows],
-                temperature=decoding.temperature,
-                top_k=decoding.top_k,
-                top_p=decoding.top_p,
-            )
-        if decoding.beam_size == 1:
-            return greedy_search(step, **shared)
-        # All W are asked for: some may spell the same text, and `_distinct` drops those.
-        width = decoding.beam_size
-        return beam_search(step, **shared, beam_size=width, n_best=width)
+        (second,) = self._engine.search([part.ids], retry)
+        if len(self._suspect(part, second[0])) < len(suspicions):
+            return second, [f"the first translation {said}: translated again with other settings"]
+        return hypotheses, [f"the translation {said}"]
 
-    def _decode(self, ids: list[int]) -> str:
-        """Return the text of a part; a source without line breaks gets a translation without."""
-        return " ".join(self.tgt_tokenizer.decode(ids).splitlines())
-
-    def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
-        best: dict[str, Hypothesis] = {}
-        for hypothesis in hypotheses:
-            best.setdefault(self._decode(hypothesis.ids), hypothesis)
-        return list(best.values())
+    def _suspect(self, part: Part, hypothesis: Hypothesis) -> list[str]:
+        return find_suspicions(
+            src=self.src_tokenizer.decode(part.ids),
+            src_ids=part.ids,
+            text=self._decode(hypothesis.ids),
+            tgt_ids=hypothesis.ids,
+        )
 
     def _join(
-        self, text: str, plan: list[_Part], found: list[_Found], warnings: list[str]
+        self,
+        text: str,
+        plan: Plan,
+        found: list[list[Hypothesis]],
+        *,
+        caps: list[int],
+        warnings: list[str],
     ) -> Translation:
         """Put the parts' translations back between the white space of the text."""
-        n_best = max((len(each.hypotheses) for each in found), default=1)
         candidates: dict[str, float] = {}
-        for rank in range(n_best):
-            chosen = [each.hypotheses[min(rank, len(each.hypotheses) - 1)] for each in found]
+        for rank in range(max(map(len, found), default=1)):
+            chosen = [hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in found]
             queue = iter(chosen)
             pieces = [
-                (self._decode(next(queue).ids) if part.ids else "") + part.space for part in plan
+                (self._decode(next(queue).ids) if part.ids else "") + part.space
+                for part in plan.parts
             ]
-            score = sum(h.score for h in chosen) / max(len(chosen), 1)
+            score = sum(each.score for each in chosen) / max(len(chosen), 1)
             candidates.setdefault("".join(pieces), score)
         ranked = tuple(Candidate(each, score) for each, score in candidates.items())
-        n_capped = sum(len(each.hypotheses[0].ids) >= each.max_tgt_tokens for each in found)
-        if n_capped:
-            warnings = [
-                *warnings,
-                f"{n_capped} part(s) reached max_new_tokens and were ended there",
-            ]
-        best_ids = [each.hypotheses[0].ids for each in found]
-        src_ids = [part.ids for part in plan if part.ids]
+        best = [hypotheses[0] for hypotheses in found]
+        n_capped = sum(len(each.ids) >= cap for each, cap in zip(best, caps, strict=True))
+        capped = [f"{n_capped} part(s) reached max_new_tokens and were ended there"]
         return Translation(
             src=text,
             text=ranked[0].text,
             score=ranked[0].score,
             n_best=ranked,
-            src_tokens=tuple(self._readable(src_ids, self.src_tokenizer)),
-            tgt_tokens=tuple(self._readable(best_ids, self.tgt_tokenizer)),
-            tgt_log_probs=tuple(value for each in found for value in each.tgt_log_probs),
-            warnings=tuple(warnings),
+            src_tokens=_readable((part.ids for part in plan.spoken), self.src_tokenizer),
+            tgt_tokens=_readable((each.ids for each in best), self.tgt_tokenizer),
+            tgt_log_probs=tuple(value for each in best for value in each.token_log_probs),
+            warnings=(*plan.warnings, *warnings, *(capped if n_capped else [])),
         )
 
-    @staticmethod
-    def _readable(parts: Iterable[list[int]], tokenizer: Any) -> list[str]:
-        return [
-            piece for ids in parts for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+    def _decode(self, ids: list[int]) -> str:
+        """Return the text of a part; a source without line breaks gets a translation without."""
+        return " ".join(self.tgt_tokenizer.decode(ids).splitlines())
+
+    def _tokens_of_prefix(self, forced: ForcedPrefix | None) -> list[int]:
+        """Tokens that the prefix fixes; its last, open word is left to the next piece."""
+        return [] if forced is None else list(forced.forced_ids)
+
+    def _complete(self, src_ids: list[int], ids: list[int]) -> str:
+        """Translate on from exactly these target tokens."""
+        prefix = ForcedPrefix(
+            ids,
+            b"",
+            vocab_size=self.tgt_tokenizer.vocab_size,
+            piece_bytes=self.tgt_tokenizer.piece_bytes,
+        )
+        decoding = self._decoding({"n_best": 1, "sample": False})
+        return self._decode(self._engine.search([src_ids], decoding, prefix=prefix)[0][0].ids)
+
+    def _score_many(self, sources: list[str], targets: list[str]) -> list[PairScore]:
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{len(sources)} sources for {len(targets)} targets; they must pair up"
+            )
+        pairs = [
+            (self.src_tokenizer.encode(_one_line(src)), self.tgt_tokenizer.encode(tgt.strip()))
+            for src, tgt in zip(sources, targets, strict=True)
         ]
+        scores = []
+        for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
+            batch = pairs[start : start + SCORE_BATCH_PAIRS]
+            rows = score_targets(self.model, batch, self.src_tokenizer, self.tgt_tokenizer)
+            for (_, tgt_ids), log_probs in zip(batch, rows, strict=True):
+                total = sum(log_probs)
+                scores.append(
+                    PairScore(
+                        log_prob=total,
+                        perplexity=math.exp(min(-total / len(log_probs), 700)),
+                        tgt_tokens=_readable([tgt_ids], self.tgt_tokenizer),
+                        tgt_log_probs=log_probs,
+                    )
+                )
+        return scores
 
 
-def _mark_first(plan: list[_Part]) -> list[_Part]:
-    """Tell the part that opens a text from the others."""
-    first = next((index for index, part in enumerate(plan) if part.ids), 0)
-    return [part._replace(is_first=index == first) for index, part in enumerate(plan)]
+def _one_line(text: str) -> str:
+    """Return the text as one line; a line break is a space to these functions.
+
+    Raises:
+        InputError: if there is nothing but white space.
+    """
+    line = " ".join(text.split())
+    if not line:
+        raise InputError("the source is empty; give at least one word")
+    return line
 
 
-def _generator(seed: int, row: list[int]) -> torch.Generator:
-    """Seed a generator by the user's seed and the sentence, so that neighbours do not matter."""
-    digest = zlib.crc32(repr((seed, row)).encode())
-    return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)
-
-
-def default_max_tokens(n_src_tokens: int) -> int:
-    """Cap the target length by the source's: generous for any pair, yet no endless loop."""
-    return 2 * n_src_tokens + 10
+def _readable(parts: Iterable[Sequence[int]], tokenizer: Tokenizer) -> tuple[str, ...]:
+    return tuple(
+        piece for ids in parts for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+    )
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:

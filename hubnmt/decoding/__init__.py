@@ -9,7 +9,7 @@ from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.constraints import ForcedPrefix, combine, repetition_control
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.model_step import ModelStep
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
 from hubnmt.decoding.sampling import sample
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Hypothesis",
     "ModelStep",
     "Step",
+    "Watch",
     "beam_search",
     "combine",
     "greedy_search",

@@ -10,7 +10,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
 from hubnmt.decoding.scoring import best_reachable, normalize_length, only_eos_where
 
 
@@ -20,10 +20,10 @@ class _Finished:
 
     score: Tensor
     """(B, W), -inf where there is none yet."""
-    log_prob: Tensor
-    """(B, W)."""
     tokens: Tensor
-    """(B, W, t), bos first, eos left out, zeros behind."""
+    """(B, W, t), bos first, eos last, zeros behind."""
+    sums: Tensor
+    """(B, W, t), log-probability up to and with each token; 0 at bos."""
     length: Tensor
     """(B, W), tokens without bos and eos."""
     count: Tensor
@@ -34,42 +34,39 @@ class _Finished:
         shape = (n_sentences, beam_size)
         return cls(
             score=torch.full(shape, -torch.inf, device=device),
-            log_prob=torch.zeros(shape, device=device),
             tokens=torch.zeros((*shape, 0), dtype=torch.int64, device=device),
+            sums=torch.zeros((*shape, 0), device=device),
             length=torch.zeros(shape, dtype=torch.int64, device=device),
             count=torch.zeros(n_sentences, dtype=torch.int64, device=device),
         )
 
-    def add(self, rows: Tensor, score: Tensor, log_prob: Tensor, tokens: Tensor) -> None:
+    def add(self, rows: Tensor, score: Tensor, tokens: Tensor, sums: Tensor) -> None:
         """Merge candidates of some sentences and keep the best W.
 
         Args:
             rows: (B',) sentence numbers.
             score: (B', C), -inf for candidates that did not end.
-            log_prob: (B', C).
-            tokens: (B', C, t) with bos, without eos.
+            tokens: (B', C, t) with bos and eos.
+            sums: (B', C, t).
         """
         n_new = tokens.shape[2] - self.tokens.shape[2]
         self.tokens = torch.nn.functional.pad(self.tokens, (0, n_new))
+        self.sums = torch.nn.functional.pad(self.sums, (0, n_new))
         beam_size = self.score.shape[1]
-        all_scores = torch.cat((self.score[rows], score), dim=1)  # (B', W + C)
-        self.score[rows], best = all_scores.topk(beam_size)  # (B', W)
-        all_log_probs = torch.cat((self.log_prob[rows], log_prob), dim=1)
-        self.log_prob[rows] = all_log_probs.gather(1, best)
-        new_length = torch.full_like(score, tokens.shape[2] - 1, dtype=torch.int64)
+        self.score[rows], best = torch.cat((self.score[rows], score), dim=1).topk(beam_size)
+        new_length = torch.full_like(score, tokens.shape[2] - 2, dtype=torch.int64)
         self.length[rows] = torch.cat((self.length[rows], new_length), dim=1).gather(1, best)
-        all_tokens = torch.cat((self.tokens[rows], tokens), dim=1)  # (B', W + C, t)
-        index = best[:, :, None].expand(-1, -1, all_tokens.shape[2])
-        self.tokens[rows] = all_tokens.gather(1, index)
+        self.tokens[rows] = _take(torch.cat((self.tokens[rows], tokens), dim=1), best)
+        self.sums[rows] = _take(torch.cat((self.sums[rows], sums), dim=1), best)
         self.count[rows] += score.isfinite().sum(1)
 
     def to_hypotheses(self, n_best: int) -> list[list[Hypothesis]]:
         """Read out the n best of each sentence, best first."""
-        columns = (self.tokens, self.length, self.log_prob, self.score)
+        columns = (self.tokens, self.sums.diff(dim=2), self.length, self.score)
         return [
             [
-                Hypothesis(ids[1 : n + 1], log_prob, score)
-                for ids, n, log_prob, score in zip(*sentence, strict=True)
+                Hypothesis(ids[1 : n + 1], sum(gains[: n + 1]), score, tuple(gains[: n + 1]))
+                for ids, gains, n, score in zip(*sentence, strict=True)
                 if score != -torch.inf
             ][:n_best]
             for sentence in zip(*(column.tolist() for column in columns), strict=True)
@@ -86,6 +83,7 @@ def beam_search(
     n_best: int = 1,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """Search the most probable targets, `beam_size` hypotheses wide.
 
@@ -102,6 +100,7 @@ def beam_search(
         n_best: hypotheses returned per sentence, at most W.
         length_penalty: exponent of the length normalisation.
         constraint: forbids tokens.
+        watch: shown the tokens so far, at each step.
 
     Returns:
         for each sentence its hypotheses, best first.
@@ -111,15 +110,17 @@ def beam_search(
     rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
     tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
     # One live hypothesis at the start: W equal ones would grow W equal beams, which is greedy.
-    live = torch.zeros(n_sentences, 1, device=device)  # (B, w) log_prob
+    sums = torch.zeros(n_sentences, 1, 1, device=device)  # (B, w, t) log_prob up to each token
     while len(rows):
         n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
+        if watch is not None:
+            watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, w, V)
         if constraint is not None:
             log_probs = constraint(log_probs, tokens[:, :, 1:])
         log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
         n_pieces = log_probs.shape[2]
-        totals = (live[:, :, None] + log_probs).flatten(1)  # (B, w V)
+        totals = (sums[:, :, -1:] + log_probs).flatten(1)  # (B, w V)
         top, index = totals.topk(min(2 * beam_size, totals.shape[1]))  # (B, C) each
         parents, token = index // n_pieces, index % n_pieces  # (B, C) each
         is_eos = token == eos_id  # (B, C)
@@ -129,13 +130,13 @@ def beam_search(
         if ended.any():
             score = normalize_length(top, n_tokens, length_penalty)
             score = score.masked_fill(~ended, -torch.inf)
-            histories = _take(tokens, parents)  # (B, C, t)
-            finished.add(rows, score, top, histories)
+            finished.add(rows, score, _extend(tokens, parents, token), _extend(sums, parents, top))
 
         order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]  # (B, W)
-        live = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)
+        live = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)  # (B, W)
         parents, token = parents.gather(1, order), token.gather(1, order)  # (B, W) each
-        tokens = torch.cat((_take(tokens, parents), token[:, :, None]), dim=2)  # (B, W, t + 1)
+        tokens = _extend(tokens, parents, token)  # (B, W, t + 1)
+        sums = _extend(sums, parents, live)  # (B, W, t + 1)
 
         reachable = best_reachable(
             live,
@@ -147,13 +148,18 @@ def beam_search(
         done = enough | (finished.score[rows, n_best - 1] >= reachable)
         if done.any():
             alive = (~done).nonzero()[:, 0]  # (B',)
-            rows, live, parents, tokens = (x[alive] for x in (rows, live, parents, tokens))
+            rows, parents, tokens, sums = (x[alive] for x in (rows, parents, tokens, sums))
             step.keep(alive)
         if len(rows):
             step.reorder(parents)
     return finished.to_hypotheses(n_best)
 
 
-def _take(tokens: Tensor, parents: Tensor) -> Tensor:
-    """Pick the histories (B, w, t) of the chosen parents (B, C): (B, C, t)."""
-    return tokens.gather(1, parents[:, :, None].expand(-1, -1, tokens.shape[2]))
+def _take(histories: Tensor, chosen: Tensor) -> Tensor:
+    """Pick histories (B, w, t) by number (B, C): (B, C, t)."""
+    return histories.gather(1, chosen[:, :, None].expand(-1, -1, histories.shape[2]))
+
+
+def _extend(histories: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
+    """Append one entry (B, C) to the histories (B, w, t) of the parents (B, C): (B, C, t + 1)."""
+    return torch.cat((_take(histories, parents), newest[:, :, None]), dim=2)

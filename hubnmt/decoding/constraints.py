@@ -69,6 +69,11 @@ class ForcedPrefix:
         self._masks: dict[bytes, Tensor] = {}
 
     @property
+    def forced_ids(self) -> tuple[int, ...]:
+        """The pieces of the whole words."""
+        return tuple(self._forced_ids)
+
+    @property
     def max_tokens(self) -> int:
         """Most tokens that the prefix can take."""
         return len(self._forced_ids) + len(self._open_bytes)

@@ -7,7 +7,7 @@ readable reference that beam search with one hypothesis is tested against.
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
 from hubnmt.decoding.scoring import only_eos_where
 
 
@@ -19,6 +19,7 @@ def greedy_search(
     max_tgt_tokens: Tensor,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """Follow the most probable token until eos.
 
@@ -29,6 +30,7 @@ def greedy_search(
         max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
         length_penalty: exponent for the score; does not change what is found.
         constraint: forbids tokens.
+        watch: shown the tokens so far, at each step.
 
     Returns:
         for each sentence a list with its one hypothesis.
@@ -37,25 +39,25 @@ def greedy_search(
     results: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
     tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, 1, t)
-    log_prob = torch.zeros(n_sentences, device=device)  # (B,)
+    gains = torch.zeros(n_sentences, 0, device=device)  # (B, t - 1) log-probability of each token
     while len(rows):
         n_tokens = tokens.shape[2]  # bos stands for the eos to come
+        if watch is not None:
+            watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, 1, V)
         if constraint is not None:
             log_probs = constraint(log_probs, tokens[:, :, 1:])
         log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
         best, token = log_probs[:, 0].max(-1)  # (B,), (B,)
-        log_prob = log_prob + best
+        gains = torch.cat((gains, best[:, None]), dim=1)  # (B, t)
         ended = token == eos_id  # (B,)
         if ended.any():
             for index in ended.nonzero()[:, 0].tolist():
-                total = float(log_prob[index])
-                found = Hypothesis(
-                    tokens[index, 0, 1:].tolist(), total, total / n_tokens**length_penalty
-                )
-                results[int(rows[index])] = [found]
+                results[int(rows[index])] = [
+                    make_hypothesis(tokens[index, 0, 1:], gains[index], length_penalty)
+                ]
             alive = (~ended).nonzero()[:, 0]  # (B',)
-            rows, log_prob, token, tokens = (x[alive] for x in (rows, log_prob, token, tokens))
+            rows, gains, token, tokens = (x[alive] for x in (rows, gains, token, tokens))
             step.keep(alive)
         tokens = torch.cat((tokens, token[:, None, None]), dim=2)  # (B, 1, t + 1)
     return results

@@ -30,6 +30,10 @@ class Step(Protocol):
 Constraint = Callable[[Tensor, Tensor], Tensor]
 """`(log_probs (B, W, V), tokens so far (B, W, t)) -> log_probs (B, W, V)`, -inf where forbidden."""
 
+Watch = Callable[[Tensor], None]
+"""Called at each step with the tokens so far (B, W, t), bos first, best hypothesis first; what it
+raises ends the search."""
+
 
 class Hypothesis(NamedTuple):
     """One finished translation, in ids."""
@@ -40,3 +44,18 @@ class Hypothesis(NamedTuple):
     """Sum over all tokens and eos, in nats."""
     score: float
     """`log_prob / (len(ids) + 1) ** length_penalty`: what hypotheses are ranked by."""
+    token_log_probs: tuple[float, ...]
+    """Of each token and eos, nats; they sum to `log_prob`."""
+
+
+def make_hypothesis(ids: Tensor, token_log_probs: Tensor, length_penalty: float) -> Hypothesis:
+    """Sum up a finished hypothesis.
+
+    Args:
+        ids: (n,) tokens without bos and eos.
+        token_log_probs: (n + 1,) of each token and eos.
+        length_penalty: exponent of the normalisation.
+    """
+    gains = tuple(token_log_probs.tolist())
+    total = sum(gains)
+    return Hypothesis(ids.tolist(), total, total / len(gains) ** length_penalty, gains)

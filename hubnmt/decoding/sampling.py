@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
 from hubnmt.decoding.scoring import only_eos_where, warp_for_sampling
 
 
@@ -27,6 +27,7 @@ def sample(
     top_p: float = 1.0,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw `n_samples` translations of each sentence, token by token.
 
@@ -42,6 +43,7 @@ def sample(
         top_p: probability to choose among.
         length_penalty: exponent of the score that samples are sorted by.
         constraint: forbids tokens.
+        watch: shown the tokens so far, at each step.
 
     Returns:
         for each sentence its samples; log_prob is the model's, before warping.
@@ -50,10 +52,12 @@ def sample(
     results: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
     tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
-    log_prob = torch.zeros(n_sentences, 1, device=device)  # (B, w)
+    gains = torch.zeros(n_sentences, 1, 0, device=device)  # (B, w, t - 1) of each token
     ended = torch.zeros(n_sentences, 1, dtype=torch.bool, device=device)  # (B, w)
     while len(rows):
         n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
+        if watch is not None:
+            watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, w, V)
         allowed = log_probs if constraint is None else constraint(log_probs, tokens[:, :, 1:])
         allowed = only_eos_where(allowed, n_tokens > max_tgt_tokens[rows], eos_id)
@@ -62,21 +66,19 @@ def sample(
             parents = torch.zeros(len(rows), n_samples, dtype=torch.int64, device=device)
             step.reorder(parents)
             warped, log_probs = (x.expand(-1, n_samples, -1) for x in (warped, log_probs))
-            log_prob, ended = (x.expand(-1, n_samples) for x in (log_prob, ended))
-            tokens = tokens.expand(-1, n_samples, -1)
+            tokens, gains = (x.expand(-1, n_samples, -1) for x in (tokens, gains))
+            ended = ended.expand(-1, n_samples)
         token = _draw(warped, [generators[row] for row in rows.tolist()])  # (B, W)
         token = token.masked_fill(ended, eos_id)
-        gain = log_probs.gather(2, token[:, :, None])[:, :, 0]  # (B, W)
-        log_prob = log_prob + gain.masked_fill(ended, 0.0)
+        gains = torch.cat((gains, log_probs.gather(2, token[:, :, None])), dim=2)  # (B, W, t)
         for b, w in ((token == eos_id) & ~ended).nonzero().tolist():
-            total = float(log_prob[b, w])
-            found = Hypothesis(tokens[b, w, 1:].tolist(), total, total / n_tokens**length_penalty)
+            found = make_hypothesis(tokens[b, w, 1:], gains[b, w], length_penalty)
             results[int(rows[b])].append(found)
         ended = ended | (token == eos_id)
         tokens = torch.cat((tokens, token[:, :, None]), dim=2)  # (B, W, t + 1)
         alive = (~ended.all(1)).nonzero()[:, 0]  # (B',)
         if len(alive) < len(rows):
-            rows, tokens, log_prob, ended = (x[alive] for x in (rows, tokens, log_prob, ended))
+            rows, tokens, gains, ended = (x[alive] for x in (rows, tokens, gains, ended))
             step.keep(alive)
     return [sorted(found, key=lambda each: -each.score) for found in results]
 

@@ -13,7 +13,8 @@ import numpy as np
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError, InputError
 from hubnmt.explain import Attention
-from hubnmt.translator import Translation, Translator
+from hubnmt.translation import Translation
+from hubnmt.translator import Translator
 from hubnmt.ui import figures
 from hubnmt.ui.facts import ModelFacts, read_facts
 from hubnmt.ui.registry import ModelRegistry

@@ -14,8 +14,17 @@ import pytest
 
 RANKS = [
     ["hubnmt.errors", "hubnmt.config"],
-    ["hubnmt.metrics", "hubnmt.segment", "hubnmt.masks", "hubnmt.tokenizer"],
     [
+        "hubnmt.metrics",
+        "hubnmt.segment",
+        "hubnmt.masks",
+        "hubnmt.textfile",
+        "hubnmt.translation",
+        "hubnmt.tokenizer",
+    ],
+    [
+        "hubnmt.plan",
+        "hubnmt.guard",
         "hubnmt.batching",
         "hubnmt.model.dropout",
         "hubnmt.model.embedding",
@@ -29,13 +38,15 @@ RANKS = [
     [
         "hubnmt.decoding.protocol",
         "hubnmt.decoding.scoring",
+        "hubnmt.decoding.constraints",
         "hubnmt.decoding.greedy",
         "hubnmt.decoding.beam",
+        "hubnmt.decoding.sampling",
         "hubnmt.decoding.model_step",
         "hubnmt.decoding",
     ],
-    ["hubnmt.checkpoint"],
-    ["hubnmt.explain", "hubnmt.translator", "hubnmt"],
+    ["hubnmt.checkpoint", "hubnmt.card", "hubnmt.engine", "hubnmt.export"],
+    ["hubnmt.watched", "hubnmt.explain", "hubnmt.translator", "hubnmt"],
     [
         "hubnmt.ui.languages",
         "hubnmt.ui.facts",
@@ -58,6 +69,7 @@ RANKS = [
         "training.report",
         "training.toy",
         "training.train",
+        "training.finish",
         "training",
     ],
 ]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search
-from hubnmt.decoding.protocol import Step
+from hubnmt.decoding.protocol import Step, make_hypothesis
 
 IDS = {"bos_id": 7, "eos_id": 2}
 
@@ -38,8 +38,31 @@ def test_score_is_log_prob_over_length_with_eos(
         results = beam_search(step, **options, beam_size=beam_size, n_best=beam_size)
     found: list[Hypothesis] = [hypothesis for each in results for hypothesis in each]
     assert len(found) == 2 * (beam_size or 1)
-    for ids, log_prob, score in found:
-        assert score == pytest.approx(log_prob / (len(ids) + 1) ** length_penalty)
+    for each in found:
+        assert each.score == pytest.approx(each.log_prob / (len(each.ids) + 1) ** length_penalty)
+
+
+@pytest.mark.parametrize("beam_size", [None, 1, 3])
+def test_token_log_probs_are_those_of_the_path_and_sum_to_log_prob(
+    beam_size: int | None, TableStep: Any, random_table: Any
+) -> None:
+    tables = [random_table(seed) for seed in (4, 5, 6)]
+    options: dict[str, Any] = {**IDS, "max_tgt_tokens": torch.tensor([5, 2, 6])}
+    if beam_size is None:
+        results = greedy_search(TableStep(tables), **options)
+    else:
+        results = beam_search(TableStep(tables), **options, beam_size=beam_size, n_best=beam_size)
+    for table, found in zip(tables, results, strict=True):
+        for each in found:
+            path = [*each.ids, 2]
+            expected = [table(tuple(path[:t]))[token] for t, token in enumerate(path)]
+            assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
+            assert sum(each.token_log_probs) == pytest.approx(each.log_prob)
+
+
+def test_a_made_hypothesis_adds_up() -> None:
+    made = make_hypothesis(torch.tensor([5, 3]), torch.tensor([-0.5, -1.0, -3.0]), 2.0)
+    assert made == Hypothesis([5, 3], -4.5, -0.5, (-0.5, -1.0, -3.0))
 
 
 def test_ids_are_plain_numbers_without_bos_and_eos(TableStep: Any, random_table: Any) -> None:

@@ -1,0 +1,163 @@
+"""The search as it runs on a model: rows of source ids to hypotheses.
+
+Takes ids and decoding options, gives `Hypothesis` lists in the same order. Must not know text,
+apart from the bytes of a forced prefix. Rows are sorted by length and batched, so short sentences
+do not wait for long ones.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from hubnmt.batching import batch_sources, group_by_length
+from hubnmt.config import DecodingConfig
+from hubnmt.decoding import (
+    ForcedPrefix,
+    Hypothesis,
+    ModelStep,
+    Watch,
+    beam_search,
+    combine,
+    greedy_search,
+    repetition_control,
+    sample,
+)
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+
+DEFAULT_BATCH_TOKENS = 4096
+"""Padded source tokens times hypotheses per batch."""
+
+
+class TorchEngine:
+    """Searches with our own Transformer."""
+
+    def __init__(
+        self, model: Transformer, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
+    ) -> None:
+        """Bind a model in eval mode to the special ids of its tokenizers."""
+        self.model = model
+        self._src_tokenizer = src_tokenizer
+        self._tgt_tokenizer = tgt_tokenizer
+
+    def search(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        *,
+        prefix: ForcedPrefix | None = None,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        watch: Watch | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Translate rows of ids (no special tokens).
+
+        Args:
+            rows: sources.
+            decoding: strategy and options; its `prefix` text counts for nothing here.
+            prefix: what every target begins with.
+            batch_tokens: source tokens times hypotheses per batch.
+            watch: shown the tokens so far of each batch, at each step.
+
+        Returns:
+            for each row up to `n_best` hypotheses, best first, no two with the same text.
+        """
+        found: list[list[Hypothesis]] = [[] for _ in rows]
+        for batch, results in self._batches(rows, decoding, prefix, batch_tokens, watch):
+            for index, hypotheses in zip(batch, results, strict=True):
+                found[index] = self._distinct(hypotheses)[: decoding.n_best]
+        return found
+
+    def _batches(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        prefix: ForcedPrefix | None,
+        batch_tokens: int,
+        watch: Watch | None,
+    ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+        width = decoding.n_best if decoding.sample else decoding.beam_size
+        budget = max(1, batch_tokens // width)
+        for batch in group_by_length([len(row) + 1 for row in rows], budget):
+            chosen = [rows[index] for index in batch]
+            yield batch, self._search_batch(chosen, decoding, prefix, watch)
+
+    @torch.inference_mode()
+    def _search_batch(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        prefix: ForcedPrefix | None,
+        watch: Watch | None,
+    ) -> list[list[Hypothesis]]:
+        """Choose the strategy that the options ask for, and run it."""
+        src, tgt = self._src_tokenizer, self._tgt_tokenizer
+        device = self.model.output_proj.weight.device
+        batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
+        src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
+        step = ModelStep(self.model, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        constraints = repetition_control(
+            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+            repetition_penalty=decoding.repetition_penalty,
+        )
+        shared: dict[str, Any] = {
+            "bos_id": tgt.bos_id,
+            "eos_id": tgt.eos_id,
+            "max_tgt_tokens": torch.tensor(
+                [max_tgt_tokens(len(row), decoding, prefix) for row in rows], device=device
+            ),
+            "length_penalty": decoding.length_penalty,
+            "constraint": combine([*constraints, *([prefix] if prefix else [])]),
+            "watch": watch,
+        }
+        if decoding.sample:
+            return sample(
+                step,
+                **shared,
+                n_samples=decoding.n_best,
+                generators=[_generator(decoding.seed, row) for row in rows],
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+            )
+        if decoding.beam_size == 1:
+            return greedy_search(step, **shared)
+        # Of several, all W are asked for: some may spell the same text; `_distinct` drops those.
+        width = decoding.beam_size
+        n_best = 1 if decoding.n_best == 1 else width
+        return beam_search(step, **shared, beam_size=width, n_best=n_best)
+
+    def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
+        best: dict[str, Hypothesis] = {}
+        for hypothesis in hypotheses:
+            best.setdefault(self._tgt_tokenizer.decode(hypothesis.ids), hypothesis)
+        return list(best.values())
+
+
+def max_tgt_tokens(
+    n_src_tokens: int, decoding: DecodingConfig, prefix: ForcedPrefix | None = None
+) -> int:
+    """Cap the target length, eos not counted: as asked, or generously by the source's length."""
+    n_forced = prefix.max_tokens if prefix else 0
+    return n_forced + (decoding.max_new_tokens or 2 * n_src_tokens + 10)
+
+
+def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
+    """Force a text's whole words; its last word may go on. None for an empty text."""
+    if not prefix:
+        return None
+    *whole, last = tokenizer.pre_tokens(prefix)
+    return ForcedPrefix(
+        tokenizer.encode("".join(whole).removeprefix(" ")) if whole else [],
+        last.encode(),
+        vocab_size=tokenizer.vocab_size,
+        piece_bytes=tokenizer.piece_bytes,
+    )
+
+
+def _generator(seed: int, row: Sequence[int]) -> torch.Generator:
+    """Seed a generator by the user's seed and the sentence, so that neighbours do not matter."""
+    digest = zlib.crc32(repr((seed, list(row))).encode())
+    return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)

@@ -1,0 +1,69 @@
+"""What a translation is: the values that `Translator` returns.
+
+Takes nothing, gives two values. Must not know how they come about.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+
+class Candidate(NamedTuple):
+    """One of the n best translations."""
+
+    text: str
+    score: float
+    """Length-normalised log-probability, nats per token ** length_penalty."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Translation:
+    """What became of one text."""
+
+    src: str
+    """The text as it was given."""
+    text: str
+    """The best translation."""
+    score: float
+    """Of the best; the mean over its parts where the text was cut."""
+    n_best: tuple[Candidate, ...]
+    """Best first; no two with the same text."""
+    src_tokens: tuple[str, ...]
+    """Readable pieces of the source, `<eos>` last."""
+    tgt_tokens: tuple[str, ...]
+    """Readable pieces of the best translation, `<eos>` last."""
+    tgt_log_probs: tuple[float, ...]
+    """Log-probability of each of `tgt_tokens`, nats."""
+    warnings: tuple[str, ...] = ()
+    """What a careful reader should know: cuts, shortened output, ..."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promised JSON object (`--json`)."""
+        values = dataclasses.asdict(self)
+        values["n_best"] = [each._asdict() for each in self.n_best]
+        return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """Another way to go on at one place of a translation."""
+
+    piece: str
+    """The next piece, readable; `<eos>` where the translation would end."""
+    probability: float
+    """The model's, given source and prefix."""
+    text: str
+    """The whole translation that this piece leads to."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class PairScore:
+    """How probable the model finds a given translation."""
+
+    log_prob: float
+    """Sum over all tokens and eos, nats."""
+    perplexity: float
+    """exp(-log_prob / tokens), eos counted."""
+    tgt_tokens: tuple[str, ...]
+    """Readable pieces, `<eos>` last."""
+    tgt_log_probs: tuple[float, ...]
+    """One per token, nats."""

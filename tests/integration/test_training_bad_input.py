@@ -1,0 +1,312 @@
+"""A user's mistake before or in a training run: one line, status 2, and no harm done."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from training import corpora
+from training.train import main
+
+
+class Desk:
+    """A folder with a recipe and its texts, and the command as a user gives it."""
+
+    def __init__(self, folder: Path, repo: Path) -> None:
+        self.folder = folder
+        self.repo = repo
+        fixtures = repo / "tests" / "fixtures"
+        for file in fixtures.glob("farm.*"):
+            (folder / file.name).write_bytes(file.read_bytes())
+
+    def words(self, *settings: str) -> list[str]:
+        usual = [
+            f"run.folder={self.folder / 'runs'}",
+            "run.max_steps=1",
+            *(
+                f"data.{split}={self.folder}/farm.{split}.de,{self.folder}/farm.{split}.en"
+                for split in ("train", "valid")
+            ),
+        ]
+        sets = [word for setting in (*usual, *settings) for word in ("--set", setting)]
+        return [str(self.folder / "farm.toml"), *sets]
+
+    def train(self, *settings: str, extra: tuple[str, ...] = ()) -> int:
+        return main([*self.words(*settings), *extra])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, repo: Path) -> Desk:
+    return Desk(tmp_path, repo)
+
+
+@pytest.fixture
+def one_line(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """Read standard error, which must be one line that begins with `error:`."""
+
+    def read() -> str:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        lines = captured.err.splitlines()
+        assert len(lines) == 1, captured.err
+        assert lines[0].startswith("error: ")
+        return lines[0]
+
+    return read
+
+
+OneLine = Callable[[], str]
+
+SETTINGS = [
+    ("run.max_step=3", "'max_step' (did you mean 'max_steps'?)"),
+    ("rum.max_steps=3", "'rum' (did you mean 'run'?)"),
+    ("run.max_steps=many", "max_steps = 'many' must be int"),
+    ("run.max_steps", "must read section.key=value"),
+    ("data.train=", "train is empty and dataset is not set"),
+    ("data.train=one.tsv", "train needs a source and a target file, got 1"),
+    ("data.train=none.de,none.en", "none.de: cannot be read"),
+    ("data.valid=none.de,none.en", "none.de: cannot be read"),
+    ("data.max_tokens=1", "nothing to train on"),
+    ("tokenizer.vocab_size=10", "vocab_size = 10 must be at least 259"),
+    ("model.n_heads=5", "d_model = 12 must be a multiple of n_heads = 5"),
+    ("model.d_model=100000000", "d_model = 100000000 must be 1 to"),
+    ("model.share_embeddings=maybe", "share_embeddings = 'maybe' must be bool"),
+    ("tokenizer.joint=false", "share_embeddings needs one vocabulary"),
+    ("optimizer.betas=0.9,1.5", "betas"),
+    ("optimizer.betas=0.9", "betas"),
+    ("optimizer.weight_decay=-1", "weight_decay"),
+    ("decoding.beam=4", "'beam' (did you mean 'beam_size'?)"),
+    ("decoding.beam_size=0", "beam_size = 0 must be 1 to 256"),
+    ("run.n_threads=-1", "n_threads"),
+    ("run.seed=99999999999999999999999", "seed"),
+    ("run.device=gpu", "'gpu' is no device; try auto, cpu or cuda"),
+    ("run.device=mps", "'mps'"),
+]
+
+
+@pytest.mark.parametrize(("setting", "message"), SETTINGS, ids=[s for s, _ in SETTINGS])
+def test_a_bad_setting_is_refused_and_can_be_mended(
+    setting: str, message: str, desk: Desk, one_line: OneLine
+) -> None:
+    assert desk.train(setting) == 2
+    assert message in one_line()
+    assert desk.train() == 0  # the same name again, without the mistake
+
+
+def test_a_gpu_that_is_not_there_is_refused(
+    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert desk.train("run.device=cuda") == 2
+    assert "no GPU is there; try auto or cpu" in one_line()
+
+
+# --- the recipe ----------------------------------------------------------------------------------
+
+
+def test_a_missing_recipe_is_named(tmp_path: Path, one_line: OneLine) -> None:
+    assert main([str(tmp_path / "none.toml")]) == 2
+    assert "none.toml: no such recipe; see training/recipes" in one_line()
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\xff", b"run = [", b"run = 3\nmodel = 4\n"])
+def test_a_file_that_is_no_recipe_is_refused(
+    content: bytes, desk: Desk, one_line: OneLine
+) -> None:
+    (desk.folder / "farm.toml").write_bytes(content)
+    assert main([str(desk.folder / "farm.toml")]) == 2
+    assert "farm.toml" in one_line()
+
+
+def test_a_folder_is_no_recipe(tmp_path: Path, one_line: OneLine) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert str(tmp_path) in one_line()
+
+
+def test_several_mistakes_are_told_at_once(desk: Desk, one_line: OneLine) -> None:
+    assert desk.train("run.max_step=3", "model.d_modell=4", "optimizer.lr=-1", "rum.x=1") == 2
+    line = one_line()
+    assert all(word in line for word in ("'max_step'", "'d_modell'", "lr = -1", "'rum'"))
+
+
+def test_no_recipe_at_all_is_a_wrong_request(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "recipe" in capsys.readouterr().err
+
+
+# --- the texts -----------------------------------------------------------------------------------
+
+
+def test_files_of_different_length_are_refused_with_both_counts(
+    desk: Desk, one_line: OneLine
+) -> None:
+    with (desk.folder / "farm.train.en").open("a", encoding="utf-8") as file:
+        file.write("One more.\n")
+    assert desk.train() == 2
+    line = one_line()
+    assert "farm.train.de has 120 lines" in line
+    assert "farm.train.en has 121" in line
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_empty_files_are_nothing_to_train_on(split: str, desk: Desk, one_line: OneLine) -> None:
+    for side in ("de", "en"):
+        (desk.folder / f"farm.{split}.{side}").write_bytes(b"")
+    assert desk.train() == 2
+    assert "nothing to train on" in one_line()
+
+
+def test_binary_files_are_nothing_to_train_on(desk: Desk, one_line: OneLine) -> None:
+    for side in ("de", "en"):
+        (desk.folder / f"farm.train.{side}").write_bytes(b"\xff\xfe\0\x80\n" * 50)
+    assert desk.train() == 2
+    assert "0 of 50 pairs kept; dropped: 50 not valid UTF-8" in one_line()
+
+
+def test_a_line_of_a_hundred_thousand_characters_is_dropped_and_counted(desk: Desk) -> None:
+    for side in ("de", "en"):
+        with (desk.folder / f"farm.train.{side}").open("a", encoding="utf-8") as file:
+            file.write("lang " * 20_000 + "\n")
+    assert desk.train() == 0
+    report = json.loads((desk.folder / "runs/farm/cleaning.json").read_text(encoding="utf-8"))
+    assert report == {"n_read": 121, "n_kept": 120, "dropped": {"longer than 40 tokens": 1}}
+
+
+def test_odd_validation_lines_do_not_stop_a_run(desk: Desk) -> None:
+    odd = {"de": b"\n" + b"Hund " * 400 + b"\n\xff\xfe\n", "en": b"A dog.\n\n" + b"dog " * 400}
+    for side, lines in odd.items():
+        with (desk.folder / f"farm.valid.{side}").open("ab") as file:
+            file.write(lines)
+    assert desk.train("run.eval_every=1") == 0
+
+
+def test_a_dataset_out_of_reach_names_the_way_out(
+    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("Couldn't reach the Hub\nwith details")
+
+    monkeypatch.setattr(datasets, "load_dataset", fail)
+    assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
+    line = one_line()
+    assert "'nobody/nothing' (train) cannot be loaded: Couldn't reach the Hub" in line
+    assert "--set data.train=SRC,TGT" in line
+
+
+def test_without_the_datasets_library_the_message_says_what_to_install(
+    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "datasets", None)
+    assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
+    assert "pip install 'hubnmt[train]'" in one_line()
+
+
+# --- the run folder ------------------------------------------------------------------------------
+
+
+def snapshot(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_second_run_of_the_same_name_is_refused(
+    desk: Desk, one_line: OneLine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.train() == 0
+    before = snapshot(desk.folder / "runs")
+    capsys.readouterr()
+    assert desk.train() == 2
+    line = one_line()
+    assert f"go on with --resume {desk.folder / 'runs' / 'farm'}" in line
+    assert "run.name=" in line
+    assert snapshot(desk.folder / "runs") == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "difference"),
+    [
+        ("optimizer.lr=0.5", "optimizer.lr was 0.01, is 0.5"),
+        ("model.dropout=0", "model.dropout was 0.2, is 0"),
+        ("data.max_tokens=39", "data.max_tokens was 40, is 39"),
+    ],
+)
+def test_resuming_with_another_recipe_is_refused(
+    setting: str,
+    difference: str,
+    desk: Desk,
+    one_line: OneLine,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert desk.train() == 0
+    before = snapshot(desk.folder / "runs")
+    capsys.readouterr()
+    assert desk.train(setting, extra=("--resume", str(desk.folder / "runs" / "farm"))) == 2
+    assert difference in one_line()
+    assert snapshot(desk.folder / "runs") == before
+
+
+def test_resuming_what_is_no_run_is_refused(desk: Desk, one_line: OneLine) -> None:
+    assert desk.train(extra=("--resume", str(desk.folder / "nowhere"))) == 2
+    assert "nowhere: no run to resume" in one_line()
+    assert not (desk.folder / "nowhere").exists()
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, 5000, -1])
+def test_a_torn_state_is_refused(
+    n_bytes: int, desk: Desk, one_line: OneLine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.train() == 0
+    path = desk.folder / "runs" / "farm" / "state.pt"
+    torn = path.read_bytes()[:n_bytes]
+    path.write_bytes(torn)
+    capsys.readouterr()
+    folder = str(desk.folder / "runs" / "farm")
+    assert desk.train("run.max_steps=2", extra=("--resume", folder)) == 2
+    assert "state.pt: not a whole state of this run" in one_line()
+    assert path.read_bytes() == torn
+
+
+def test_a_torn_vocabulary_is_refused(
+    desk: Desk, one_line: OneLine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.train() == 0
+    path = desk.folder / "runs" / "farm" / "tokenizer.json"
+    path.write_bytes(path.read_bytes()[:200])
+    capsys.readouterr()
+    folder = str(desk.folder / "runs" / "farm")
+    assert desk.train("run.max_steps=2", extra=("--resume", folder)) == 2
+    assert "tokenizer.json: not a tokenizer file" in one_line()
+
+
+def test_a_run_folder_that_cannot_be_made_is_refused(desk: Desk, one_line: OneLine) -> None:
+    (desk.folder / "runs").write_text("a file is in the way", encoding="utf-8")
+    assert desk.train() == 2
+    assert "runs" in one_line()
+
+
+# --- the real process ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["run.max_step=3", "data.train=none.de,none.en"])
+def test_the_command_itself_ends_with_status_2_and_no_traceback(setting: str, desk: Desk) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "training.train", *desk.words(setting)],
+        cwd=desk.repo,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("error: ")

@@ -1,0 +1,44 @@
+"""The toy corpus: the same files each time, nothing in common between its splits."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from training.toy import LENGTHS, SPLITS, main, make_lines, write_corpus
+
+
+def test_no_string_of_the_validation_is_in_the_training() -> None:
+    lines = make_lines()
+    assert {split: len(set(texts)) for split, texts in lines.items()} == SPLITS
+    assert not set(lines["train"]) & set(lines["valid"])
+
+
+def test_strings_are_letters_of_all_the_lengths() -> None:
+    words = [line.split(" ") for line in make_lines()["train"]]
+    assert {len(letters) for letters in words} == set(LENGTHS)
+    assert {len(letter) for letters in words for letter in letters} == {1}
+
+
+def test_both_sides_are_equal_and_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_corpus(tmp_path / name)
+    for split in SPLITS:
+        texts = {
+            (tmp_path / name / f"{split}.{side}").read_text(encoding="utf-8")
+            for name in ("one", "two")
+            for side in ("src", "tgt")
+        }
+        assert len(texts) == 1
+
+
+def test_the_command_makes_the_folder_the_recipe_asks_for(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "runs" / "copy-data")]) == 0
+    names = {path.name for path in (tmp_path / "runs" / "copy-data").iterdir()}
+    assert names == {"train.src", "train.tgt", "valid.src", "valid.tgt"}
+
+
+def test_a_folder_that_cannot_be_made_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    assert main([os.devnull]) == 2
+    assert "error: " in caplog.text
+    assert "cannot be written" in caplog.text
