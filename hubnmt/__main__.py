@@ -1,4 +1,4 @@
-"""The commands: `hubnmt translate | evaluate | inspect`, also `python -m hubnmt`.
+"""The commands: `hubnmt translate | evaluate | score | inspect | export`, or `python -m hubnmt`.
 
 Takes arguments, files and standard input; gives results on standard output, everything else on
 standard error. Must not know Gradio or training. Exit status: 0 done, 2 the request was wrong (one
@@ -18,19 +18,21 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import torch
 from tqdm import tqdm
 
 import hubnmt
+from hubnmt.checkpoint import load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.engine import DEFAULT_BATCH_TOKENS
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.export import export_ctranslate2
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import count_lines, open_output, read_aligned, read_lines, read_stdin
 from hubnmt.translation import Translation
-from hubnmt.translator import DTYPES, Translator
+from hubnmt.translator import DTYPES, Translator, find_model
 
 CHUNK_LINES = 256
 """Lines translated together: enough to sort by length, few enough for constant memory."""
@@ -41,6 +43,9 @@ EXAMPLES = {
     "fr": "Un petit chien court dans la neige.",
     "ml": "ഒരു ചെറിയ നായ മഞ്ഞിലൂടെ ഓടുന്നു.",
 }
+
+
+_Item = TypeVar("_Item")
 
 
 class Parser(argparse.ArgumentParser):
@@ -116,6 +121,20 @@ def build_parser() -> Parser:
     add_decoding_options(evaluate)
     evaluate.set_defaults(run=run_evaluate)
 
+    score = commands.add_parser("score", help="log-probability of given translations")
+    score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source lines")
+    score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
+    score.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_model_options(score)
+    score.set_defaults(run=run_score)
+
+    export = commands.add_parser("export", help="the same weights for another runtime")
+    export.add_argument("model", metavar="MODEL", help="bundled name or model folder")
+    export.add_argument("dir", type=Path, metavar="DIR", help="folder to write")
+    export.add_argument("--to", required=True, choices=["ctranslate2"])
+    export.add_argument("--quantization", help="a CTranslate2 type such as int8 (default: float32)")
+    export.set_defaults(run=run_export)
+
     inspect = commands.add_parser("inspect", help="what a model is, and whether it works")
     inspect.add_argument("model", metavar="MODEL", help="bundled name or model folder")
     inspect.add_argument("--text", help="a sentence to try it on")
@@ -164,7 +183,7 @@ def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
     return read_lines(options.input, skip=skip) if options.input else read_stdin()
 
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:
     iterator = iter(lines)
     while chunk := list(itertools.islice(iterator, CHUNK_LINES)):
         yield chunk
@@ -242,6 +261,32 @@ def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_js
     print(f"chrF++ {scores.chrf_plus_plus:.2f}")
     if seconds is not None:
         print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
+
+
+def run_score(options: argparse.Namespace) -> None:
+    """Print how probable the model finds each line's translation."""
+    sources, targets = read_aligned(options.src, options.tgt)
+    translator = Translator.from_pretrained(
+        options.model, device=options.device, dtype=options.dtype
+    )
+    with _progress(len(sources), 0) as bar:
+        for chunk in _chunks(zip(sources, targets, strict=True)):
+            for result in translator.score([src for src, _ in chunk], [tgt for _, tgt in chunk]):
+                if options.json:
+                    print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
+                else:
+                    print(f"{result.log_prob:.4f}\t{result.perplexity:.4f}")
+            bar.update(len(chunk))
+
+
+def run_export(options: argparse.Namespace) -> None:
+    """Write a folder for another runtime."""
+    if options.dir.exists() and any(options.dir.iterdir() if options.dir.is_dir() else [1]):
+        raise InputError(f"{options.dir} exists and is not empty; name another folder")
+    export_ctranslate2(
+        load_model(find_model(options.model)), options.dir, quantization=options.quantization
+    )
+    print(options.dir)
 
 
 def run_inspect(options: argparse.Namespace) -> None:

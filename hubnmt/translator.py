@@ -204,6 +204,12 @@ class Translator:
             found.append(Alternative(piece=piece, probability=math.exp(log_prob), text=text))
         return found
 
+    @overload
+    def score(self, src: str, tgt: str) -> PairScore: ...
+
+    @overload
+    def score(self, src: Sequence[str], tgt: Sequence[str]) -> list[PairScore]: ...
+
     def score(
         self, src: str | Sequence[str], tgt: str | Sequence[str]
     ) -> PairScore | list[PairScore]:

@@ -188,6 +188,7 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
         ({"tokenizer": {"vocab_size": 10}}, r"vocab_size = 10 must be at least 259"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
         ({"model": {"dropout": 1.5}}, r"dropout = 1\.5 must be in \[0, 1\)"),
+        ({"tokenizer": {"joint": False}}, r"share_embeddings"),
         ({"decoding": {"beam_size": 0}}, r"beam_size = 0 must be 1 to 256"),
     ],
     ids=str,

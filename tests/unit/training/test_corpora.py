@@ -1,4 +1,4 @@
-"""Corpora: pairs stay aligned, broken ones are dropped and counted, and nothing is lost in silence."""
+"""Corpora: pairs stay aligned; broken ones are dropped and counted, none in silence."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -182,7 +182,7 @@ def test_the_hub_is_asked_for_the_split(
 def test_a_dataset_out_of_reach_gives_one_line_with_the_way_out(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="'user/name'.*cannot be loaded") as caught:
+    with pytest.raises(InputError, match=r"'user/name'.*cannot be loaded") as caught:
         read_fake(error, monkeypatch)
     message = str(caught.value)
     assert "--set data.train=SRC,TGT --set data.valid=SRC,TGT" in message
@@ -194,7 +194,7 @@ def test_an_unknown_dataset_without_network_gives_one_line_with_the_way_out(
 ) -> None:
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="data.train=SRC,TGT") as caught:
+    with pytest.raises(InputError, match=r"data\.train=SRC,TGT") as caught:
         list(read_dataset(make_config(dataset="nobody-at-all/nothing"), "train"))
     assert "\n" not in str(caught.value)
 

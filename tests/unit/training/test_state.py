@@ -193,7 +193,7 @@ def test_a_torn_state_is_refused(share: float, tmp_path: Path) -> None:
     path = tmp_path / STATE_FILE
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ModelFolderError, match=r"state\.pt: not a whole state of this run") as error:
+    with pytest.raises(ModelFolderError, match=r"state\.pt: not a whole state of") as error:
         load(tmp_path, make_parts())
     assert "\n" not in str(error.value)
 
@@ -209,9 +209,7 @@ def test_a_foreign_file_is_refused(content: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["model", "optimizer", "progress", "torch_rng"])
 @pytest.mark.parametrize("damage", ["missing", "foreign"])
-def test_a_state_without_one_of_its_parts_is_refused(
-    key: str, damage: str, tmp_path: Path
-) -> None:
+def test_a_state_without_one_of_its_parts_is_refused(key: str, damage: str, tmp_path: Path) -> None:
     save(tmp_path, make_parts())
     values = torch.load(tmp_path / STATE_FILE, weights_only=True)
     del values[key]

@@ -110,7 +110,7 @@ def still_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> I
 
 def test_accumulated_batches_pull_like_one_big_batch(still_run: Run) -> None:
     parts = [[0, 1, 2, 3, 4], [5], [6, 7]]  # of different size: a mean of means would differ
-    whole = gradients_of_a_step(still_run, [sum(parts, [])], accumulate=1)
+    whole = gradients_of_a_step(still_run, [[*range(8)]], accumulate=1)
     accumulated = gradients_of_a_step(still_run, parts, accumulate=3)
     assert len(whole) == len(list(still_run.model.parameters()))
     for mine, theirs in zip(accumulated, whole, strict=True):
@@ -233,7 +233,8 @@ def test_the_folder_says_how_it_came_to_be(farm_run: Run) -> None:
 
 
 def test_the_cleaning_report_is_kept(run_farm: RunFarm, tmp_path: Path) -> None:
-    for side, lines in (("de", ["Ja.", "", "Nein!", "x" * 100_000]), ("en", ["Yes.", "x", "No!", "y"])):
+    dirty = {"de": ["Ja.", "", "Nein!", "x" * 100_000], "en": ["Yes.", "x", "No!", "y"]}
+    for side, lines in dirty.items():
         (tmp_path / f"dirty.{side}").write_text("\n".join(lines * 3), encoding="utf-8")
     files = f"data.train={tmp_path / 'dirty.de'},{tmp_path / 'dirty.en'}"
     done = run_farm(tmp_path, files, "run.max_steps=1", "data.max_tokens=4")
@@ -468,9 +469,7 @@ def test_a_torn_state_is_refused_and_left_where_it_is(run_farm: RunFarm, tmp_pat
     assert path.read_bytes() == torn
 
 
-def test_a_mistake_does_not_occupy_the_name_of_the_run(
-    run_farm: RunFarm, tmp_path: Path
-) -> None:
+def test_a_mistake_does_not_occupy_the_name_of_the_run(run_farm: RunFarm, tmp_path: Path) -> None:
     for mistake in ("data.train=no.de,no.en", "decoding.beam_size=0", "tokenizer.vocab_size=9"):
         with pytest.raises(HubNMTError):
             run_farm(tmp_path, mistake)
