@@ -11,7 +11,12 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
-from hubnmt.decoding.scoring import best_reachable, normalize_length, only_eos_where
+from hubnmt.decoding.scoring import (
+    best_continuations,
+    best_reachable,
+    normalize_length,
+    only_eos_where,
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -119,10 +124,8 @@ def beam_search(
         if constraint is not None:
             log_probs = constraint(log_probs, tokens[:, :, 1:])
         log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
-        n_pieces = log_probs.shape[2]
-        totals = (sums[:, :, -1:] + log_probs).flatten(1)  # (B, w V)
-        top, index = totals.topk(min(2 * beam_size, totals.shape[1]))  # (B, C) each
-        parents, token = index // n_pieces, index % n_pieces  # (B, C) each
+        n_candidates = min(2 * beam_size, log_probs[0].numel())
+        top, parents, token = best_continuations(sums[:, :, -1], log_probs, n_candidates)  # (B, C)
         is_eos = token == eos_id  # (B, C)
 
         ended = is_eos & top.isfinite()

@@ -42,11 +42,11 @@ class LayerCache:
 
     def keep(self, rows: Tensor) -> None:
         """Keep only these sentences; rows is (B',) int64."""
-        self.memory_k = self.memory_k[rows]
-        self.memory_v = self.memory_v[rows]
+        self.memory_k = self.memory_k.index_select(0, rows)
+        self.memory_v = self.memory_v.index_select(0, rows)
         if self._n_keys:
-            self._k = self._k[rows]
-            self._v = self._v[rows]
+            self._k = self._k.index_select(0, rows)
+            self._v = self._v.index_select(0, rows)
 
     def _grow(self, like: Tensor, capacity: int) -> None:
         """Double the room, so that appending costs constant time on average."""

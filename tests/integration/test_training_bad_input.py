@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -38,6 +39,22 @@ class Desk:
 
     def train(self, *settings: str, extra: tuple[str, ...] = ()) -> int:
         return main([*self.words(*settings), *extra])
+
+    def train_elsewhere(self, *settings: str, mib: int) -> "subprocess.CompletedProcess[str]":
+        """Train in a process of its own that may use so much memory (address space)."""
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (mib * 2**20, mib * 2**20))
+
+        return subprocess.run(
+            [sys.executable, "-m", "training.train", *self.words(*settings)],
+            cwd=self.repo,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            preexec_fn=limit,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
 
 
 @pytest.fixture
@@ -187,6 +204,15 @@ def test_odd_validation_lines_do_not_stop_a_run(desk: Desk) -> None:
     assert desk.train("run.eval_every=1") == 0
 
 
+@pytest.mark.slow
+def test_a_validation_line_of_a_hundred_thousand_characters_does_not_stop_a_run(desk: Desk) -> None:
+    for side in ("de", "en"):
+        with (desk.folder / f"farm.valid.{side}").open("a", encoding="utf-8") as file:
+            file.write("lang " * 20_000 + "\n")
+    done = desk.train_elsewhere("run.eval_every=1", mib=8_000)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_a_dataset_out_of_reach_names_the_way_out(
     desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,14 +324,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused(desk: Desk, one_line: OneLi
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["run.max_step=3", "data.train=none.de,none.en"])
 def test_the_command_itself_ends_with_status_2_and_no_traceback(setting: str, desk: Desk) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "training.train", *desk.words(setting)],
-        cwd=desk.repo,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = desk.train_elsewhere(setting, mib=8_000)
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -84,7 +84,11 @@ def test_abbreviations_and_numbers_are_not_split(language: str, sentence: str) -
 
 @pytest.mark.parametrize(
     ("language", "text"),
-    [("ml", "നായ ഓടുന്നു. പൂച്ച ഉറങ്ങുന്നു."), ("hi", "कुत्ता दौड़ता है। बिल्ली सोती है।"), ("zh", "狗跑了。猫睡了。")],
+    [
+        ("ml", "നായ ഓടുന്നു. പൂച്ച ഉറങ്ങുന്നു."),
+        ("hi", "कुत्ता दौड़ता है। बिल्ली सोती है।"),
+        ("zh", "狗跑了。猫睡了。"),
+    ],
 )
 def test_other_scripts_are_split_too(language: str, text: str) -> None:
     assert len(split_sentences(text, language)) == 2
@@ -137,7 +141,9 @@ def test_without_a_clause_the_space_nearest_to_the_middle_is_cut() -> None:
 
 
 def test_a_border_near_the_edge_is_no_good_cut() -> None:
-    left, _, right = halve("Ja, ein kleiner Hund rennt durch den tiefen weichen Schnee") or ("",) * 3
+    left, _, right = (
+        halve("Ja, ein kleiner Hund rennt durch den tiefen weichen Schnee") or ("",) * 3
+    )
     assert min(len(left), len(right)) > 20
 
 

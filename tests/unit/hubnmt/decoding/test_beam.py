@@ -201,9 +201,7 @@ def test_fewer_are_found_where_there_are_no_more(TableStep: Any, random_table: A
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_each_sentence_has_its_own_cap(
-    beam_size: int, TableStep: Any, random_table: Any
-) -> None:
+def test_each_sentence_has_its_own_cap(beam_size: int, TableStep: Any, random_table: Any) -> None:
     caps = [4, 0, 7, 1]
     tables = [random_table(b, eos_bonus=-99) for b in range(4)]
     results = search(TableStep(tables), caps, beam_size=beam_size)

@@ -111,9 +111,7 @@ def test_ends_at_the_cap_even_if_a_constraint_forbids_eos(TableStep: Any) -> Non
         return log_probs.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
     step = TableStep([lambda _: [-0.5, -3.0, -2.0, -4.0]])
-    ((found,),) = greedy_search(
-        step, **IDS, max_tgt_tokens=torch.tensor([3]), constraint=never_end
-    )
+    ((found,),) = greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), constraint=never_end)
     assert len(found.ids) <= 3
 
 

@@ -102,9 +102,7 @@ def test_beam_search_over_it_agrees_with_a_slow_search_over_forward_passes(
 def test_beam_of_one_is_greedy(model: Transformer, rows: list[list[int]]) -> None:
     caps = torch.tensor(CAPS)
     greedy = greedy_search(ModelStep(model, *batch_up(rows)), **IDS, max_tgt_tokens=caps)
-    beam = beam_search(
-        ModelStep(model, *batch_up(rows)), **IDS, max_tgt_tokens=caps, beam_size=1
-    )
+    beam = beam_search(ModelStep(model, *batch_up(rows)), **IDS, max_tgt_tokens=caps, beam_size=1)
     for (mine,), (theirs,) in zip(beam, greedy, strict=True):
         assert mine.ids == theirs.ids
         assert mine.log_prob == pytest.approx(theirs.log_prob, rel=1e-5)

@@ -1,0 +1,291 @@
+"""A user's mistake is one line on standard error and exit status 2; nothing is harmed by it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.__main__ import main
+from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+
+Fails = Callable[..., str]
+
+
+@pytest.fixture
+def here(
+    tiny_model: Transformer,
+    tiny_tokenizer: Tokenizer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A folder to work in, with a model and some files that are no good."""
+    stored = StoredModel(
+        model=tiny_model,
+        src_tokenizer=tiny_tokenizer,
+        tgt_tokenizer=tiny_tokenizer,
+        decoding=DecodingConfig(beam_size=1, max_new_tokens=4),
+    )
+    for name in ("good", "no-weights", "torn", "typo"):
+        save_model(tmp_path / name, stored)
+    (tmp_path / "no-weights" / "model.safetensors").unlink()
+    (tmp_path / "torn" / "model.safetensors").write_bytes(b"\x08\x00")
+    config = json.loads((tmp_path / "typo" / "config.json").read_text(encoding="utf-8"))
+    config["n_head"] = config.pop("n_heads")
+    (tmp_path / "typo" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "empty-folder").mkdir()
+    (tmp_path / "three.txt").write_text("Ein Hund\n\nZwei Hunde\n", encoding="utf-8")
+    (tmp_path / "two.txt").write_text("A dog\nTwo dogs\n", encoding="utf-8")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "many.txt").write_text("Ein Hund\n" * 600, encoding="utf-8")
+    (tmp_path / "latin1.txt").write_bytes("Ein Hund\nZwei Männer\n".encode("latin-1"))
+    (tmp_path / "binary.bin").write_bytes(b"Ein Hund\n\x7fELF\x00\x00\n")
+    (tmp_path / "utf16.txt").write_bytes("Ein Hund\n".encode("utf-16"))
+    (tmp_path / "old.txt").write_text("precious\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def one_line(err: str) -> str:
+    assert err.startswith("hubnmt: error: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert len(err) < 1000
+    return err
+
+
+@pytest.fixture
+def fails(here: Path, capsys: pytest.CaptureFixture[str]) -> Fails:
+    """Run a command that must be refused; returns its one line."""
+
+    def run(*arguments: str) -> str:
+        assert main(arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        return one_line(err)
+
+    return run
+
+
+TRANSLATE = ["translate", "--model", "good"]
+OLD = ["--output", "old.txt", "--overwrite"]
+
+REQUESTS: dict[str, tuple[list[str], list[str]]] = {
+    # the mistake: (command, words of the answer)
+    "no command": ([], ["COMMAND", "--help"]),
+    "unknown command": (["translat", "x"], ["translat", "translate", "--help"]),
+    "unknown option": ([*TRANSLATE, "x", "--beam-sise", "3"], ["--beam-sise"]),
+    "option without value": ([*TRANSLATE, "x", "--beam-size"], ["--beam-size"]),
+    "no model": (["translate", "x"], ["--model"]),
+    "unknown model": (["translate", "x", "--model", "de-xx"], ["'de-xx'", "bundled"]),
+    "unknown Hub-like model": (["translate", "x", "--model", "no/body"], ["'no/body'"]),
+    "model is a file": (["translate", "x", "--model", "two.txt"], ["'two.txt'"]),
+    "model is an empty folder": (
+        ["translate", "x", "--model", "empty-folder"],
+        ["empty-folder", "config.json"],
+    ),
+    "model of nobody": (["translate", "x", "--model", "~nobody-has-this-name/m"], ["~nobody"]),
+    "folder without weights": (
+        ["translate", "x", "--model", "no-weights"],
+        ["no-weights", "model.safetensors"],
+    ),
+    "torn weights": (["translate", "x", "--model", "torn"], ["torn", "model.safetensors"]),
+    "config with a typing mistake": (
+        ["translate", "x", "--model", "typo"],
+        ["config.json", "'n_head'", "'n_heads'"],
+    ),
+    "inspect an unknown model": (["inspect", "de-xx"], ["'de-xx'"]),
+    "inspect a folder without weights": (["inspect", "no-weights"], ["model.safetensors"]),
+    "missing input": ([*TRANSLATE, "--input", "nowhere.txt"], ["nowhere.txt", "No such file"]),
+    "input is a folder": ([*TRANSLATE, "--input", "good"], ["good"]),
+    "input and texts": ([*TRANSLATE, "x", "--input", "two.txt"], ["--input"]),
+    "input in Latin 1": ([*TRANSLATE, "--input", "latin1.txt"], ["latin1.txt, line 2", "UTF-8"]),
+    "binary input": ([*TRANSLATE, "--input", "binary.bin"], ["binary.bin, line 2", "binary"]),
+    "input in UTF-16": ([*TRANSLATE, "--input", "utf16.txt"], ["utf16.txt, line 1"]),
+    "half a character": ([*TRANSLATE, "H\udcfcnd"], []),
+    "beam of 0": ([*TRANSLATE, "x", "--beam-size", "0"], ["beam_size = 0", "1 to 256"]),
+    "beam in words": ([*TRANSLATE, "x", "--beam-size", "five"], ["--beam-size", "'five'"]),
+    "more than the beam": (
+        [*TRANSLATE, "x", "--beam-size", "2", "--n-best", "3"],
+        ["n_best = 3", "beam_size = 2"],
+    ),
+    "penalty that is no number": ([*TRANSLATE, "x", "--length-penalty", "nan"], ["length_pen"]),
+    "negative temperature": (
+        [*TRANSLATE, "x", "--sample", "--temperature", "-1"],
+        ["temperature = -1"],
+    ),
+    "seed beyond 63 bits": ([*TRANSLATE, "x", "--seed", "9" * 30], ["seed"]),
+    "no room in a batch": ([*TRANSLATE, "x", "--batch-tokens", "0"], ["batch"]),
+    "unknown device": ([*TRANSLATE, "x", "--device", "gpu"], ["'gpu'", "cpu"]),
+    "device that is not there": ([*TRANSLATE, "x", "--device", "cuda:77"], ["cuda:77", "cpu"]),
+    "unknown precision": ([*TRANSLATE, "x", "--dtype", "int8"], ["int8", "bfloat16"]),
+    "output exists": ([*TRANSLATE, "x", "--output", "old.txt"], ["old.txt", "--overwrite"]),
+    "output is a folder": ([*TRANSLATE, "x", "--output", "good", "--overwrite"], ["good"]),
+    "output in no folder": ([*TRANSLATE, "x", "--output", "no/where.txt"], ["no/where.txt"]),
+    "output is the input": (
+        [*TRANSLATE, "--input", "two.txt", "--output", "./two.txt", "--overwrite"],
+        ["same file"],
+    ),
+    "go on without files": ([*TRANSLATE, "x", "--continue"], ["--continue", "--output"]),
+    "replace and go on": (
+        [*TRANSLATE, "--input", "two.txt", *OLD, "--continue"],
+        ["--continue", "--overwrite"],
+    ),
+    "evaluate nothing": (["evaluate", "--ref", "two.txt"], ["--model", "--hyp"]),
+    "evaluate without references": (["evaluate", "--hyp", "two.txt"], ["--ref"]),
+    "evaluate a model and a file": (
+        ["evaluate", "--model", "good", "--hyp", "two.txt", "--ref", "two.txt"],
+        ["--model", "--hyp"],
+    ),
+    "evaluate without sources": (["evaluate", "--model", "good", "--ref", "two.txt"], ["--src"]),
+    "translations and references of different length": (
+        ["evaluate", "--hyp", "three.txt", "--ref", "two.txt"],
+        ["three.txt has 3", "two.txt has 2"],
+    ),
+    "sources and references of different length": (
+        ["evaluate", "--model", "good", "--src", "three.txt", "--ref", "two.txt"],
+        ["three.txt has 3", "two.txt has 2"],
+    ),
+    "empty files": (["evaluate", "--hyp", "empty.txt", "--ref", "empty.txt"], ["empty"]),
+    "missing reference": (["evaluate", "--hyp", "two.txt", "--ref", "nowhere"], ["nowhere"]),
+    "binary reference": (
+        ["evaluate", "--hyp", "two.txt", "--ref", "binary.bin"],
+        ["binary.bin, line 2"],
+    ),
+    "evaluate with a bad option": (
+        ["evaluate", "--model", "good", "--src", "two.txt", "--ref", "two.txt", "--top-p", "2"],
+        ["top_p = 2"],
+    ),
+    "kept translations would overwrite": (
+        [
+            *("evaluate", "--model", "good", "--src", "two.txt", "--ref", "two.txt"),
+            *("--save", "old.txt"),
+        ],
+        ["old.txt", "exists"],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", REQUESTS)
+def test_a_mistake_is_one_line_that_names_it(mistake: str, fails: Fails, here: Path) -> None:
+    command, words = REQUESTS[mistake]
+    message = fails(*command)
+    assert [word for word in words if word not in message] == []
+    assert (here / "old.txt").read_text(encoding="utf-8") == "precious\n"
+    assert (here / "two.txt").read_text(encoding="utf-8") == "A dog\nTwo dogs\n"
+
+
+def test_an_unknown_model_names_the_bundled_ones(
+    fails: Fails, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubnmt.translator.bundled_models", lambda: {"de-en-x": here / "good"})
+    assert "de-en-x" in fails("translate", "x", "--model", "de-en-y")
+
+
+def test_where_translations_would_be_kept_is_checked_before_the_work(
+    fails: Fails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("hours of work, for nothing")
+
+    monkeypatch.setattr("hubnmt.translator.Translator.translate", work)
+    files = ["--src", "two.txt", "--ref", "two.txt", "--save", "old.txt"]
+    assert "old.txt" in fails("evaluate", "--model", "good", *files)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ["--model", "de-xx", "--input", "two.txt"],
+        ["--model", "no-weights", "--input", "two.txt"],
+        ["--model", "good", "--input", "nowhere.txt"],
+        ["--model", "good", "--input", "two.txt", "--beam-size", "0"],
+        ["--model", "good", "--input", "latin1.txt"],
+        ["--model", "good", "--input", "binary.bin"],
+        ["--model", "good", "H\udcfcnd"],
+    ],
+    ids=" ".join,
+)
+def test_a_request_that_fails_harms_no_existing_output(
+    request_: list[str], fails: Fails, here: Path
+) -> None:
+    """Even with --overwrite: there is nothing yet to replace the old file with."""
+    fails("translate", *request_, *OLD)
+    assert (here / "old.txt").read_text(encoding="utf-8") == "precious\n"
+
+
+def test_lines_before_a_bad_one_are_not_taken_for_the_whole(fails: Fails, here: Path) -> None:
+    """A file that turns out to be binary leaves either nothing or whole lines to go on from."""
+    fails("translate", "--model", "good", "--input", "binary.bin", "--output", "new.txt")
+    output = here / "new.txt"
+    assert not output.exists() or output.read_bytes().count(b"\n") < 2
+
+
+# --- real processes ------------------------------------------------------------------------------
+
+
+def run_process(
+    arguments: list[str | bytes], environment: dict[str, str], repo: Path, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "hubnmt", *arguments],
+        env={**environment, "PYTHONPATH": str(repo), "OMP_NUM_THREADS": "1"},
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.usefixtures("here")
+def test_the_status_of_a_process_is_2(environment: dict[str, str], repo: Path) -> None:
+    done = run_process(["translate", "x", "--model", "de-xx"], environment, repo)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "de-xx" in one_line(done.stderr.decode())
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_text_is_utf8_whatever_the_locale(
+    locale: str, environment: dict[str, str], repo: Path
+) -> None:
+    environment = {**environment, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command: list[str | bytes] = ["translate", "--model", "good", "--json"]
+    done = run_process(command, environment, repo, "Zwei Männer\nമഞ്ഞ്\n".encode())
+    assert done.returncode == 0, done.stderr
+    sources = [json.loads(line)["src"] for line in done.stdout.decode().splitlines()]
+    assert sources == ["Zwei Männer", "മഞ്ഞ്"]
+
+
+@pytest.mark.usefixtures("here")
+def test_bytes_that_are_no_text_are_refused(environment: dict[str, str], repo: Path) -> None:
+    command: list[str | bytes] = ["translate", "--model", "good"]
+    piped = run_process(command, environment, repo, b"Ein Hund\n\xff\xfe\n")
+    assert piped.returncode == 2
+    assert "standard input, line 2" in one_line(piped.stderr.decode())
+    argued = run_process([*command, b"H\xfcnd"], environment, repo)
+    assert argued.returncode == 2
+    one_line(argued.stderr.decode())
+
+
+@pytest.mark.usefixtures("here")
+def test_a_reader_that_has_seen_enough_is_no_mistake(
+    environment: dict[str, str], repo: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hubnmt", "translate", "--model", "good", "--input", "many.txt"],
+        env={**environment, "PYTHONPATH": str(repo), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=120)
+    assert b"Traceback" not in err
