@@ -176,4 +176,5 @@ def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
 
 def escape_cell(text: str) -> str:
     """Make a text safe inside a Markdown table."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    line = " ".join(text.splitlines())
+    return line.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

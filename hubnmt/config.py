@@ -89,17 +89,21 @@ class FromDict:
         if not isinstance(values, Mapping):
             raise ConfigError(f"{where}: must be a table of keys and values")
         problems = find_problems(cls, values)
-        if problems:
-            raise ConfigError(f"{where}: {'; '.join(problems)}")
         hints = typing.get_type_hints(cls)
         plain = {
             key: tuple(value) if isinstance(value, list) and _wants_tuple(hints[key]) else value
             for key, value in values.items()
+            if key in hints and _matches(value, hints[key])
         }
         try:
-            return cls(**plain)
+            built = cls(**plain)
         except ConfigError as error:
-            raise ConfigError(f"{where}: {error}") from None
+            problems.append(str(error))
+        except TypeError:  # a required key is missing, which is among the problems
+            pass
+        if problems:
+            raise ConfigError(f"{where}: {'; '.join(problems)}")
+        return built
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as a dictionary that JSON can hold."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hubnmt.config import FromDict, ModelConfig, find_problems, require
+from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, require
 from hubnmt.errors import ConfigError
+from hubnmt.tokenizer import MIN_VOCAB_SIZE
 
 FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head")
 """Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
@@ -82,6 +83,11 @@ class TokenizerConfig(FromDict):
     joint: bool = True
     """One vocabulary for both languages, or one each."""
 
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        size, least = self.vocab_size, MIN_VOCAB_SIZE
+        require((size >= least, f"vocab_size = {size} must be at least {least}"))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizerConfig(FromDict):
@@ -108,6 +114,11 @@ class OptimizerConfig(FromDict):
         """Check ranges."""
         require(
             (self.lr > 0, f"lr = {self.lr} must be above 0"),
+            (
+                all(0 <= beta < 1 for beta in self.betas),
+                f"betas = {self.betas} must each be in [0, 1)",
+            ),
+            (self.weight_decay >= 0, f"weight_decay = {self.weight_decay} must be 0 or more"),
             (self.warmup_steps >= 0, f"warmup_steps = {self.warmup_steps} must be 0 or more"),
             (
                 0 <= self.label_smoothing < 1,
@@ -157,6 +168,9 @@ class RunSettings(FromDict):
                 (getattr(self, name) >= 1, f"{name} = {getattr(self, name)} must be at least 1")
                 for name in ("max_steps", "eval_every", "average_last", "patience", "log_every")
             ),
+            (self.n_samples >= 0, f"n_samples = {self.n_samples} must be 0 or more"),
+            (self.n_threads >= 0, f"n_threads = {self.n_threads} must be 0 or more"),
+            (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),
         )
 
 
@@ -226,8 +240,10 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such recipe; see training/recipes") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: no such recipe; see training/recipes ({error.strerror})"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
     for override in overrides:
@@ -246,20 +262,44 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str) -> RunConfig:
             sections[name] = cls.from_dict(tables.get(name, {}), where=f"[{name}]")  # type: ignore[attr-defined]  # all are FromDict
         except ConfigError as error:
             problems.append(str(error))
-    sections["model"] = dict(tables.get("model", {}))
-    sections["decoding"] = dict(tables.get("decoding", {}))
-    problems += _model_problems(sections["model"])
+    for name in ("model", "decoding"):
+        table = tables.get(name, {})
+        sections[name] = dict(table) if isinstance(table, Mapping) else {}
+        if not isinstance(table, Mapping):
+            problems.append(f"[{name}]: must be a table of keys and values")
+    problems += _model_problems(sections["model"], sections.get("tokenizer"))
+    try:
+        DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
+    except ConfigError as error:
+        problems.append(str(error))
     if problems:
         raise ConfigError(f"{where}: {'; '.join(problems)}")
     return RunConfig(**sections)
 
 
-def _model_problems(model: dict[str, Any]) -> list[str]:
+def _model_problems(model: dict[str, Any], tokenizer: TokenizerConfig | None) -> list[str]:
+    """Check the architecture with the vocabulary size asked for; the run may find a smaller one."""
     forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
     problems = [f"[model] {name} is found out by the run; remove it" for name in forbidden]
     rest = {key: value for key, value in model.items() if key not in forbidden}
-    found = find_problems(ModelConfig, rest)
-    return problems + [f"[model] {text}" for text in found if "is missing" not in text]
+    tokenizer = tokenizer or TokenizerConfig()
+    size = tokenizer.vocab_size
+    placeholders = {
+        "src_lang": "x",
+        "tgt_lang": "y",
+        "src_vocab_size": size,
+        "tgt_vocab_size": size,
+    }
+    try:
+        config = ModelConfig.from_dict({**rest, **placeholders}, where="[model]")
+    except ConfigError as error:
+        return [*problems, str(error).replace("[model]: ", "[model] ", 1)]
+    if config.share_embeddings and not tokenizer.joint:
+        problems.append(
+            "[model] share_embeddings = true needs one vocabulary: set tokenizer.joint = true, "
+            "or model.share_embeddings = false"
+        )
+    return problems
 
 
 def apply_override(tables: dict[str, Any], override: str) -> None:
@@ -277,11 +317,19 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     cls = {**SECTIONS, "model": ModelConfig}.get(section)
     hints = typing.get_type_hints(cls) if cls else {}
     value: Any
-    if typing.get_origin(hints.get(key)) is tuple and not text.strip().startswith("["):
+    table = tables.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override}: {section} is no section of the recipe")
+    options = typing.get_args(hints.get(key)) or (hints.get(key),)
+    if text.strip() == "null" and type(None) in options:
+        value = None
+    elif typing.get_origin(hints.get(key)) is tuple and not text.strip().startswith("["):
         value = [_bare(part.strip()) for part in text.split(",") if part.strip()]
+    elif str in options and typing.get_origin(hints.get(key)) is not tuple:
+        value = text.strip().strip("\"'")
     else:
         value = _bare(text.strip())
-    tables.setdefault(section, {})[key] = value
+    table[key] = value
 
 
 def _bare(text: str) -> Any:

@@ -64,7 +64,7 @@ def read_pairs(files: tuple[str, ...]) -> Iterator[TextPair]:
         InputError: if two files differ in their number of lines.
     """
     for src_name, tgt_name in zip(files[::2], files[1::2], strict=True):
-        src_path, tgt_path = Path(src_name).expanduser(), Path(tgt_name).expanduser()
+        src_path, tgt_path = (_expand(name) for name in (src_name, tgt_name))
         try:
             yield from zip(read_lines(src_path), read_lines(tgt_path), strict=True)
         except ValueError as error:
@@ -75,6 +75,13 @@ def read_pairs(files: tuple[str, ...]) -> Iterator[TextPair]:
                 f"{src_path} has {n_src:,} lines and {tgt_path} has {n_tgt:,}; "
                 "line n of one must be the translation of line n of the other"
             ) from None
+
+
+def _expand(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise InputError(f"{name}: no such user's home; check data.* paths") from None
 
 
 def read_dataset(config: DataConfig, split: str) -> Iterator[TextPair]:
@@ -104,7 +111,7 @@ def read_dataset(config: DataConfig, split: str) -> Iterator[TextPair]:
                 f"dataset {config.dataset!r} has no column {src!r} or {tgt!r}; "
                 f"its columns: {', '.join(pair)}; set data.src_column and data.tgt_column"
             )
-        yield str(pair[src]), str(pair[tgt])
+        yield str(pair[src] or ""), str(pair[tgt] or "")
 
 
 def load_split(config: DataConfig, split: str) -> Iterator[TextPair]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from hubnmt.errors import InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
 from training.batches import collate, plan_epoch
@@ -61,10 +62,23 @@ def evaluate(
 def measure_loss(
     translator: Translator, pairs: Sequence[tuple[str, str]], *, batch_tokens: int
 ) -> float:
-    """Average the negative log-likelihood of the references, nats per non-pad token."""
+    """Average the negative log-likelihood of the references, nats per non-pad token.
+
+    Pairs many times longer than the model was trained on are left out: they are translated in parts,
+    and one endless line would need all the memory there is.
+
+    Raises:
+        InputError: if no pair is short enough.
+    """
     model = translator.model
     src_tokenizer, tgt_tokenizer = translator.src_tokenizer, translator.tgt_tokenizer
     ids = [(src_tokenizer.encode(src), tgt_tokenizer.encode(tgt)) for src, tgt in pairs]
+    limit = 4 * max(model.config.max_src_tokens, 64)
+    ids = [pair for pair in ids if max(map(len, pair)) < limit]
+    if not ids:
+        raise InputError(
+            f"no validation pair is shorter than {limit} tokens; raise data.max_tokens"
+        )
     total = torch.zeros((), device=translator.device)
     n_tokens = 0
     for rows in plan_epoch(ids, batch_tokens=batch_tokens, seed=0):

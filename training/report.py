@@ -5,6 +5,8 @@ Takes numbers and texts as they come, gives files in the run folder. Must not kn
 
 import json
 import logging
+import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +40,8 @@ class RunReport:
             kind: `train` or `valid`.
             values: numbers become curves, texts only go to the file.
         """
-        record = {"step": step, "kind": kind, "time": round(time.time(), 1), **values}
+        finite = {name: _finite(value) for name, value in values.items()}
+        record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
         with (self._folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         if self._board is not None:
@@ -57,7 +60,44 @@ class RunReport:
         if self._board is not None:
             self._board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
 
+    def rewind(self, step: int) -> None:
+        """Forget what was recorded behind a step: a killed run wrote more than its state knows."""
+        metrics, samples = self._folder / "metrics.jsonl", self._folder / "samples.md"
+        if metrics.exists():
+            lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if _step_of(line) <= step]
+            replace_text(metrics, "".join(kept))
+        if samples.exists():
+            head, *tables = re.split(r"(?m)^(?=## Step )", samples.read_text(encoding="utf-8"))
+            kept = [table for table in tables if _table_step(table) <= step]
+            replace_text(samples, head + "".join(kept))
+
     def close(self) -> None:
         """Flush the curves."""
         if self._board is not None:
             self._board.close()
+
+
+def _finite(value: Any) -> Any:
+    """Return null for a number JSON cannot hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _step_of(line: str) -> float:
+    """Read the step of a record; a torn line belongs to no step."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
+
+def _table_step(table: str) -> float:
+    number = re.match(r"## Step ([\d,]+)", table)
+    return float(number.group(1).replace(",", "")) if number else math.inf
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file anew, whole or not at all."""
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

@@ -18,6 +18,17 @@ from torch import Tensor
 from hubnmt.errors import ModelFolderError
 
 STATE_FILE = "state.pt"
+_BROKEN = (
+    OSError,
+    EOFError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+)
+"""What torch and we raise on a file that is torn, foreign, or a state of another model."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,7 +65,7 @@ def save_state(
         },
         "torch_rng": torch.get_rng_state(),
         "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python_rng": repr(random.getstate()),
+        "python_rng": list(random.getstate()),
     }
     draft = folder / f".{STATE_FILE}.draft"
     with draft.open("wb") as file:
@@ -77,15 +88,18 @@ def load_state(
         raise ModelFolderError(f"{path}: no such file; this run cannot be resumed")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        progress = Progress(**state["progress"])
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-    except (RuntimeError, KeyError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        first = str(error).splitlines()[0]
+        version, numbers, gauss = state["python_rng"]
+        random.setstate((version, tuple(numbers), gauss))
+        torch.set_rng_state(state["torch_rng"])
+        if state["cuda_rng"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda_rng"])
+    except _BROKEN as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderError(f"{path}: not a whole state of this run ({first})") from error
-    torch.set_rng_state(state["torch_rng"])
-    if state["cuda_rng"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda_rng"])
-    return Progress(**state["progress"])
+    return progress
 
 
 def average(snapshots: list[dict[str, Tensor]]) -> dict[str, Tensor]:

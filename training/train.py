@@ -7,13 +7,11 @@ Takes a recipe, gives a run folder: `best/` and `last/` model folders, resumable
 """
 
 import argparse
-import dataclasses
-import json
+import contextlib
+import copy
 import logging
-import platform
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,80 +21,29 @@ from typing import Any
 
 import torch
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
-import hubnmt
-from hubnmt.checkpoint import StoredModel, save_model, write_json
+from hubnmt.checkpoint import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from training.batches import Batch, Pair, collate, plan_epoch
-from training.config import RunConfig, load_recipe
-from training.corpora import CleaningReport, TextPair, clean, drop_long, load_split
+from training.batches import Batch, collate, plan_epoch
+from training.config import RunConfig
 from training.evaluate import Evaluation, evaluate
 from training.loss import projected_cross_entropy
+from training.prepare import Corpus, prepare_corpus
 from training.report import RunReport
+from training.run_folder import (
+    choose_folder,
+    claim_folder,
+    load_settings,
+    make_folder,
+)
 from training.schedule import inverse_sqrt
-from training.state import Progress, average, load_state, save_state
+from training.state import STATE_FILE, Progress, average, load_state, save_state
 
 log = logging.getLogger("training")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Corpus:
-    """What the run learns from and chooses on."""
-
-    train: list[Pair]
-    """Ids of the kept training pairs."""
-    valid: list[TextPair]
-    """Validation texts."""
-    report: CleaningReport
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
-
-
-def prepare_corpus(config: RunConfig, folder: Path) -> Corpus:
-    """Read, clean, learn the vocabulary on the training split (once per run folder), encode."""
-    texts, report = clean(load_split(config.data, "train"), config.data)
-    valid = [(src.strip(), tgt.strip()) for src, tgt in load_split(config.data, "valid")]
-    if not texts or not valid:
-        raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
-    src_tokenizer, tgt_tokenizer = _tokenizers(config, folder, texts)
-    src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
-    tgt_ids = tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
-    pairs = drop_long(
-        zip(src_ids, tgt_ids, strict=True), max_tokens=config.data.max_tokens, report=report
-    )
-    if not pairs:
-        raise InputError(f"nothing to train on: {report}")
-    write_json(folder / "cleaning.json", report.to_dict())
-    log.info("data: %s", report)
-    return Corpus(
-        train=list(pairs),
-        valid=valid,
-        report=report,
-        src_tokenizer=src_tokenizer,
-        tgt_tokenizer=tgt_tokenizer,
-    )
-
-
-def _tokenizers(
-    config: RunConfig, folder: Path, texts: Sequence[TextPair]
-) -> tuple[Tokenizer, Tokenizer]:
-    """Load the run's tokenizers, or train them on the training texts and keep them there."""
-    vocab_size = config.tokenizer.vocab_size
-    if config.tokenizer.joint:
-        path = folder / "tokenizer.json"
-        if not path.exists():
-            Tokenizer.train((side for pair in texts for side in pair), vocab_size).save(path)
-        joint = Tokenizer.load(path)
-        return joint, joint
-    paths = folder / "tokenizer_src.json", folder / "tokenizer_tgt.json"
-    for side, path in enumerate(paths):
-        if not path.exists():
-            Tokenizer.train((pair[side] for pair in texts), vocab_size).save(path)
-    return Tokenizer.load(paths[0]), Tokenizer.load(paths[1])
 
 
 class Run:
@@ -130,28 +77,33 @@ class Run:
     def train(self) -> Evaluation | None:
         """Loop until done, out of patience, or asked to stop; the state is saved in any case."""
         progress, settings = self.progress, self.config.run
-        bar = tqdm(total=settings.max_steps, initial=progress.step, unit="step", file=sys.stderr)
-        evaluation = None
-        meter = Meter()
-        batches = self._batches()
+        self.report.rewind(progress.step)
+        batches, meter = self._batches(), Meter()
+        evaluation, is_judged = None, True
         started = time.monotonic() - progress.seconds
-        while not self._is_over():
-            lr = self._set_lr()
-            loss, grad_norm, n_tokens = self._step(batches)
-            progress.step += 1
-            progress.seconds = time.monotonic() - started
-            meter.add(loss, n_tokens)
-            bar.update()
-            if progress.step % settings.log_every == 0:
-                self._log(meter, lr=lr, grad_norm=grad_norm, bar=bar)
-                meter = Meter()
-            if progress.step % settings.eval_every == 0:
-                evaluation = self._validate()
+        with (
+            contextlib.closing(self.report),
+            tqdm(total=settings.max_steps, initial=progress.step, unit="step") as bar,
+            logging_redirect_tqdm(),
+        ):
+            while not self._is_over():
+                lr, is_judged = self._set_lr(), False
+                loss, grad_norm, n_tokens = self._step(batches)
+                progress.step += 1
                 progress.seconds = time.monotonic() - started
-                self._save()
-        bar.close()
-        self._save()
-        self.report.close()
+                meter.add(loss, n_tokens)
+                bar.update()
+                if progress.step % settings.log_every == 0:
+                    self._log(meter, lr=lr, grad_norm=grad_norm, bar=bar)
+                    meter = Meter()
+                if progress.step % settings.eval_every == 0:
+                    evaluation, is_judged = self._validate(), True
+                    progress.seconds = time.monotonic() - started
+                    self._save()
+            self._save()
+            # After the save: a run that goes on must not remember a validation out of turn.
+            if not is_judged and not self.must_stop:
+                evaluation = self._validate()
         return evaluation
 
     def _is_over(self) -> bool:
@@ -245,7 +197,7 @@ class Run:
             name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()
         }
         progress.snapshots = [*progress.snapshots, weights][-settings.average_last :]
-        averaged = Transformer(self.model.config).to(self.device)
+        averaged = copy.deepcopy(self.model)  # a new one would draw from the run's generator
         averaged.load_state_dict(average(progress.snapshots))
         stored = StoredModel(
             model=averaged.eval(),
@@ -270,9 +222,10 @@ class Run:
     def _report(self, evaluation: Evaluation, *, is_best: bool) -> None:
         values = {**evaluation.to_dict(), "minutes": self.progress.seconds / 60}
         self.report.add(self.progress.step, "valid", values)
-        chosen = range(0, len(self.corpus.valid), max(1, len(self.corpus.valid) // 6))
+        n_valid, n_samples = len(self.corpus.valid), self.config.run.n_samples
+        chosen = range(0, n_valid, max(1, n_valid // max(1, n_samples)))[:n_samples]
         rows = [(*self.corpus.valid[i], evaluation.translations[i]) for i in chosen]
-        self.report.add_samples(self.progress.step, rows[: self.config.run.n_samples])
+        self.report.add_samples(self.progress.step, rows)
         log.info(
             "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
             self.progress.step,
@@ -319,7 +272,9 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"run.device = {name!r} is no device; try auto, cpu or cuda") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"run.device = {name!r} is no device; try auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"run.device = {name!r}, but no GPU is there; try auto or cpu")
     return device
@@ -329,61 +284,6 @@ def seed_everything(seed: int) -> None:
     """Seed Python and torch, all devices."""
     random.seed(seed)
     torch.manual_seed(seed)
-
-
-def open_folder(config: RunConfig, resume: Path | None) -> Path:
-    """Make the run's folder, or check that the one to resume belongs to this recipe.
-
-    Raises:
-        ConfigError: if a new run would overwrite an old one, or the recipes differ.
-    """
-    recipe = config.to_dict()
-    if resume is None:
-        folder = Path(config.run.folder) / config.run.name
-        if (folder / "recipe.json").exists():
-            raise ConfigError(
-                f"{folder} holds a run already: go on with --resume {folder}, "
-                "or choose another --set run.name=NAME"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", recipe)
-        return folder
-    try:
-        stored = json.loads((resume / "recipe.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ConfigError(f"{resume}: no run to resume (recipe.json cannot be read)") from None
-    differences = list(_differences(stored, json.loads(json.dumps(recipe))))
-    if differences:
-        raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
-    return resume
-
-
-FREE_ON_RESUME = {"run": {"folder", "max_steps", "max_minutes", "patience", "device", "n_threads"}}
-"""Settings that may change when a run goes on: they decide when it stops, not what it learns."""
-
-
-def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:
-    for section, values in recipe.items():
-        old = stored.get(section, {})
-        for key in sorted({*values, *old} - FREE_ON_RESUME.get(section, set())):
-            if values.get(key) != old.get(key):
-                yield f"{section}.{key} was {old.get(key)!r}, is {values.get(key)!r}"
-
-
-def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Record what ran where, for the card and for whoever repeats it."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {
-        "hubnmt": hubnmt.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": gpu or f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
-        "git_commit": commit or None,
-        "command": " ".join(["python -m training.train", *sys.argv[1:]]),
-    }
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -398,39 +298,50 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(recipe: Path, *, overrides: Sequence[str], resume: Path | None) -> Run:
-    """Carry out one run: parse, data, model, loop."""
-    config = load_recipe(recipe, overrides)
+    """Carry out one run: settings, data, model, loop."""
+    config, overrides = load_settings(recipe, overrides=overrides, resume=resume)
     if config.run.n_threads:
         torch.set_num_threads(config.run.n_threads)
     device = pick_device(config.run.device)
-    folder = open_folder(config, resume)
-    write_json(folder / "machine.json", describe_machine(device))
-    current = Run(config, folder, prepare_corpus(config, folder))
-    if resume is not None and (folder / "state.pt").exists():
+    folder = resume or choose_folder(config)
+    corpus = prepare_corpus(config, resume)
+    make_folder(folder)
+    current = Run(config, folder, corpus)
+    if resume is None:
+        corpus.save(folder)
+        claim_folder(folder, config, overrides=overrides, device=device)
+    elif (folder / STATE_FILE).exists():
         current.progress = load_state(folder, model=current.model, optimizer=current.optimizer)
         log.info("resumed at step %d", current.progress.step)
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        log.warning("stopping after this step; go on with --resume %s", folder)
-        current.must_stop = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    previous = signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    try:
+    with _stop_politely(current):
         current.train()
-    finally:
-        signal.signal(signal.SIGINT, previous)
     best = current.progress
     log.info("best validation BLEU %.2f at step %d: %s", best.best_bleu, best.best_step, folder)
     return current
+
+
+@contextlib.contextmanager
+def _stop_politely(current: Run) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM end the run after its step; the second ends it at once."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        log.warning("stopping after this step; go on with --resume %s", current.folder)
+        current.must_stop = True
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line.
 
     Returns:
-        the exit status: 0 done, 1 the numbers broke, 2 the request was wrong.
+        the exit status: 0 done, 1 the numbers broke, 2 the request was wrong, 130 interrupted.
     """
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
@@ -439,11 +350,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run(options.recipe, overrides=options.set, resume=options.resume)
     except HubNMTError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except FloatingPointError as error:
         print(f"error: training stopped: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted; the last saved state is whole", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -68,6 +68,8 @@ RANKS = [
         "training.state",
         "training.report",
         "training.toy",
+        "training.prepare",
+        "training.run_folder",
         "training.train",
         "training.finish",
         "training",

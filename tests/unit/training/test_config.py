@@ -85,7 +85,7 @@ def test_local_files_need_no_dataset() -> None:
         ("run.max_steps=20_000", "run", "max_steps", 20_000),
         ("run.max_minutes=1.5", "run", "max_minutes", 1.5),
         ("optimizer.lr=5e-3", "optimizer", "lr", 0.005),
-        ("tokenizer.joint=false", "tokenizer", "joint", False),
+        ("tokenizer.joint=true", "tokenizer", "joint", True),
         ("run.device=cuda:1", "run", "device", "cuda:1"),
         ('run.device="cpu"', "run", "device", "cpu"),
         (" run.name = my run ", "run", "name", "my run"),

@@ -22,6 +22,7 @@ from training.batches import Batch, collate
 from training.config import load_recipe
 from training.loss import LossSums
 from training.state import Progress, average
+from training.run_folder import describe_machine
 from training.train import Meter, Run, main, pick_device, prepare_corpus, seed_everything
 
 FarmOptions = Callable[..., list[str]]
@@ -546,4 +547,4 @@ def test_a_device_that_is_not_there_is_refused(name: str, monkeypatch: pytest.Mo
 
 def test_the_machine_is_described_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
-    assert train.describe_machine(torch.device("cpu"))["git_commit"] is None
+    assert describe_machine(torch.device("cpu"))["git_commit"] is None

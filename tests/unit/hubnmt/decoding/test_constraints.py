@@ -1,0 +1,353 @@
+"""Constraints: slow loops forbid the same; a forced prefix is said, whatever the search.
+
+The tokens to choose from are random, so nothing but the constraint can bring the prefix about.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt.decoding import (
+    ForcedPrefix,
+    Hypothesis,
+    beam_search,
+    combine,
+    greedy_search,
+    repetition_control,
+    sample,
+)
+from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
+from hubnmt.engine import force_prefix
+from hubnmt.tokenizer import Tokenizer
+
+B, W, V = 2, 3, 5
+BOS, EOS = 1, 2
+
+
+def random_history(n_tokens: int) -> Tensor:
+    return torch.randint(0, V, (B, W, n_tokens))
+
+
+def random_log_probs(*shape: int) -> Tensor:
+    return torch.randn(*shape).log_softmax(-1)
+
+
+# --- repeated n-grams ----------------------------------------------------------------------------
+
+
+def completes_a_repeat(said: list[int], token: int, n: int) -> bool:
+    """Tell by looking at every n-gram."""
+    grown = [*said, token]
+    grams = [tuple(grown[start : start + n]) for start in range(len(grown) - n + 1)]
+    return bool(grams) and grams[-1] in grams[:-1]
+
+
+@pytest.mark.parametrize("n_tokens", [0, 1, 2, 3, 4, 7, 11, 30])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_exactly_what_would_repeat_an_ngram_is_forbidden(n: int, n_tokens: int) -> None:
+    for _ in range(10):
+        tokens, before = random_history(n_tokens), random_log_probs(B, W, V)
+        after = block_repeated_ngrams(before, tokens, n)
+        for b, w, token in itertools.product(range(B), range(W), range(V)):
+            forbidden = completes_a_repeat(tokens[b, w].tolist(), token, n)
+            expected = -torch.inf if forbidden else before[b, w, token].item()
+            assert after[b, w, token].item() == expected
+
+
+def test_blocking_leaves_its_arguments_alone() -> None:
+    tokens, before = torch.tensor([[[3, 4, 3]]]), random_log_probs(1, 1, V)
+    copies = tokens.clone(), before.clone()
+    assert block_repeated_ngrams(before, tokens, 2)[0, 0, 4] == -torch.inf
+    assert torch.equal(tokens, copies[0])
+    assert torch.equal(before, copies[1])
+
+
+def test_what_was_impossible_stays_impossible() -> None:
+    """A token forbidden twice is no number minus infinity that turns into none."""
+    log_probs = torch.full((1, 1, V), -torch.inf)
+    tokens = torch.tensor([[[4, 4, 4, 4]]])
+    for after in (
+        block_repeated_ngrams(log_probs, tokens, 1),
+        penalize_repetition(log_probs, tokens, 1.7),
+        penalize_repetition(log_probs, tokens, 0.6),
+    ):
+        assert (after == -torch.inf).all()
+
+
+# --- the repetition penalty ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", [0.5, 1.0, 1.3, 4.0])
+@pytest.mark.parametrize("n_tokens", [0, 1, 4, 9])
+def test_what_was_said_costs_as_many_times_more(n_tokens: int, penalty: float) -> None:
+    tokens, before = random_history(n_tokens), random_log_probs(B, W, V)
+    after = penalize_repetition(before, tokens, penalty)
+    for b, w, token in itertools.product(range(B), range(W), range(V)):
+        factor = penalty if token in tokens[b, w].tolist() else 1.0
+        assert after[b, w, token].item() == pytest.approx(before[b, w, token].item() * factor)
+
+
+def test_saying_it_more_often_costs_no_more() -> None:
+    before = random_log_probs(1, 1, V)
+    once = penalize_repetition(before, torch.tensor([[[3]]]), 1.5)
+    thrice = penalize_repetition(before, torch.tensor([[[3, 3, 3]]]), 1.5)
+    assert torch.equal(once, thrice)
+
+
+# --- which constraints there are -----------------------------------------------------------------
+
+
+def test_nothing_asked_is_nothing_to_apply() -> None:
+    assert repetition_control(no_repeat_ngram_size=0, repetition_penalty=1.0) == []
+    assert combine([]) is None
+
+
+def test_both_repetition_options_hold_together() -> None:
+    constraint = combine(repetition_control(no_repeat_ngram_size=2, repetition_penalty=1.5))
+    assert constraint is not None
+    before, tokens = random_log_probs(1, 1, V), torch.tensor([[[3, 4, 3]]])
+    after = constraint(before, tokens)[0, 0].tolist()
+    expected = before[0, 0].tolist()
+    expected[3] *= 1.5
+    expected[4] = -torch.inf
+    assert after == pytest.approx(expected)
+
+
+def test_constraints_apply_one_after_the_other() -> None:
+    constraint = combine([lambda lp, _: lp - 1, lambda lp, _: lp * 2])
+    assert constraint is not None
+    after = constraint(torch.tensor([[[-3.0]]]), torch.zeros(1, 1, 0, dtype=torch.int64))
+    assert after.item() == -8.0
+
+
+# --- forced prefixes -----------------------------------------------------------------------------
+
+
+class NoiseStep:
+    """Random scores, new ones at each call; pad and bos are impossible, as in a model."""
+
+    def __init__(self, seed: int, vocab_size: int, *, eos_bonus: float = 0.0) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+        self._vocab_size = vocab_size
+        self._eos_bonus = eos_bonus
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        shape = (*last_ids.shape, self._vocab_size)
+        logits = 3 * torch.randn(shape, generator=self._generator)
+        logits[..., EOS] += self._eos_bonus
+        log_probs = logits.log_softmax(-1)
+        log_probs[..., :EOS] = -torch.inf
+        return log_probs
+
+    def reorder(self, parents: Tensor) -> None:
+        pass
+
+    def keep(self, rows: Tensor) -> None:
+        pass
+
+
+def run_greedy(step: Any, **options: Any) -> list[list[Hypothesis]]:
+    return greedy_search(step, **options)
+
+
+def run_beam(step: Any, **options: Any) -> list[list[Hypothesis]]:
+    return beam_search(step, beam_size=4, n_best=4, **options)
+
+
+def run_sampling(step: Any, **options: Any) -> list[list[Hypothesis]]:
+    generators = [torch.Generator().manual_seed(seed) for seed in range(B)]
+    return sample(step, n_samples=3, generators=generators, temperature=2.0, **options)
+
+
+Strategy = Callable[..., list[list[Hypothesis]]]
+STRATEGIES = pytest.mark.parametrize("strategy", [run_greedy, run_beam, run_sampling])
+
+
+def search(
+    strategy: Strategy, prefix: ForcedPrefix, seed: int, *, n_more: int = 6, eos_bonus: float = 0.0
+) -> list[list[int]]:
+    """Search B sentences and list the ids of everything found."""
+    step = NoiseStep(seed, 300, eos_bonus=eos_bonus)
+    caps = torch.tensor([prefix.max_tokens + n_more, prefix.max_tokens + n_more + 1])
+    found = strategy(
+        step,
+        bos_id=BOS,
+        eos_id=EOS,
+        max_tgt_tokens=caps,
+        length_penalty=0.0,
+        constraint=prefix,
+    )
+    assert all(found)
+    return [each.ids for hypotheses in found for each in hypotheses]
+
+
+def force_bytes(raw: bytes, tokenizer: Tokenizer, forced_ids: list[int] | None = None) -> Any:
+    return ForcedPrefix(
+        forced_ids or [],
+        raw,
+        vocab_size=tokenizer.vocab_size,
+        piece_bytes=tokenizer.piece_bytes,
+    )
+
+
+LETTERS = "adeginorstäöഞമ്ിൽ👩🐕,.7"
+
+
+def random_text(rng: random.Random) -> str:
+    words = (
+        "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 7)))
+        for _ in range(rng.randint(1, 5))
+    )
+    return " ".join(words)
+
+
+def cut_texts(tiny_texts: list[str]) -> Iterator[str]:
+    """Cut every text of the tokenizer, and random ones, at random places."""
+    rng = random.Random(5)
+    for text in [*tiny_texts, *(random_text(rng) for _ in range(15))]:
+        yield text[: rng.randint(1, len(text))]
+
+
+@STRATEGIES
+@pytest.mark.parametrize("text", ["A dog", "Männer", "ഞിൽ", "👩🐕"])
+def test_every_byte_of_a_word_can_be_the_last_one_forced(
+    strategy: Strategy, text: str, tiny_tokenizer: Tokenizer
+) -> None:
+    """Also inside a piece, and inside a character."""
+    raw = f" {text}".encode()
+    for cut in range(1, len(raw) + 1):
+        prefix = force_bytes(raw[:cut], tiny_tokenizer)
+        for ids in search(strategy, prefix, seed=cut):
+            assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
+
+
+@STRATEGIES
+def test_a_translation_begins_with_the_prefix_wherever_it_is_cut(
+    strategy: Strategy, tiny_texts: list[str], tiny_tokenizer: Tokenizer
+) -> None:
+    for seed, text in enumerate(cut_texts(tiny_texts)):
+        prefix = force_prefix(text, tiny_tokenizer)
+        assert prefix is not None
+        for ids in search(strategy, prefix, seed):
+            assert tiny_tokenizer.decode_bytes(ids).startswith(text.encode())
+
+
+SPACED = [
+    "A dog ",
+    " A",
+    " A dog",
+    "  A dog",
+    " ",
+    "   ",
+    "A  dog",
+    "A dog\n",
+    "A\ndog",
+    "A \n dog",
+    "\nA",
+    "\u3000A\u00a0dog",
+    "A\u2028dog",
+]
+
+
+@STRATEGIES
+@pytest.mark.parametrize("text", SPACED, ids=repr)
+def test_white_space_in_a_prefix_is_said_too(
+    strategy: Strategy, text: str, tiny_tokenizer: Tokenizer
+) -> None:
+    prefix = force_prefix(text, tiny_tokenizer)
+    assert prefix is not None
+    for seed in range(4):
+        for ids in search(strategy, prefix, seed):
+            assert tiny_tokenizer.decode_bytes(ids).startswith(text.encode())
+
+
+@STRATEGIES
+def test_the_end_does_not_come_before_the_prefix_is_said(
+    strategy: Strategy, tiny_tokenizer: Tokenizer
+) -> None:
+    """Eos is by far the likeliest at each step, and comes as soon as it may."""
+    text = "A woman in blue rid"
+    prefix = force_prefix(text, tiny_tokenizer)
+    assert prefix is not None
+    found = search(strategy, prefix, seed=1, eos_bonus=40.0)
+    assert all(tiny_tokenizer.decode(ids).startswith(text) for ids in found)
+    assert not tiny_tokenizer.decode(found[0][:-1]).startswith(text)
+
+
+@pytest.mark.parametrize("n_spaced", [0, 40])
+def test_whole_words_are_cut_as_the_tokenizer_cuts_them(
+    n_spaced: int, tiny_texts: list[str]
+) -> None:
+    """The model has seen no other pieces; with many such lines " \\n" becomes a piece as well."""
+    tokenizer = Tokenizer.train([*tiny_texts, *["a \n"] * n_spaced], 300)
+    rng = random.Random(3)
+    words = ["A", "dog", "is", "Männer", "ഞിൽ,", "(so)", "7", "a", "b"]
+    borders = [" "] * 6 + ["  ", " \n", "\n"]
+    for _ in range(60):
+        text = "".join(rng.choice(words) + rng.choice(borders) for _ in range(4)) + "end"
+        prefix = force_prefix(text, tokenizer)
+        assert prefix is not None
+        n_forced = len(prefix.forced_ids)
+        assert tokenizer.decode(prefix.forced_ids) == text.removesuffix(" end").removesuffix("end")
+        assert list(prefix.forced_ids) == tokenizer.encode(text)[:n_forced]
+
+
+def test_any_cut_of_the_last_word_is_left_to_the_model(tiny_tokenizer: Tokenizer) -> None:
+    """All pieces that agree with the bytes still owed are open, all others closed."""
+    raw = " in".encode()
+    forced = tiny_tokenizer.encode("A dog")
+    prefix = force_bytes(raw, tiny_tokenizer, forced)
+    log_probs = random_log_probs(1, 1, 300)
+    for said in (b"", b" ", b" i"):
+        tail = [
+            next(i for i in range(300) if tiny_tokenizer.piece_bytes(i) == bytes([byte]))
+            for byte in said
+        ]
+        after = prefix(log_probs, torch.tensor([[[*forced, *tail]]]))
+        owed = raw[len(said) :]
+        for token_id in range(300):
+            piece = tiny_tokenizer.piece_bytes(token_id)
+            agrees = piece != b"" and all(x == y for x, y in zip(piece, owed, strict=False))
+            expected = log_probs[0, 0, token_id].item() if agrees else -torch.inf
+            assert after[0, 0, token_id].item() == expected, (said, piece)
+
+
+def test_behind_the_prefix_nothing_is_forbidden(tiny_tokenizer: Tokenizer) -> None:
+    prefix = force_prefix("A dog", tiny_tokenizer)
+    assert prefix is not None
+    said = tiny_tokenizer.encode("A dogs")
+    log_probs = random_log_probs(1, 1, 300)
+    for n_more in range(9):
+        after = prefix(log_probs, torch.tensor([[[*said, *[40] * n_more]]]))
+        assert torch.equal(after, log_probs)
+
+
+def test_hypotheses_side_by_side_owe_what_each_has_not_said(tiny_tokenizer: Tokenizer) -> None:
+    """One has said the word in one piece and goes on, the other is half-way through."""
+    prefix = force_bytes(b" in", tiny_tokenizer)
+    piece_of = {tiny_tokenizer.piece_bytes(i): i for i in range(3, 300)}
+    whole, half = [piece_of[b" in"], piece_of[b"x"]], [piece_of[b" "], piece_of[b"i"]]
+    log_probs = random_log_probs(1, 2, 300)
+    after = prefix(log_probs, torch.tensor([[whole, half]]))
+    assert torch.equal(after[0, 0], log_probs[0, 0])
+    allowed = after[0, 1].isfinite().nonzero()[:, 0].tolist()
+    expected = [i for i in range(300) if tiny_tokenizer.piece_bytes(i).startswith(b"n")]
+    assert allowed == expected
+
+
+def test_the_prefix_takes_no_more_tokens_than_it_says(tiny_tokenizer: Tokenizer) -> None:
+    """Byte by byte is the longest way to say it."""
+    prefix = force_prefix("A woman in blue", tiny_tokenizer)
+    assert prefix is not None
+    n_words = len(tiny_tokenizer.encode("A woman in"))
+    assert prefix.max_tokens == n_words + len(b" blue")
+    assert len(prefix.forced_ids) == n_words
+
+
+def test_no_prefix_is_no_constraint(tiny_tokenizer: Tokenizer) -> None:
+    assert force_prefix("", tiny_tokenizer) is None

@@ -1,0 +1,170 @@
+"""Plans: nothing of a text is lost, every part fits, and every cut is reported."""
+
+import random
+from typing import Any
+
+import pytest
+
+from hubnmt.errors import InputError
+from hubnmt.plan import MAX_TEXT_CHARS, Part, Plan, make_plan
+from hubnmt.tokenizer import Tokenizer, normalize
+
+LINE_BREAKS = "\n \r\n \r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029".split(" ")
+WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>", "1,5"]
+SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
+
+
+def plan_of(text: str, tokenizer: Tokenizer, max_src_tokens: int = 40) -> Plan:
+    return make_plan(text, tokenizer, language="de", max_src_tokens=max_src_tokens)
+
+
+def join(plan: Plan, tokenizer: Tokenizer) -> str:
+    return "".join(tokenizer.decode(part.ids) + part.space for part in plan.parts)
+
+
+def random_text(seed: int, n_words: int) -> str:
+    rng = random.Random(seed)
+    text = "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
+    return rng.choice(["", " ", "\n", "\t "]) + text
+
+
+# --- nothing is lost -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_src_tokens", [1, 2, 9, 40, 5000])
+def test_the_parts_and_their_spaces_are_the_text(
+    max_src_tokens: int, tiny_tokenizer: Tokenizer
+) -> None:
+    for seed in range(12):
+        text = random_text(seed, 3 + 6 * seed)
+        plan = plan_of(text, tiny_tokenizer, max_src_tokens)
+        assert join(plan, tiny_tokenizer) == normalize(text)
+
+
+@pytest.mark.parametrize("max_src_tokens", [5, 9, 17, 40])
+def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: Tokenizer) -> None:
+    """The end of the sentence takes a token, too."""
+    for seed in range(12):
+        plan = plan_of(random_text(seed, 60), tiny_tokenizer, max_src_tokens)
+        for part in plan.spoken:
+            is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
+            assert len(part.ids) + 1 <= max_src_tokens or is_one_character
+
+
+@pytest.mark.parametrize("max_src_tokens", [9, 40])
+def test_spaces_are_white_space_and_parts_have_none_around_them(
+    max_src_tokens: int, tiny_tokenizer: Tokenizer
+) -> None:
+    """But a word without a border that must be cut is cut between two letters."""
+    for seed in range(12):
+        plan = plan_of(random_text(seed, 40), tiny_tokenizer, max_src_tokens)
+        for part in plan.parts:
+            assert part.space.strip() == ""
+            text = tiny_tokenizer.decode(part.ids)
+            assert text == text.strip()
+            assert part.ids or part.space
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=repr)
+def test_every_line_is_a_part_whatever_ends_it(
+    line_break: str, tiny_tokenizer: Tokenizer
+) -> None:
+    text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
+    plan = plan_of(text, tiny_tokenizer)
+    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.spoken]
+    assert spoken == ["Ein Hund.", "Zwei Hunde.", "Drei"]
+    assert join(plan, tiny_tokenizer) == text
+    assert plan.warnings == ()
+
+
+def test_sentences_of_a_line_that_fits_stay_together(tiny_tokenizer: Tokenizer) -> None:
+    text = "Ein Hund. Noch ein Hund! Wo?"
+    assert plan_of(text, tiny_tokenizer).parts == (Part(tiny_tokenizer.encode(text), ""),)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", " \t\r\n\u2028\u3000", "\u00a0"], ids=repr)
+def test_white_space_alone_has_nothing_to_say(text: str, tiny_tokenizer: Tokenizer) -> None:
+    plan = plan_of(text, tiny_tokenizer)
+    assert plan.spoken == []
+    assert join(plan, tiny_tokenizer) == text
+    assert plan.warnings == ()
+
+
+def test_spoken_parts_are_those_with_ids_in_order(tiny_tokenizer: Tokenizer) -> None:
+    plan = plan_of(" \nEin Hund\n\n Zwei\n", tiny_tokenizer)
+    assert plan.spoken == [part for part in plan.parts if part.ids]
+    assert [part.space for part in plan.spoken] == ["\n", "\n"]
+
+
+def test_characters_are_counted_as_the_model_sees_them(tiny_tokenizer: Tokenizer) -> None:
+    """Two spellings of one letter make one plan."""
+    composed, apart = "Ma\u0308nner \u0d28\u0d4d\u200d", "Männer \u0d7b"
+    assert plan_of(composed, tiny_tokenizer) == plan_of(apart, tiny_tokenizer)
+
+
+# --- cuts ----------------------------------------------------------------------------------------
+
+
+def test_an_over_long_line_is_cut_between_sentences_where_that_is_enough(
+    tiny_tokenizer: Tokenizer,
+) -> None:
+    sentences = ["Ein kleiner Hund rennt im Schnee.", "Zwei Männer stehen am Herd.", "Wer?"]
+    longest = max(len(tiny_tokenizer.encode(sentence)) for sentence in sentences)
+    plan = plan_of("  ".join(sentences) + " \n", tiny_tokenizer, longest + 1)
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == sentences
+    assert [part.space for part in plan.parts] == ["  ", "  ", " \n"]
+
+
+def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Tokenizer) -> None:
+    clauses = ["Ein Hund rennt im Schnee,", "weil er eine Katze sieht."]
+    text = " ".join(clauses)
+    plan = plan_of(text, tiny_tokenizer, len(tiny_tokenizer.encode(text)))
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == clauses
+
+
+@pytest.mark.parametrize("n_short", [0, 3])
+@pytest.mark.parametrize("n_long", [1, 2])
+def test_the_warning_counts_lines_and_parts(
+    n_long: int, n_short: int, tiny_tokenizer: Tokenizer
+) -> None:
+    long = "Ein Hund rennt durch den tiefen Schnee und bellt laut, weil er eine Katze sieht."
+    plan = plan_of("\n".join(["Kurz."] * n_short + [long] * n_long), tiny_tokenizer)
+    (warning,) = plan.warnings
+    n_parts = len(plan.spoken) - n_short
+    assert n_parts > n_long
+    assert warning.startswith(f"{n_long} line(s)")
+    assert "40 tokens" in warning
+    assert warning.endswith(f"{n_parts} parts")
+
+
+def test_a_line_is_cut_only_if_it_must_be(tiny_tokenizer: Tokenizer) -> None:
+    text = "Zwei Männer stehen am Herd, und bereiten Essen zu."
+    n_tokens = len(tiny_tokenizer.encode(text))
+    assert len(plan_of(text, tiny_tokenizer, n_tokens + 1).parts) == 1
+    assert plan_of(text, tiny_tokenizer, n_tokens + 1).warnings == ()
+    assert len(plan_of(text, tiny_tokenizer, n_tokens).parts) > 1
+    assert plan_of(text, tiny_tokenizer, n_tokens).warnings != ()
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [None, 5, b"Ein Hund", ["Ein Hund"]], ids=repr)
+def test_what_is_no_string_is_refused_with_its_type(text: Any, tiny_tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match=type(text).__name__):
+        plan_of(text, tiny_tokenizer)
+
+
+@pytest.mark.parametrize("text", ["\ud83d", "Ein H\udcfcnd", "\udc15\ud83d"], ids=ascii)
+def test_half_a_surrogate_pair_is_refused(text: str, tiny_tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="surrogate"):
+        plan_of(text, tiny_tokenizer)
+
+
+def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(tiny_tokenizer: Tokenizer) -> None:
+    assert plan_of("\n" * MAX_TEXT_CHARS, tiny_tokenizer).spoken == []
+    with pytest.raises(InputError, match="1,000,001 characters.*give it as a file"):
+        plan_of("\n" * (MAX_TEXT_CHARS + 1), tiny_tokenizer)
