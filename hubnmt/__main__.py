@@ -147,6 +147,8 @@ def run_translate(options: argparse.Namespace) -> None:
     """Translate line by line, in chunks, in constant memory."""
     if options.text and options.input:
         raise ConfigError("give texts or --input FILE, not both")
+    if options.carry_on and options.overwrite:
+        raise ConfigError("give --continue or --overwrite, not both")
     if options.carry_on and not (options.input and options.output):
         raise ConfigError("--continue needs --input FILE and --output FILE")
     if options.input and options.output and options.input.resolve() == options.output.resolve():
@@ -160,10 +162,9 @@ def run_translate(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         sink, n_done = sys.stdout.buffer, 0
         if options.output:
-            sink, n_done = open_output(
-                options.output, overwrite=options.overwrite, carry_on=options.carry_on
+            sink, n_done = stack.enter_context(
+                open_output(options.output, overwrite=options.overwrite, carry_on=options.carry_on)
             )
-            stack.enter_context(sink)
         lines = _input_lines(options, skip=n_done)
         bar = stack.enter_context(_progress(total, n_done))
         for chunk in _chunks(lines):
@@ -206,6 +207,8 @@ def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score a model's translations, or a file of them."""
+    if options.save and options.save.exists():
+        raise InputError(f"--save: {options.save} exists; name another file")
     if (options.model is None) == (options.hyp is None):
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
     if options.hyp:
@@ -232,8 +235,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
     scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
     if options.save:
-        sink, _ = open_output(options.save, overwrite=False, carry_on=False)
-        with sink:
+        with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
             sink.write("".join(f"{line}\n" for line in hypotheses).encode())
     _print_scores(scores, seconds, n_tokens, as_json=options.json)
 

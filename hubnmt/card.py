@@ -7,6 +7,7 @@ format: https://huggingface.co/docs/hub/model-cards
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,17 +79,17 @@ def write_card(facts: CardFacts) -> str:
 def _head(facts: CardFacts) -> str:
     lines = [
         "---",
-        f"language:\n- {facts.config.src_lang}\n- {facts.config.tgt_lang}",
-        f"license: {facts.license}",
+        f"language:\n- {_quote(facts.config.src_lang)}\n- {_quote(facts.config.tgt_lang)}",
+        f"license: {_quote(facts.license)}",
         "library_name: hubnmt",
         "pipeline_tag: translation",
         "tags:\n- hubnmt\n- translation",
     ]
     if facts.datasets:
-        lines.append("datasets:\n" + "\n".join(f"- {name}" for name in facts.datasets))
+        lines.append("datasets:\n" + "\n".join(f"- {_quote(name)}" for name in facts.datasets))
     if facts.results:
         lines.append("metrics:\n- bleu\n- chrf")
-        lines.append("model-index:\n- name: " + json.dumps(facts.name) + "\n  results:")
+        lines.append("model-index:\n- name: " + _quote(facts.name) + "\n  results:")
         lines += [_index_entry(result, facts.config) for result in facts.results]
     return "\n".join([*lines, "---", ""])
 
@@ -101,13 +102,12 @@ def _index_entry(result: TestResult, config: ModelConfig) -> str:
     ]
     lines = [
         "  - task:\n      type: translation\n"
-        f"      name: {json.dumps(f'{config.src_lang} to {config.tgt_lang}')}",
-        f"    dataset:\n      name: {json.dumps(result.name)}\n"
-        f"      type: {json.dumps(result.dataset)}",
+        f"      name: {_quote(f'{config.src_lang} to {config.tgt_lang}')}",
+        f"    dataset:\n      name: {_quote(result.name)}\n      type: {_quote(result.dataset)}",
         "    metrics:",
     ]
     lines += [
-        f"    - type: {kind}\n      name: {json.dumps(f'{name} ({signature})')}\n"
+        f"    - type: {kind}\n      name: {_quote(f'{name} ({signature})')}\n"
         f"      value: {value:.2f}"
         for kind, name, value, signature in metrics
     ]
@@ -131,11 +131,11 @@ def _scores(facts: CardFacts) -> str:
         s = result.scores
         interval = "" if s.bleu_interval is None else f" ± {s.bleu_interval:.1f}"
         rows.append(
-            f"| {result.name} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
+            f"| {escape_cell(result.name)} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
             f"| {s.chrf_plus_plus:.2f} |"
         )
         notes.append(
-            f"{result.name}: beam {result.decoding.beam_size}, length penalty "
+            f"{escape_cell(result.name)}: beam {result.decoding.beam_size}, length penalty "
             f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
             f"chrF `{s.chrf_signature}`."
         )
@@ -174,7 +174,15 @@ def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
     return _section(title, [note, "\n".join(table)])
 
 
+MARKUP = re.compile(r"([\\`*_\[\]|~])")
+
+
 def escape_cell(text: str) -> str:
-    """Make a text safe inside a Markdown table."""
-    line = " ".join(text.splitlines())
-    return line.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    """Make a text show as it is inside a Markdown table: no markup, one line."""
+    line = " ".join(text.splitlines()).replace("&", "&amp;").replace("<", "&lt;")
+    return MARKUP.sub(r"\\\1", line)
+
+
+def _quote(text: str) -> str:
+    """Write a YAML string that stays one: `no` is a language here, not false."""
+    return json.dumps(text, ensure_ascii=False)

@@ -30,6 +30,8 @@ PRETRAINED = Path(__file__).parent / "pretrained"
 MAX_JSON_MIB = 1
 FLOAT_DTYPES = {"F32", "F16", "BF16"}
 CARD_FILE = "README.md"
+TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
+"""A folder has one kind or the other: a save that writes one must not keep the other."""
 
 _Config = TypeVar("_Config", ModelConfig, DecodingConfig)
 
@@ -98,8 +100,11 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     decoding = DecodingConfig()
     if decoding_file.exists():
         decoding = _parse(DecodingConfig, read_json(decoding_file), decoding_file)
+    weights = folder / "model.safetensors"
+    with torch.device("meta"):  # names and shapes, no memory: a lying config costs nothing
+        check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
-    load_weights(model, folder / "model.safetensors")
+    load_weights(model, weights)
     card = folder / CARD_FILE
     return StoredModel(
         model=model,
@@ -161,21 +166,30 @@ def own_tensors(model: Transformer) -> dict[str, Tensor]:
     return dict(model.named_parameters(remove_duplicate=True))
 
 
-def load_weights(model: Transformer, path: Path) -> None:
-    """Copy a safetensors file into a model; names and shapes must match exactly.
+def check_weights(model: Transformer, path: Path) -> None:
+    """Compare a safetensors header with a model: names and shapes must match exactly.
 
     Raises:
         ModelFolderError: listing what is missing, unknown or of another shape.
     """
+    with _open_weights(path) as file:
+        _check_header(file, own_tensors(model), path)
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Copy a safetensors file, found good by `check_weights`, into a model."""
+    with _open_weights(path) as file, torch.no_grad():
+        for name, parameter in own_tensors(model).items():
+            parameter.copy_(file.get_tensor(name))
+
+
+@contextmanager
+def _open_weights(path: Path) -> Iterator[Any]:
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; a model folder needs its weights")
-    parameters = own_tensors(model)
     try:
         with safe_open(path, framework="pt") as file:
-            _check_header(file, parameters, path)
-            with torch.no_grad():
-                for name, parameter in parameters.items():
-                    parameter.copy_(file.get_tensor(name))
+            yield file
     except SafetensorError as error:
         raise ModelFolderError(
             f"{path}: not a whole safetensors file ({error}); pull or save the model again"
@@ -230,6 +244,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     Files that stood in the old folder and that the new one does not have are kept: nothing a user
     put there is lost.
     """
+    folder = folder.resolve()  # a link to a folder stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
@@ -239,11 +254,15 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         if folder.is_dir():
             new = {path.name for path in draft.iterdir()}
             for path in folder.iterdir():
-                if path.name not in new and not path.name.startswith("tokenizer"):
+                if path.name not in new | TOKENIZER_FILES:
                     _copy(path, draft / path.name)
             old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
             folder.rename(old)
-            draft.rename(folder)
+            try:
+                draft.rename(folder)
+            except OSError:
+                old.rename(folder)
+                raise
             shutil.rmtree(old)
         else:
             draft.rename(folder)
@@ -252,7 +271,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target)
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(source, target, symlinks=True)
     else:
-        shutil.copy2(source, target)
+        shutil.copy2(source, target, follow_symlinks=False)

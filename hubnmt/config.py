@@ -7,7 +7,6 @@ not know torch, files, or training.
 
 import dataclasses
 import difflib
-import math
 import types
 import typing
 from collections.abc import Mapping
@@ -276,7 +275,7 @@ class DecodingConfig(FromDict):
         require(
             (1 <= self.beam_size <= 256, f"beam_size = {self.beam_size} must be 1 to 256"),
             (
-                math.isfinite(self.length_penalty) and -5 <= self.length_penalty <= 5,
+                -5 <= self.length_penalty <= 5,
                 f"length_penalty = {self.length_penalty} must be -5 to 5",
             ),
             (self.n_best >= 1, f"n_best = {self.n_best} must be at least 1"),

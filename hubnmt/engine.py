@@ -100,6 +100,7 @@ class TorchEngine:
         constraints = repetition_control(
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
             repetition_penalty=decoding.repetition_penalty,
+            first_position=prefix.max_tokens if prefix else 0,
         )
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
@@ -148,9 +149,19 @@ def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
     """Force a text's whole words; its last word may go on. None for an empty text."""
     if not prefix:
         return None
-    *whole, last = tokenizer.pre_tokens(prefix)
+    *words, last = tokenizer.pre_tokens(prefix)
+    whole = "".join(words)
+    if whole == " ":  # only the space put in front of every text: no word to force
+        whole, last = "", whole + last
+    # No piece crosses the border of a word, so the whole words' pieces are the first of all.
+    n_bytes, forced_ids = len(whole.encode()), []
+    for token_id in tokenizer.encode(prefix):
+        n_bytes -= len(tokenizer.piece_bytes(token_id))
+        if n_bytes < 0:
+            break
+        forced_ids.append(token_id)
     return ForcedPrefix(
-        tokenizer.encode("".join(whole).removeprefix(" ")) if whole else [],
+        forced_ids,
         last.encode(),
         vocab_size=tokenizer.vocab_size,
         piece_bytes=tokenizer.piece_bytes,

@@ -40,7 +40,12 @@ def is_copy(src: str, text: str) -> bool:
 
 
 def find_suspicions(
-    *, src: str, src_ids: Sequence[int], text: str, tgt_ids: Sequence[int]
+    *,
+    src: str,
+    src_ids: Sequence[int],
+    text: str,
+    tgt_ids: Sequence[int],
+    is_cut: bool = False,
 ) -> list[str]:
     """Name what is wrong with a translation at first sight; an empty list if nothing is.
 
@@ -49,12 +54,13 @@ def find_suspicions(
         src_ids: its tokens.
         text: the translation.
         tgt_ids: its tokens.
+        is_cut: the user asked for so few tokens, so being short is no fault.
     """
     suspicions = []
     if longest_loop(tgt_ids) and not longest_loop(src_ids):
         suspicions.append("repeats itself")
     if is_copy(src, text):
         suspicions.append("copies the source")
-    if len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids):
+    if not is_cut and len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids):
         suspicions.append("is far shorter than the source")
     return suspicions

@@ -83,4 +83,6 @@ def halve(text: str) -> tuple[str, str, str] | None:
     if len(text) < 2:
         return None
     middle = len(text) // 2
-    return text[:middle], "", text[middle:]
+    left, right = text[:middle], text[middle:]
+    left, right = left.rstrip() or left, right.lstrip() or right
+    return left, text[len(left) : len(text) - len(right)], right

@@ -8,6 +8,7 @@ breaks stay inside, so line n of two aligned files stays line n.
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,34 +87,54 @@ def count_lines(path: Path) -> int:
     return n_lines + (last != b"\n")
 
 
-def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> tuple[BinaryIO, int]:
+@contextmanager
+def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
     """Open a result file without harming what it holds.
 
     Args:
         path: the file.
-        overwrite: an existing file may be replaced.
+        overwrite: an existing file may be replaced; it is, when the block ends well.
         carry_on: an existing file is continued; a last line without line feed was torn and is cut.
 
-    Returns:
+    Yields:
         the open file, and how many whole lines it holds.
 
     Raises:
         InputError: if it exists and neither was asked for, or it cannot be written.
     """
+    draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
+    replaces = False
+    file: BinaryIO
     try:
-        if not path.exists() or overwrite:
-            return path.open("wb"), 0
-        if not carry_on:
+        replaces = overwrite and path.is_file()
+        if not path.exists():
+            file, n_lines = path.open("xb"), 0
+        elif replaces:
+            file, n_lines = draft.open("wb"), 0
+        elif carry_on:
+            file, n_lines = _open_behind(path)
+        else:
             raise InputError(
                 f"{path} exists: --continue goes on behind its last line, --overwrite replaces it"
             )
-        file = path.open("r+b")
-        n_lines, end = 0, 0
-        for line in file:
-            if line.endswith(b"\n"):
-                n_lines, end = n_lines + 1, end + len(line)
-        file.truncate(end)
-        file.seek(0, os.SEEK_END)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        with file:
+            yield file, n_lines
+        if replaces:
+            draft.replace(path)
+    finally:
+        if replaces:
+            draft.unlink(missing_ok=True)
+
+
+def _open_behind(path: Path) -> tuple[BinaryIO, int]:
+    file = path.open("r+b")
+    n_lines, end = 0, 0
+    for line in file:
+        if line.endswith(b"\n"):
+            n_lines, end = n_lines + 1, end + len(line)
+    file.truncate(end)
+    file.seek(0, os.SEEK_END)
     return file, n_lines

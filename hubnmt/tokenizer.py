@@ -80,7 +80,7 @@ def normalize(text: str) -> str:
     """
     try:
         return _NORMALIZER.normalize_str(text)
-    except TypeError:
+    except (TypeError, UnicodeEncodeError):
         raise InputError(
             "the text has half a surrogate pair in it, which is no character"
         ) from None

@@ -3,6 +3,7 @@
 Takes strings, gives strings with scores and tokens. Must not know Gradio or training.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -29,6 +30,9 @@ from hubnmt.watched import Watched
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Search = Callable[..., list[list[Hypothesis]]]
 """`TorchEngine.search` with its batch size bound."""
+RETRY_BEAM_SIZE = 8
+RETRY_NGRAM_SIZE = 3
+"""A second try looks wider and forbids what loops are made of; all else is as the user set it."""
 SCORE_BATCH_PAIRS = 32
 """Pairs scored at once; the logits of 32 long sentences stay under a gigabyte."""
 
@@ -117,6 +121,12 @@ class Translator:
             ConfigError: for an unknown or impossible option.
             InputError: for text that is no string, or far too long.
         """
+        if batch_tokens < 1:
+            raise ConfigError(f"batch_tokens = {batch_tokens} must be at least 1")
+        if not isinstance(text, (str, list, tuple)) or isinstance(text, bytes):
+            raise InputError(
+                f"text must be a string or a list of strings, not {type(text).__name__}"
+            )
         decoding = self._decoding(options)
         search = functools.partial(self._engine.search, batch_tokens=batch_tokens)
         if isinstance(text, str):
@@ -199,7 +209,7 @@ class Translator:
             if token_id == self.tgt_tokenizer.eos_id:
                 text = self.tgt_tokenizer.decode(said)
             else:
-                text = self._complete(src_ids, ids)
+                text = self._complete(src_ids, ids, b"" if forced is None else forced.open_bytes)
             piece = readable_pieces([token_id], self.tgt_tokenizer)[0]
             found.append(Alternative(piece=piece, probability=math.exp(log_prob), text=text))
         return found
@@ -284,46 +294,60 @@ class Translator:
         guard: bool,
     ) -> list[Translation]:
         """Look at every part with suspicion, then join the parts of each text."""
-        queue = iter(found)
+        parts = [part for plan in plans for part in plan.spoken]
+        notes: dict[int, str] = {}
+        if guard and not decoding.prefix:
+            found, notes = self._guard(parts, found, decoding)
+        numbered = enumerate(found)
         translations = []
         for text, plan in zip(texts, plans, strict=True):
-            mine = [next(queue) for _ in plan.spoken]
-            warnings: list[str] = []
-            if guard and not decoding.prefix:
-                checked = [
-                    self._check(part, hypotheses, decoding)
-                    for part, hypotheses in zip(plan.spoken, mine, strict=True)
-                ]
-                mine = [hypotheses for hypotheses, _ in checked]
-                warnings = [warning for _, more in checked for warning in more]
+            chosen = [next(numbered) for _ in plan.spoken]
+            mine = [hypotheses for _, hypotheses in chosen]
+            warnings = [notes[number] for number, _ in chosen if number in notes]
             prefix = force_prefix(normalize(decoding.prefix), self.tgt_tokenizer)
             caps = [max_tgt_tokens(len(part.ids), decoding, prefix) for part in plan.spoken]
             translations.append(self._join(text, plan, mine, caps=caps, warnings=warnings))
         return translations
 
-    def _check(
-        self, part: Part, hypotheses: list[Hypothesis], decoding: DecodingConfig
-    ) -> tuple[list[Hypothesis], list[str]]:
-        """Retry a suspicious part once, with other settings; keep whichever is less suspicious."""
-        suspicions = self._suspect(part, hypotheses[0])
-        if not suspicions:
-            return hypotheses, []
-        said = " and ".join(suspicions)
-        wider = max(decoding.beam_size, 8)
-        retry = dataclasses.replace(
-            decoding, sample=False, beam_size=wider, no_repeat_ngram_size=3, length_penalty=1.2
-        )
-        (second,) = self._engine.search([part.ids], retry)
-        if len(self._suspect(part, second[0])) < len(suspicions):
-            return second, [f"the first translation {said}: translated again with other settings"]
-        return hypotheses, [f"the translation {said}"]
+    def _guard(
+        self, parts: list[Part], found: list[list[Hypothesis]], decoding: DecodingConfig
+    ) -> tuple[list[list[Hypothesis]], dict[int, str]]:
+        """Retry what looks wrong once, with other settings; keep whichever looks less wrong.
 
-    def _suspect(self, part: Part, hypothesis: Hypothesis) -> list[str]:
+        Returns:
+            hypotheses of all parts, and what to say about some of them, by number.
+        """
+        first = [
+            self._suspect(part, hypotheses[0], decoding)
+            for part, hypotheses in zip(parts, found, strict=True)
+        ]
+        doubtful = [number for number, suspicions in enumerate(first) if suspicions]
+        if not doubtful:
+            return found, {}
+        retry = dataclasses.replace(
+            decoding,
+            sample=False,
+            beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
+            no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
+        )
+        found, notes = list(found), {}
+        retried = self._engine.search([parts[number].ids for number in doubtful], retry)
+        for number, second in zip(doubtful, retried, strict=True):
+            said = " and ".join(first[number])
+            if len(self._suspect(parts[number], second[0], decoding)) < len(first[number]):
+                found[number] = second
+                notes[number] = f"the first try {said}: translated again with other settings"
+            else:
+                notes[number] = f"the translation {said}"
+        return found, notes
+
+    def _suspect(self, part: Part, hypothesis: Hypothesis, decoding: DecodingConfig) -> list[str]:
         return find_suspicions(
             src=self.src_tokenizer.decode(part.ids),
             src_ids=part.ids,
             text=self._decode(hypothesis.ids),
             tgt_ids=hypothesis.ids,
+            is_cut=len(hypothesis.ids) >= (decoding.max_new_tokens or math.inf),
         )
 
     def _join(
@@ -369,11 +393,11 @@ class Translator:
         """Tokens that the prefix fixes; its last, open word is left to the next piece."""
         return [] if forced is None else list(forced.forced_ids)
 
-    def _complete(self, src_ids: list[int], ids: list[int]) -> str:
-        """Translate on from exactly these target tokens."""
+    def _complete(self, src_ids: list[int], ids: list[int], open_bytes: bytes) -> str:
+        """Translate on from exactly these target tokens; the last of them opens the open word."""
         prefix = ForcedPrefix(
             ids,
-            b"",
+            open_bytes[len(self.tgt_tokenizer.piece_bytes(ids[-1])) :],
             vocab_size=self.tgt_tokenizer.vocab_size,
             piece_bytes=self.tgt_tokenizer.piece_bytes,
         )
@@ -434,9 +458,10 @@ def find_model(model: str | os.PathLike[str]) -> Path:
     bundled = bundled_models()
     if name in bundled:
         return bundled[name]
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
+    with contextlib.suppress(RuntimeError, OSError, ValueError):  # no home, too long, a zero byte
+        folder = Path(name).expanduser()
+        if folder.is_dir():
+            return folder
     known = ", ".join(bundled) or "none"
     raise ModelNotFoundError(
         f"no model {name!r}: not a bundled model (there are: {known}) and not a local folder"

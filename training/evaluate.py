@@ -64,7 +64,7 @@ def measure_loss(
 ) -> float:
     """Average the negative log-likelihood of the references, nats per non-pad token.
 
-    Pairs many times longer than the model was trained on are left out: they are translated in parts,
+    Pairs many times longer than the model was trained on are left out: they are cut to translate,
     and one endless line would need all the memory there is.
 
     Raises:

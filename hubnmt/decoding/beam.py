@@ -14,8 +14,8 @@ from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
 from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
+    constrain,
     normalize_length,
-    only_eos_where,
 )
 
 
@@ -27,8 +27,8 @@ class _Finished:
     """(B, W), -inf where there is none yet."""
     tokens: Tensor
     """(B, W, t), bos first, eos last, zeros behind."""
-    sums: Tensor
-    """(B, W, t), log-probability up to and with each token; 0 at bos."""
+    gains: Tensor
+    """(B, W, t), the model's log-probability of each token; 0 at bos."""
     length: Tensor
     """(B, W), tokens without bos and eos."""
     count: Tensor
@@ -40,34 +40,34 @@ class _Finished:
         return cls(
             score=torch.full(shape, -torch.inf, device=device),
             tokens=torch.zeros((*shape, 0), dtype=torch.int64, device=device),
-            sums=torch.zeros((*shape, 0), device=device),
+            gains=torch.zeros((*shape, 0), device=device),
             length=torch.zeros(shape, dtype=torch.int64, device=device),
             count=torch.zeros(n_sentences, dtype=torch.int64, device=device),
         )
 
-    def add(self, rows: Tensor, score: Tensor, tokens: Tensor, sums: Tensor) -> None:
+    def add(self, rows: Tensor, score: Tensor, tokens: Tensor, gains: Tensor) -> None:
         """Merge candidates of some sentences and keep the best W.
 
         Args:
             rows: (B',) sentence numbers.
             score: (B', C), -inf for candidates that did not end.
             tokens: (B', C, t) with bos and eos.
-            sums: (B', C, t).
+            gains: (B', C, t).
         """
         n_new = tokens.shape[2] - self.tokens.shape[2]
         self.tokens = torch.nn.functional.pad(self.tokens, (0, n_new))
-        self.sums = torch.nn.functional.pad(self.sums, (0, n_new))
+        self.gains = torch.nn.functional.pad(self.gains, (0, n_new))
         beam_size = self.score.shape[1]
         self.score[rows], best = torch.cat((self.score[rows], score), dim=1).topk(beam_size)
         new_length = torch.full_like(score, tokens.shape[2] - 2, dtype=torch.int64)
         self.length[rows] = torch.cat((self.length[rows], new_length), dim=1).gather(1, best)
         self.tokens[rows] = _take(torch.cat((self.tokens[rows], tokens), dim=1), best)
-        self.sums[rows] = _take(torch.cat((self.sums[rows], sums), dim=1), best)
+        self.gains[rows] = _take(torch.cat((self.gains[rows], gains), dim=1), best)
         self.count[rows] += score.isfinite().sum(1)
 
     def to_hypotheses(self, n_best: int) -> list[list[Hypothesis]]:
         """Read out the n best of each sentence, best first."""
-        columns = (self.tokens, self.sums.diff(dim=2), self.length, self.score)
+        columns = (self.tokens, self.gains[:, :, 1:], self.length, self.score)
         return [
             [
                 Hypothesis(ids[1 : n + 1], sum(gains[: n + 1]), score, tuple(gains[: n + 1]))
@@ -115,34 +115,42 @@ def beam_search(
     rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
     tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
     # One live hypothesis at the start: W equal ones would grow W equal beams, which is greedy.
-    sums = torch.zeros(n_sentences, 1, 1, device=device)  # (B, w, t) log_prob up to each token
+    ranks = torch.zeros(n_sentences, 1, device=device)  # (B, w) sums as the constraint sees them
+    gains = torch.zeros(n_sentences, 1, 1, device=device)  # (B, w, t) the model's, of each token
     while len(rows):
         n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
         if watch is not None:
             watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, w, V)
-        if constraint is not None:
-            log_probs = constraint(log_probs, tokens[:, :, 1:])
-        log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
+        allowed = constrain(
+            log_probs,
+            tokens,
+            constraint=constraint,
+            must_end=n_tokens > max_tgt_tokens[rows],
+            eos_id=eos_id,
+        )
         n_candidates = min(2 * beam_size, log_probs[0].numel())
-        top, parents, token = best_continuations(sums[:, :, -1], log_probs, n_candidates)  # (B, C)
+        top, parents, token = best_continuations(ranks, allowed, n_candidates)  # (B, C)
         is_eos = token == eos_id  # (B, C)
+        gain = log_probs[torch.arange(len(rows), device=device)[:, None], parents, token]  # (B, C)
 
         ended = is_eos & top.isfinite()
         ended[:, beam_size:] = False
         if ended.any():
             score = normalize_length(top, n_tokens, length_penalty)
             score = score.masked_fill(~ended, -torch.inf)
-            finished.add(rows, score, _extend(tokens, parents, token), _extend(sums, parents, top))
+            finished.add(
+                rows, score, _extend(tokens, parents, token), _extend(gains, parents, gain)
+            )
 
         order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]  # (B, W)
-        live = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)  # (B, W)
-        parents, token = parents.gather(1, order), token.gather(1, order)  # (B, W) each
+        ranks = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)  # (B, W)
+        parents, token, gain = (x.gather(1, order) for x in (parents, token, gain))  # (B, W) each
         tokens = _extend(tokens, parents, token)  # (B, W, t + 1)
-        sums = _extend(sums, parents, live)  # (B, W, t + 1)
+        gains = _extend(gains, parents, gain)  # (B, W, t + 1)
 
         reachable = best_reachable(
-            live,
+            ranks,
             n_tokens=n_tokens,
             max_tokens=max_tgt_tokens[rows] + 1,
             length_penalty=length_penalty,
@@ -151,7 +159,8 @@ def beam_search(
         done = enough | (finished.score[rows, n_best - 1] >= reachable)
         if done.any():
             alive = (~done).nonzero()[:, 0]  # (B',)
-            rows, parents, tokens, sums = (x[alive] for x in (rows, parents, tokens, sums))
+            rows, parents, ranks = (x[alive] for x in (rows, parents, ranks))
+            tokens, gains = tokens[alive], gains[alive]
             step.keep(alive)
         if len(rows):
             step.reorder(parents)

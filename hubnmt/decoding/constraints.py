@@ -27,16 +27,28 @@ def combine(constraints: Sequence[Constraint]) -> Constraint | None:
     return apply_all
 
 
-def repetition_control(*, no_repeat_ngram_size: int, repetition_penalty: float) -> list[Constraint]:
-    """Make the constraints that these two options ask for."""
-    constraints: list[Constraint] = []
-    if repetition_penalty != 1:
-        constraints.append(lambda lp, tokens: penalize_repetition(lp, tokens, repetition_penalty))
-    if no_repeat_ngram_size:
-        constraints.append(
-            lambda lp, tokens: block_repeated_ngrams(lp, tokens, no_repeat_ngram_size)
-        )
-    return constraints
+def repetition_control(
+    *, no_repeat_ngram_size: int, repetition_penalty: float, first_position: int = 0
+) -> list[Constraint]:
+    """Make the constraints that these two options ask for.
+
+    Args:
+        no_repeat_ngram_size: 0 means no limit.
+        repetition_penalty: 1 means none.
+        first_position: tokens before this one are not controlled; a forced prefix may repeat
+            itself as it likes.
+    """
+
+    def control(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        if tokens.shape[2] < first_position:
+            return log_probs
+        if repetition_penalty != 1:
+            log_probs = penalize_repetition(log_probs, tokens, repetition_penalty)
+        if no_repeat_ngram_size:
+            log_probs = block_repeated_ngrams(log_probs, tokens, no_repeat_ngram_size)
+        return log_probs
+
+    return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
 
 
 class ForcedPrefix:
@@ -72,6 +84,11 @@ class ForcedPrefix:
     def forced_ids(self) -> tuple[int, ...]:
         """The pieces of the whole words."""
         return tuple(self._forced_ids)
+
+    @property
+    def open_bytes(self) -> bytes:
+        """The last word, which may go on."""
+        return self._open_bytes
 
     @property
     def max_tokens(self) -> int:

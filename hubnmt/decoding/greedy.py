@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import only_eos_where
+from hubnmt.decoding.scoring import constrain
 
 
 def greedy_search(
@@ -45,11 +45,15 @@ def greedy_search(
         if watch is not None:
             watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, 1, V)
-        if constraint is not None:
-            log_probs = constraint(log_probs, tokens[:, :, 1:])
-        log_probs = only_eos_where(log_probs, n_tokens > max_tgt_tokens[rows], eos_id)
-        best, token = log_probs[:, 0].max(-1)  # (B,), (B,)
-        gains = torch.cat((gains, best[:, None]), dim=1)  # (B, t)
+        allowed = constrain(
+            log_probs,
+            tokens,
+            constraint=constraint,
+            must_end=n_tokens > max_tgt_tokens[rows],
+            eos_id=eos_id,
+        )
+        token = allowed[:, 0].argmax(-1)  # (B,)
+        gains = torch.cat((gains, log_probs[:, 0].gather(1, token[:, None])), dim=1)  # (B, t)
         ended = token == eos_id  # (B,)
         if ended.any():
             for index in ended.nonzero()[:, 0].tolist():

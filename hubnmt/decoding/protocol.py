@@ -43,7 +43,8 @@ class Hypothesis(NamedTuple):
     log_prob: float
     """Sum over all tokens and eos, in nats."""
     score: float
-    """`log_prob / (len(ids) + 1) ** length_penalty`: what hypotheses are ranked by."""
+    """What hypotheses are ranked by: `log_prob / (len(ids) + 1) ** length_penalty`, with log_prob
+    after a repetition penalty where a beam search applied one."""
     token_log_probs: tuple[float, ...]
     """Of each token and eos, nats; they sum to `log_prob`."""
 

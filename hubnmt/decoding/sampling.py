@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import only_eos_where, warp_for_sampling
+from hubnmt.decoding.scoring import constrain, warp_for_sampling
 
 
 def sample(
@@ -59,8 +59,13 @@ def sample(
         if watch is not None:
             watch(tokens)
         log_probs = step(tokens[:, :, -1])  # (B, w, V)
-        allowed = log_probs if constraint is None else constraint(log_probs, tokens[:, :, 1:])
-        allowed = only_eos_where(allowed, n_tokens > max_tgt_tokens[rows], eos_id)
+        allowed = constrain(
+            log_probs,
+            tokens,
+            constraint=constraint,
+            must_end=n_tokens > max_tgt_tokens[rows],
+            eos_id=eos_id,
+        )
         warped = warp_for_sampling(allowed, temperature=temperature, top_k=top_k, top_p=top_p)
         if n_tokens == 1:  # all samples share bos; from here on each goes its own way
             parents = torch.zeros(len(rows), n_samples, dtype=torch.int64, device=device)

@@ -6,6 +6,8 @@ Takes tensors, gives tensors. Must not know the model or beams' bookkeeping.
 import torch
 from torch import Tensor
 
+from hubnmt.decoding.protocol import Constraint
+
 
 def normalize_length(log_prob: Tensor, n_tokens: Tensor | int, length_penalty: float) -> Tensor:
     """Divide by length to the power of the penalty, so that long hypotheses can compete.
@@ -94,21 +96,37 @@ def best_continuations(
     return top, owners.gather(1, index), tokens.gather(1, index)
 
 
-def only_eos_where(log_probs: Tensor, must_end: Tensor, eos_id: int) -> Tensor:
-    """Leave eos as the only choice of some sentences.
+def constrain(
+    log_probs: Tensor,
+    tokens: Tensor,
+    *,
+    constraint: Constraint | None,
+    must_end: Tensor,
+    eos_id: int,
+) -> Tensor:
+    """Apply a constraint, and make sure that every hypothesis can end when it must.
 
     Args:
-        log_probs: (B, W, V).
-        must_end: (B,) bool.
+        log_probs: (B, W, V) of the model.
+        tokens: (B, W, t) so far, bos first.
+        constraint: forbids tokens; None forbids nothing.
+        must_end: (B,) sentences that have reached their length: eos is their only choice.
         eos_id: the token that ends a sentence.
 
     Returns:
-        (B, W, V); a new tensor if any sentence must end.
+        (B, W, V); eos has the model's own log-probability where it is the only choice left, be it
+        for the length or because a constraint forbids everything.
     """
-    if not must_end.any():
-        return log_probs
+    allowed = log_probs
+    only_eos = must_end[:, None]  # (B, 1)
+    if constraint is not None:
+        allowed = constraint(log_probs, tokens[:, :, 1:])
+        only_eos = only_eos | (allowed.amax(-1) == -torch.inf)  # (B, W)
+    if not only_eos.any():
+        return allowed
     others = torch.arange(log_probs.shape[-1], device=log_probs.device) != eos_id  # (V,)
-    return log_probs.masked_fill(must_end[:, None, None] & others, -torch.inf)
+    ending = log_probs.masked_fill(others, -torch.inf)  # (B, W, V)
+    return torch.where(only_eos[:, :, None], ending, allowed)
 
 
 def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
@@ -167,10 +185,13 @@ def warp_for_sampling(log_probs: Tensor, *, temperature: float, top_k: int, top_
     Source: Fan et al. 2018 (top-k), https://arxiv.org/abs/1805.04833; Holtzman et al. 2020 (top-p),
     https://arxiv.org/abs/1904.09751
     """
-    warped = (log_probs / temperature).log_softmax(-1)
+    # The largest becomes 0 first, so that no temperature can overflow all of them.
+    falls = log_probs - log_probs.amax(-1, keepdim=True)
+    warped = torch.where(falls == 0, 0.0, falls / temperature).log_softmax(-1)
     if 0 < top_k < warped.shape[-1]:
-        least = warped.topk(top_k).values[..., -1:]  # (..., 1)
-        warped = warped.masked_fill(warped < least, -torch.inf)
+        kept = warped.topk(top_k).indices  # (..., k)
+        cut = torch.ones_like(warped, dtype=torch.bool).scatter(-1, kept, value=False)
+        warped = warped.masked_fill(cut, -torch.inf)
     if top_p < 1:
         ranked, order = warped.log_softmax(-1).sort(-1, descending=True)  # (..., V)
         mass_before = ranked.exp().cumsum(-1) - ranked.exp()

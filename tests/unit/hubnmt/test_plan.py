@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from hubnmt import plan as plan_module
 from hubnmt.errors import InputError
-from hubnmt.plan import MAX_TEXT_CHARS, Part, Plan, make_plan
+from hubnmt.plan import Part, Plan, make_plan
 from hubnmt.tokenizer import Tokenizer, normalize
 
-LINE_BREAKS = "\n \r\n \r \x0b \x0c \x1c \x1d \x1e \x85 \u2028 \u2029".split(" ")
+LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>", "1,5"]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
 
@@ -55,7 +56,6 @@ def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: T
 def test_spaces_are_white_space_and_parts_have_none_around_them(
     max_src_tokens: int, tiny_tokenizer: Tokenizer
 ) -> None:
-    """But a word without a border that must be cut is cut between two letters."""
     for seed in range(12):
         plan = plan_of(random_text(seed, 40), tiny_tokenizer, max_src_tokens)
         for part in plan.parts:
@@ -125,6 +125,14 @@ def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Toke
     assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == clauses
 
 
+def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
+    """As in a table of contents; a part of nothing but spaces would make the model invent words."""
+    text = "Hunde" + " " * 400 + "12"
+    plan = plan_of(text, tiny_tokenizer)
+    assert join(plan, tiny_tokenizer) == text
+    assert [tiny_tokenizer.decode(part.ids).strip() for part in plan.spoken] == ["Hunde", "12"]
+
+
 @pytest.mark.parametrize("n_short", [0, 3])
 @pytest.mark.parametrize("n_long", [1, 2])
 def test_the_warning_counts_lines_and_parts(
@@ -164,7 +172,11 @@ def test_half_a_surrogate_pair_is_refused(text: str, tiny_tokenizer: Tokenizer) 
         plan_of(text, tiny_tokenizer)
 
 
-def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(tiny_tokenizer: Tokenizer) -> None:
-    assert plan_of("\n" * MAX_TEXT_CHARS, tiny_tokenizer).spoken == []
-    with pytest.raises(InputError, match="1,000,001 characters.*give it as a file"):
-        plan_of("\n" * (MAX_TEXT_CHARS + 1), tiny_tokenizer)
+def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
+    tiny_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert plan_module.MAX_TEXT_CHARS == 1_000_000
+    monkeypatch.setattr(plan_module, "MAX_TEXT_CHARS", 1_200)
+    assert plan_of("\n" * 1_200, tiny_tokenizer).spoken == []
+    with pytest.raises(InputError, match=r"1,201 characters.*1,200.*give it as a file"):
+        plan_of("\n" * 1_201, tiny_tokenizer)

@@ -5,6 +5,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -187,9 +188,8 @@ def test_an_empty_file_beside_a_full_one_is_a_different_length(tmp_path: Path) -
 # --- writing -------------------------------------------------------------------------------------
 
 
-def put(opened: tuple[BinaryIO, int], more: str) -> int:
-    file, n_lines = opened
-    with file:
+def put(opened: AbstractContextManager[tuple[BinaryIO, int]], more: str) -> int:
+    with opened as (file, n_lines):
         file.write(more.encode())
     return n_lines
 
@@ -205,8 +205,20 @@ def test_a_new_file_starts_at_nothing(overwrite: bool, carry_on: bool, tmp_path:
 def test_an_existing_file_is_left_alone_unless_asked(tmp_path: Path) -> None:
     path = write(tmp_path / "out.txt", "hours of work\n")
     with pytest.raises(InputError, match=r"out\.txt exists.*--continue.*--overwrite"):
-        open_output(path, overwrite=False, carry_on=False)
+        put(open_output(path, overwrite=False, carry_on=False), "lost")
     assert path.read_bytes() == b"hours of work\n"
+
+
+def test_overwriting_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "out.txt", "hours of work\n")
+    with (
+        pytest.raises(ZeroDivisionError),
+        open_output(path, overwrite=True, carry_on=False) as (file, _),
+    ):
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"hours of work\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
 
 
 def test_overwriting_begins_again(tmp_path: Path) -> None:
@@ -243,8 +255,7 @@ def test_a_job_cut_anywhere_ends_with_the_same_file(tmp_path: Path) -> None:
     wanted = "".join(f"<{line}>\n" for line in read_lines(source)).encode()
     for cut in range(len(wanted) + 1):
         path = write(tmp_path / "out.txt", wanted[:cut])
-        file, n_done = open_output(path, overwrite=False, carry_on=True)
-        with file:
+        with open_output(path, overwrite=False, carry_on=True) as (file, n_done):
             for line in read_lines(source, skip=n_done):
                 file.write(f"<{line}>\n".encode())
         assert path.read_bytes() == wanted
@@ -256,5 +267,5 @@ def test_a_place_that_cannot_be_written_is_named(name: str, option: str, tmp_pat
     write(tmp_path / "file.txt", "a\n")
     options = {"overwrite": False, "carry_on": False, option: True}
     with pytest.raises(InputError) as caught:
-        open_output(tmp_path / name, **options)
+        put(open_output(tmp_path / name, **options), "lost")
     assert str(tmp_path / name) in str(caught.value)

@@ -21,8 +21,8 @@ from training import train
 from training.batches import Batch, collate
 from training.config import load_recipe
 from training.loss import LossSums
-from training.state import Progress, average
 from training.run_folder import describe_machine
+from training.state import Progress, average
 from training.train import Meter, Run, main, pick_device, prepare_corpus, seed_everything
 
 FarmOptions = Callable[..., list[str]]

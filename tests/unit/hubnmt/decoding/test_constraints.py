@@ -299,7 +299,7 @@ def test_whole_words_are_cut_as_the_tokenizer_cuts_them(
 
 def test_any_cut_of_the_last_word_is_left_to_the_model(tiny_tokenizer: Tokenizer) -> None:
     """All pieces that agree with the bytes still owed are open, all others closed."""
-    raw = " in".encode()
+    raw = b" in"
     forced = tiny_tokenizer.encode("A dog")
     prefix = force_bytes(raw, tiny_tokenizer, forced)
     log_probs = random_log_probs(1, 1, 300)

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from hubnmt.decoding.scoring import best_reachable, normalize_length, only_eos_where
+from hubnmt.decoding.scoring import best_continuations, best_reachable, constrain, normalize_length
 
 PENALTIES = pytest.mark.parametrize("length_penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 2.0])
 B, W, V = 3, 2, 5
@@ -89,7 +89,9 @@ def test_dead_hypotheses_reach_nothing() -> None:
 def test_only_eos_is_left_and_only_where_asked() -> None:
     log_probs = torch.randn(B, W, V).log_softmax(-1)
     before = log_probs.clone()
-    masked = only_eos_where(log_probs, torch.tensor([False, True, False]), eos_id=3)
+    tokens = torch.ones(B, W, 4, dtype=torch.int64)
+    must_end = torch.tensor([False, True, False])
+    masked = constrain(log_probs, tokens, constraint=None, must_end=must_end, eos_id=3)
     assert torch.equal(masked[0], before[0])
     assert torch.equal(masked[2], before[2])
     assert torch.equal(masked[1, :, 3], before[1, :, 3])
@@ -99,4 +101,44 @@ def test_only_eos_is_left_and_only_where_asked() -> None:
 
 def test_nothing_is_touched_where_nobody_must_end() -> None:
     log_probs = torch.randn(B, W, V)
-    assert only_eos_where(log_probs, torch.zeros(B, dtype=torch.bool), eos_id=3) is log_probs
+    tokens = torch.ones(B, W, 4, dtype=torch.int64)
+    must_end = torch.zeros(B, dtype=torch.bool)
+    assert constrain(log_probs, tokens, constraint=None, must_end=must_end, eos_id=3) is log_probs
+
+
+def test_eos_keeps_the_models_score_where_a_constraint_leaves_nothing() -> None:
+    log_probs = torch.randn(B, W, V).log_softmax(-1)
+    tokens = torch.ones(B, W, 4, dtype=torch.int64)
+    dead = torch.tensor([[True, False], [False, False], [False, True]])  # (B, W)
+    allowed = constrain(
+        log_probs,
+        tokens,
+        constraint=lambda lp, _: lp.masked_fill(dead[:, :, None], -torch.inf),
+        must_end=torch.zeros(B, dtype=torch.bool),
+        eos_id=2,
+    )
+    assert torch.equal(allowed[~dead], log_probs[~dead])
+    assert torch.equal(allowed[dead][:, 2], log_probs[dead][:, 2])
+    assert (allowed[dead][:, [0, 1, 3, 4]] == -torch.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_candidates"),
+    [
+        ((3, 1, 50_001), 7),
+        ((7, 5, 8000), 10),
+        ((2, 5, 130), 6),
+        ((1, 2, 5), 10),
+        ((5, 7, 9001), 14),
+    ],
+)
+def test_best_continuations_are_those_of_a_plain_top_k(
+    shape: tuple[int, int, int], n_candidates: int
+) -> None:
+    sums, log_probs = torch.randn(shape[:2]), torch.randn(shape)
+    log_probs[:, -1, 3:40] = -torch.inf
+    top, parents, tokens = best_continuations(sums, log_probs, n_candidates)
+    expected, index = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
+    assert torch.equal(top, expected)
+    assert torch.equal(parents, index // shape[2])
+    assert torch.equal(tokens, index % shape[2])
