@@ -138,9 +138,7 @@ def test_a_source_without_tokens_is_translated_too(engine: TorchEngine) -> None:
     assert best.token_log_probs == pytest.approx(replay(engine, [], best.ids), rel=1e-4)
 
 
-def test_equal_sources_have_equal_translations(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
+def test_equal_sources_have_equal_translations(engine: TorchEngine, rows: list[list[int]]) -> None:
     """Also where they are drawn at random: the seed belongs to the sentence."""
     for strategy in (GREEDY, BEAM, SAMPLE):
         first, _, third = engine.search([rows[1], rows[4], rows[1]], options(**strategy))
@@ -226,6 +224,36 @@ def test_no_ngram_comes_twice_if_that_was_asked(
             assert len(set(grams)) == len(grams)
 
 
+@pytest.mark.parametrize("n", [1, 2])
+@STRATEGIES
+def test_a_prefix_may_repeat_itself_but_what_follows_may_not(
+    n: int,
+    strategy: dict[str, Any],
+    engine: TorchEngine,
+    rows: list[list[int]],
+    tiny_tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its last word is long and takes fewer tokens than it might; two pieces are ever so likely."""
+    project, likely = engine.model.project, torch.tensor([90, 91])
+    monkeypatch.setattr(
+        engine.model,
+        "project",
+        lambda hidden: project(hidden).index_add(
+            -1, likely, torch.full((*hidden.shape[:-1], 2), 30.0)
+        ),
+    )
+    text = "snow snow snow in the wooden playhouse"
+    prefix = force_prefix(text, tiny_tokenizer)
+    decoding = options(**strategy, no_repeat_ngram_size=n, max_new_tokens=30)
+    for hypotheses in engine.search(rows, decoding, prefix=prefix):
+        for each in hypotheses:
+            ends = (t for t in range(40) if tiny_tokenizer.decode(each.ids[:t]).startswith(text))
+            for t in range(next(ends), len(each.ids)):
+                grams = list(zip(*(each.ids[k : t + 1] for k in range(n)), strict=False))
+                assert grams[-1] not in grams[:-1]
+
+
 def test_pad_and_bos_are_never_said(engine: TorchEngine, rows: list[list[int]]) -> None:
     decoding = options(sample=True, n_best=20, temperature=9.0, max_new_tokens=40)
     for hypotheses in engine.search(rows[:4], decoding):
@@ -234,7 +262,9 @@ def test_pad_and_bos_are_never_said(engine: TorchEngine, rows: list[list[int]]) 
 
 def test_the_seed_decides_what_is_drawn(engine: TorchEngine, rows: list[list[int]]) -> None:
     found = {
-        seed: [[each.ids for each in row] for row in engine.search(rows, options(**SAMPLE, seed=seed))]
+        seed: [
+            [each.ids for each in row] for row in engine.search(rows, options(**SAMPLE, seed=seed))
+        ]
         for seed in (0, 1, 2**63 - 1)
     }
     assert found[0] == [

@@ -135,6 +135,12 @@ def test_far_shorter_is_less_than_three_tenths_of_no_short_source(
     assert found == (["is far shorter than the source"] if short else [])
 
 
+def test_a_target_that_was_asked_to_be_short_is_not_suspicious() -> None:
+    loop_and_cut = {"src": "Ein Satz", "src_ids": list(range(90)), "text": "A", "is_cut": True}
+    assert find_suspicions(**loop_and_cut, tgt_ids=[5, 6]) == []
+    assert find_suspicions(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
+
+
 def test_all_suspicions_are_named() -> None:
     src = "Ein Hund rennt schnell."
     found = suspect(src=src, src_ids=list(range(90)), text=src, tgt_ids=[7] * 9)

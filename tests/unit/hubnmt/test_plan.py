@@ -10,8 +10,32 @@ from hubnmt.errors import InputError
 from hubnmt.plan import Part, Plan, make_plan
 from hubnmt.tokenizer import Tokenizer, normalize
 
-LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
-WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>", "1,5"]
+LINE_BREAKS = [
+    "\n",
+    "\r\n",
+    "\r",
+    "\x0b",
+    "\x0c",
+    "\x1c",
+    "\x1d",
+    "\x1e",
+    "\x85",
+    "\u2028",
+    "\u2029",
+]
+WORDS = [
+    "Hund",
+    "läuft,",
+    "z. B.",
+    "Ende.",
+    "Wer?",
+    "നായ",
+    "狗跑了。",
+    "a" * 70,
+    "e\u0301",
+    "<eos>",
+    "1,5",
+]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
 
 
@@ -69,9 +93,7 @@ def test_spaces_are_white_space_and_parts_have_none_around_them(
 
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS, ids=repr)
-def test_every_line_is_a_part_whatever_ends_it(
-    line_break: str, tiny_tokenizer: Tokenizer
-) -> None:
+def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: Tokenizer) -> None:
     text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
     plan = plan_of(text, tiny_tokenizer)
     spoken = [tiny_tokenizer.decode(part.ids) for part in plan.spoken]

@@ -211,12 +211,14 @@ def test_an_existing_file_is_left_alone_unless_asked(tmp_path: Path) -> None:
 
 def test_overwriting_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = write(tmp_path / "out.txt", "hours of work\n")
-    with (
-        pytest.raises(ZeroDivisionError),
-        open_output(path, overwrite=True, carry_on=False) as (file, _),
-    ):
-        file.write(b"half")
-        raise ZeroDivisionError
+
+    def fail_half_way() -> None:
+        with open_output(path, overwrite=True, carry_on=False) as (file, _):
+            file.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
     assert path.read_bytes() == b"hours of work\n"
     assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
 

@@ -1,4 +1,4 @@
-"""A watched search: its steps and its result come out, its errors too, and it never runs on alone."""
+"""A watched search: its steps, its result and its errors come out, and it never runs on alone."""
 
 import itertools
 import threading
@@ -122,9 +122,13 @@ def test_an_error_of_the_one_who_looks_on_ends_the_search_and_passes_through() -
         for step in itertools.count():
             watch(tokens_of(step % 4))
 
-    with pytest.raises(OwnError), Watched(endless) as search:
-        for _ in search:
-            raise OwnError
+    def look_on() -> None:
+        with Watched(endless) as search:
+            for _ in search:
+                raise OwnError
+
+    with pytest.raises(OwnError):
+        look_on()
 
 
 def test_searches_side_by_side_keep_apart() -> None:

@@ -136,6 +136,24 @@ def test_half_the_size_is_stored_as_float16_and_said(finish_run: Finish, run_dir
     assert "weights stored as: float16" in load_model(dest).card
 
 
+def test_half_is_judged_as_it_is_stored(
+    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every translation that counts is made with the rounded weights."""
+    n_judged = 0
+    translate = Translator.translate
+
+    def look(self: Translator, text: Any, **options: Any) -> Any:
+        nonlocal n_judged
+        n_judged += 1
+        assert all(torch.equal(tensor, tensor.half().float()) for tensor in self.model.parameters())
+        return translate(self, text, **options)
+
+    monkeypatch.setattr(Translator, "translate", look)
+    finish_run("--half")
+    assert n_judged >= 4
+
+
 def test_without_a_test_set_no_score_is_claimed(
     run_dir: Path, valid_pair: str, tmp_path: Path
 ) -> None:
@@ -248,7 +266,12 @@ MISTAKES: list[tuple[str, Callable[[Path, Path], list[str]]]] = [
     ("one file", lambda run, at: [str(run), str(at / "dest"), "--valid", str(at / "test.de")]),
     (
         "three files",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", ",".join([str(at / "test.de")] * 3)],
+        lambda run, at: [
+            str(run),
+            str(at / "dest"),
+            "--valid",
+            ",".join([str(at / "test.de")] * 3),
+        ],
     ),
     (
         "missing file",
@@ -272,7 +295,12 @@ MISTAKES: list[tuple[str, Callable[[Path, Path], list[str]]]] = [
     ),
     (
         "a file as run",
-        lambda run, at: [f"{at}/test.de", str(at / "dest"), "--valid", f"{at}/test.de,{at}/test.en"],
+        lambda run, at: [
+            f"{at}/test.de",
+            str(at / "dest"),
+            "--valid",
+            f"{at}/test.de,{at}/test.en",
+        ],
     ),
     (
         "missing test file",

@@ -118,6 +118,17 @@ def test_both_repetition_options_hold_together() -> None:
     assert after == pytest.approx(expected)
 
 
+def test_repetition_is_controlled_from_a_position_on() -> None:
+    """What stands before it is not controlled, but remembered."""
+    (control,) = repetition_control(
+        no_repeat_ngram_size=1, repetition_penalty=2.0, first_position=3
+    )
+    log_probs = random_log_probs(1, 1, V)
+    assert torch.equal(control(log_probs, torch.tensor([[[3, 3]]])), log_probs)
+    after = control(log_probs, torch.tensor([[[3, 3, 4]]]))[0, 0]
+    assert after.isfinite().tolist() == [True, True, True, False, False]
+
+
 def test_constraints_apply_one_after_the_other() -> None:
     constraint = combine([lambda lp, _: lp - 1, lambda lp, _: lp * 2])
     assert constraint is not None

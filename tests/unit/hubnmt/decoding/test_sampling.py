@@ -28,7 +28,12 @@ def table(prefix: tuple[int, ...]) -> list[float]:
 
 
 def draw(
-    step: Any, caps: list[int], *, n_samples: int = 1, seeds: list[int] | None = None, **options: Any
+    step: Any,
+    caps: list[int],
+    *,
+    n_samples: int = 1,
+    seeds: list[int] | None = None,
+    **options: Any,
 ) -> list[list[Hypothesis]]:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(len(caps))]
     return sample(
@@ -103,7 +108,9 @@ def test_what_a_constraint_forbids_is_never_drawn(TableStep: Any) -> None:
     [{}, {"temperature": 3.0}, {"top_k": 2}, {"top_p": 0.6}, {"length_penalty": 0.5}],
     ids=str,
 )
-def test_log_prob_is_the_models_own(options: dict[str, Any], TableStep: Any, random_table: Any) -> None:
+def test_log_prob_is_the_models_own(
+    options: dict[str, Any], TableStep: Any, random_table: Any
+) -> None:
     tables = [random_table(seed, eos_bonus=1.0) for seed in range(5)]
     results = draw(TableStep(tables), [3, 4, 5, 6, 7], n_samples=6, **options)
     for look_up, found in zip(tables, results, strict=True):
@@ -180,7 +187,10 @@ def test_a_watcher_sees_the_samples_grow(TableStep: Any, random_table: Any) -> N
     seen: list[Tensor] = []
     step = TableStep([random_table(6, eos_bonus=-99)])
     (found,) = draw(step, [5], n_samples=3, watch=seen.append)
-    assert [tuple(tokens.shape) for tokens in seen] == [(1, 1, 1), *((1, 3, t) for t in range(2, 7))]
+    assert [tuple(tokens.shape) for tokens in seen] == [
+        (1, 1, 1),
+        *((1, 3, t) for t in range(2, 7)),
+    ]
     for sooner, later in itertools.pairwise(seen[1:]):
         assert torch.equal(later[:, :, :-1], sooner)
     assert sorted(seen[-1][0, :, 1:].tolist()) == sorted(each.ids for each in found)

@@ -1,0 +1,189 @@
+"""Decoding speed beside the peers, all in one run.
+
+    python tests/benchmarks/decode.py [--threads 1] [--shapes tiny small base] [--text FILE]
+
+Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
+CTranslate2 share random weights (through `hubnmt.export`); `transformers` Marian has its own. Real
+part (`--text`, one sentence a line): the bundled model in ours and in CTranslate2. Systems take
+turns; medians are printed, and ratios against ours. Asserts nothing.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ctranslate2
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from hubnmt.checkpoint import StoredModel, bundled_models, load_model
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.engine import TorchEngine
+from hubnmt.export import export_ctranslate2, list_pieces
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+
+SHAPES = {
+    "tiny": {"n": 4, "d_model": 128, "n_heads": 4, "d_ff": 256, "vocab_size": 8000},
+    "small": {"n": 3, "d_model": 256, "n_heads": 4, "d_ff": 1024, "vocab_size": 8000},
+    "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 16000},
+}
+N_TOKENS = 16
+Job = Callable[[], object]
+
+
+class _Vocabulary(Tokenizer):
+    """Numbers in place of pieces: a benchmark needs ids, not text."""
+
+    def __init__(self, size: int) -> None:
+        self.pad_id, self.bos_id, self.eos_id = 0, 1, 2
+        self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
+
+
+def measure(jobs: dict[str, Job], n_rounds: int) -> dict[str, float]:
+    """Run the jobs in turn; return the median seconds of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(n_rounds):
+        for name, job in jobs.items():
+            started = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def show(title: str, medians: dict[str, float], n_tokens: int) -> None:
+    ours = medians["hubnmt"]
+    cells = [
+        f"{name} {1e3 * s:.1f} ms, {n_tokens / s:,.0f} tokens/s ({s / ours:.2f}x)"
+        for name, s in medians.items()
+    ]
+    print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
+
+
+def synthetic(name: str, *, threads: int, folder: Path) -> None:
+    shape = SHAPES[name]
+    vocabulary = _Vocabulary(shape["vocab_size"])
+    config = ModelConfig(
+        src_lang="x",
+        tgt_lang="y",
+        src_vocab_size=shape["vocab_size"],
+        tgt_vocab_size=shape["vocab_size"],
+        d_model=shape["d_model"],
+        n_heads=shape["n_heads"],
+        d_ff=shape["d_ff"],
+        n_encoder_layers=shape["n"],
+        n_decoder_layers=shape["n"],
+    )
+    torch.manual_seed(1)
+    stored = StoredModel(
+        model=Transformer(config).eval(),
+        src_tokenizer=vocabulary,
+        tgt_tokenizer=vocabulary,
+        decoding=DecodingConfig(),
+    )
+    export_ctranslate2(stored, folder / name)
+    pieces = list_pieces(vocabulary)
+    engine = TorchEngine(stored.model, src_tokenizer=vocabulary, tgt_tokenizer=vocabulary)
+    marian = _marian(shape)
+    peers = {
+        kind: ctranslate2.Translator(
+            str(folder / name), device="cpu", compute_type=kind, intra_threads=threads
+        )
+        for kind in ("float32", "int8")
+    }
+    for n_sentences, beam_size in ((1, 1), (1, 5), (64, 1), (64, 5)):
+        rows = torch.randint(3, shape["vocab_size"], (n_sentences, N_TOKENS - 1))
+        lists = rows.tolist()
+        named = [[pieces[i] for i in row] for row in lists]
+        decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
+        jobs: dict[str, Job] = {
+            "hubnmt": lambda d=decoding, r=lists: engine.search(r, d, batch_tokens=10**6),
+            "transformers": lambda r=rows, b=beam_size: marian.generate(
+                r, num_beams=b, min_new_tokens=N_TOKENS, max_new_tokens=N_TOKENS, do_sample=False
+            ),
+        }
+        for kind, peer in peers.items():
+            jobs[f"ctranslate2 {kind}"] = lambda p=peer, r=named, b=beam_size: p.translate_batch(
+                r, beam_size=b, min_decoding_length=N_TOKENS - 1, max_decoding_length=N_TOKENS - 1
+            )
+        medians = measure(jobs, 9 if n_sentences == 1 else 3)
+        show(f"{name}, {n_sentences} x beam {beam_size}", medians, n_sentences * N_TOKENS)
+
+
+def _marian(shape: dict[str, int]) -> MarianMTModel:
+    config = MarianConfig(
+        vocab_size=shape["vocab_size"],
+        d_model=shape["d_model"],
+        encoder_layers=shape["n"],
+        decoder_layers=shape["n"],
+        encoder_attention_heads=shape["n_heads"],
+        decoder_attention_heads=shape["n_heads"],
+        encoder_ffn_dim=shape["d_ff"],
+        decoder_ffn_dim=shape["d_ff"],
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )
+    return MarianMTModel(config).eval()
+
+
+def real(text: Path, *, threads: int, folder: Path) -> None:
+    stored = load_model(bundled_models()["de-en-multi30k"])
+    export_ctranslate2(stored, folder / "real")
+    translator, pieces = Translator(stored), list_pieces(stored.src_tokenizer)
+    lines = text.read_text(encoding="utf-8").splitlines()
+    rows = stored.src_tokenizer.encode_batch(lines)
+    named = [[pieces[i] for i in row] for row in rows]
+    names = {piece: token_id for token_id, piece in enumerate(pieces)}
+    peers = {
+        kind: ctranslate2.Translator(
+            str(folder / "real"), device="cpu", compute_type=kind, intra_threads=threads
+        )
+        for kind in ("float32", "int8")
+    }
+    for beam_size in (1, 5):
+
+        def ours(b: int = beam_size) -> list[str]:
+            return [t.text for t in translator.translate(lines, beam_size=b, guard=False)]
+
+        def theirs(kind: str, b: int = beam_size) -> list[str]:
+            answers = peers[kind].translate_batch(
+                named, beam_size=b, max_batch_size=4096 // b, batch_type="tokens"
+            )
+            ids = [[names[piece] for piece in answer.hypotheses[0]] for answer in answers]
+            return [stored.tgt_tokenizer.decode(row) for row in ids]
+
+        jobs: dict[str, Job] = {"hubnmt": ours}
+        jobs |= {f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers}
+        mine = ours()
+        n_tokens = sum(len(row) + 1 for row in stored.tgt_tokenizer.encode_batch(mine))
+        show(f"{len(lines):,} real lines, beam {beam_size}", measure(jobs, 3), n_tokens)
+        for kind in peers:
+            same = sum(a == b for a, b in zip(mine, theirs(kind), strict=True))
+            print(f"  same text as ctranslate2 {kind}: {100 * same / len(lines):.1f} %")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--text", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"torch {torch.__version__}, {options.threads} thread(s)")
+    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+        for name in options.shapes:
+            synthetic(name, threads=options.threads, folder=Path(folder))
+        if options.text:
+            real(options.text, threads=options.threads, folder=Path(folder))
+
+
+if __name__ == "__main__":
+    main()
