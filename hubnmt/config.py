@@ -291,6 +291,10 @@ class DecodingConfig(FromDict):
                 0 < self.temperature <= 100,
                 f"temperature = {self.temperature} must be above 0 and at most 100",
             ),
+            (
+                self.prefix.splitlines() in ([], [self.prefix]),
+                f"prefix = {self.prefix!r} must be one line",
+            ),
             (self.top_k >= 0, f"top_k = {self.top_k} must be 0 (all) or more"),
             (0 < self.top_p <= 1, f"top_p = {self.top_p} must be above 0 and at most 1"),
             (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),

@@ -100,7 +100,7 @@ class TorchEngine:
         constraints = repetition_control(
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
             repetition_penalty=decoding.repetition_penalty,
-            first_position=prefix.max_tokens if prefix else 0,
+            prefix=prefix,
         )
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,

@@ -48,7 +48,7 @@ class Alternative:
     """Another way to go on at one place of a translation."""
 
     piece: str
-    """The next piece, readable; `<eos>` where the translation would end."""
+    """The next piece, readable; behind a prefix, the piece that says its last word or more."""
     probability: float
     """The model's, given source and prefix."""
     text: str

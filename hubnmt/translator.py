@@ -3,6 +3,7 @@
 Takes strings, gives strings with scores and tokens. Must not know Gradio or training.
 """
 
+import codecs
 import contextlib
 import dataclasses
 import functools
@@ -167,7 +168,10 @@ class Translator:
     def _partial(self, plan: Plan, found: list[list[Hypothesis]], said: list[int]) -> str:
         """Show a text whose later parts are not translated yet, up to the last word said."""
         texts = [self._decode(hypotheses[0].ids) for hypotheses in found]
-        texts.append(self.tgt_tokenizer.decode_bytes(said).decode("utf-8", errors="ignore"))
+        # Bytes that may become a character are held back; those that never can are shown as such.
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        partial = decoder.decode(self.tgt_tokenizer.decode_bytes(said))
+        texts.append(" ".join(partial.splitlines()))
         shown = ""
         for part in plan.parts:
             if part.ids:
@@ -191,6 +195,8 @@ class Translator:
         Raises:
             InputError: if the source is empty.
         """
+        if k < 1:
+            raise ConfigError(f"k = {k} must be at least 1")
         src_ids = self.src_tokenizer.encode(_one_line(src))
         forced = force_prefix(normalize(prefix), self.tgt_tokenizer)
         said = self._tokens_of_prefix(forced)

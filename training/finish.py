@@ -7,6 +7,7 @@ translated once, at the end, with what was chosen. Must not know the app.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import logging
@@ -19,11 +20,11 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.card import CardFacts, TestResult, write_card
-from hubnmt.checkpoint import StoredModel, load_model, save_model
+from hubnmt.checkpoint import StoredModel, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.metrics import score_corpus, sentence_chrf
-from hubnmt.textfile import read_aligned
+from hubnmt.textfile import read_aligned, read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 
@@ -53,7 +54,12 @@ def tune_decoding(
         )
         log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, scores.bleu)
     best = max(trials, key=lambda trial: trial["bleu"])
-    chosen = DecodingConfig(beam_size=int(best["beam_size"]), length_penalty=best["length_penalty"])
+    chosen = dataclasses.replace(
+        translator.decoding,
+        beam_size=int(best["beam_size"]),
+        length_penalty=best["length_penalty"],
+        n_best=1,
+    )
     return chosen, trials
 
 
@@ -78,11 +84,17 @@ def pick_samples(
 
 
 def training_facts(run_dir: Path) -> dict[str, Any]:
-    """Collect what the run recorded about itself."""
-    machine = json.loads((run_dir / "machine.json").read_text(encoding="utf-8"))
-    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
-    records = [json.loads(line) for line in (run_dir / "metrics.jsonl").open(encoding="utf-8")]
+    """Collect what the run recorded about itself.
+
+    Raises:
+        InputError: if the run has no validation yet.
+        ModelFolderError: if its records are torn.
+    """
+    machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
+    records = [json.loads(line) for line in read_lines(run_dir / "metrics.jsonl")]
     valid = [record for record in records if record["kind"] == "valid"]
+    if not valid:
+        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
     best = max(valid, key=lambda record: float(record["bleu"]))
     return {
         "machine": machine["device"],
@@ -99,7 +111,7 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
 
 def recipe_lines(run_dir: Path) -> str:
     """Write the settings that decide the result as TOML."""
-    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
+    recipe = read_json(run_dir / "recipe.json")
     lines = []
     for section in ("tokenizer", "model", "optimizer"):
         lines.append(f"[{section}]")
@@ -117,8 +129,12 @@ def finish(
     half: bool,
 ) -> CardFacts:
     """Tune on the validation set, measure on the test set, write the folder with its card."""
-    recipe = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))
+    if dest.exists() and not dest.is_dir():
+        raise InputError(f"{dest} is a file; name a folder")
+    recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
+    learned = training_facts(run_dir)
     stored = load_model(run_dir / "best")
+    held_out = read_aligned(*test) if test else None
     if half:  # judge what is stored
         with torch.no_grad():
             for parameter in stored.model.parameters():
@@ -131,14 +147,13 @@ def finish(
     good, bad = pick_samples(sources, references, texts)
     card = recipe["card"]
     results = []
-    if test:
-        test_sources, test_references = read_aligned(*test)
+    if held_out:
+        test_sources, test_references = held_out
         test_texts = [each.text for each in translator.translate(test_sources, **options)]
         scores = score_corpus(test_texts, test_references, bootstrap=True)
         dataset = card["datasets"][0] if card["datasets"] else "local"
         results = [TestResult(name=test_name, dataset=dataset, scores=scores, decoding=decoding)]
         log.info("%s: BLEU %.2f  %s", test_name, scores.bleu, scores.bleu_signature)
-    cleaning = json.loads((run_dir / "cleaning.json").read_text(encoding="utf-8"))
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     config = stored.model.config
     facts = CardFacts(
@@ -153,7 +168,7 @@ def finish(
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
-        training=training_facts(run_dir) | {"weights stored as": "float16" if half else "float32"},
+        training=learned | {"weights stored as": "float16" if half else "float32"},
         pieces_per_word={
             config.src_lang: pieces_per_word(stored.src_tokenizer, sources),
             config.tgt_lang: pieces_per_word(stored.tgt_tokenizer, references),
@@ -198,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             test_name=options.test_name,
             half=options.half,
         )
-    except (HubNMTError, FileNotFoundError) as error:
+    except (HubNMTError, OSError, KeyError, ValueError) as error:
         log.error("error: %s", error)
         return 2
     return 0

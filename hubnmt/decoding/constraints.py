@@ -28,25 +28,29 @@ def combine(constraints: Sequence[Constraint]) -> Constraint | None:
 
 
 def repetition_control(
-    *, no_repeat_ngram_size: int, repetition_penalty: float, first_position: int = 0
+    *,
+    no_repeat_ngram_size: int,
+    repetition_penalty: float,
+    prefix: "ForcedPrefix | None" = None,
 ) -> list[Constraint]:
     """Make the constraints that these two options ask for.
 
     Args:
         no_repeat_ngram_size: 0 means no limit.
         repetition_penalty: 1 means none.
-        first_position: tokens before this one are not controlled; a forced prefix may repeat
-            itself as it likes.
+        prefix: tokens that say it are not controlled; it may repeat itself as it likes.
     """
 
     def control(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        if tokens.shape[2] < first_position:
-            return log_probs
+        controlled = log_probs
         if repetition_penalty != 1:
-            log_probs = penalize_repetition(log_probs, tokens, repetition_penalty)
+            controlled = penalize_repetition(controlled, tokens, repetition_penalty)
         if no_repeat_ngram_size:
-            log_probs = block_repeated_ngrams(log_probs, tokens, no_repeat_ngram_size)
-        return log_probs
+            controlled = block_repeated_ngrams(controlled, tokens, no_repeat_ngram_size)
+        if prefix is None or tokens.shape[2] >= prefix.max_tokens:
+            return controlled
+        is_said = prefix.is_said(tokens).to(log_probs.device)  # (B, W)
+        return torch.where(is_said[:, :, None], controlled, log_probs)
 
     return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
 
@@ -94,6 +98,17 @@ class ForcedPrefix:
     def max_tokens(self) -> int:
         """Most tokens that the prefix can take."""
         return len(self._forced_ids) + len(self._open_bytes)
+
+    def is_said(self, tokens: Tensor) -> Tensor:
+        """Tell which hypotheses have said the whole prefix: (B, W, t) tokens to (B, W) bool."""
+        n_forced = len(self._forced_ids)
+        if tokens.shape[2] < n_forced:
+            return torch.zeros(tokens.shape[:2], dtype=torch.bool)
+        n_said = [
+            [sum(len(self._pieces[token_id]) for token_id in row) for row in rows]
+            for rows in tokens[:, :, n_forced:].tolist()
+        ]
+        return torch.tensor(n_said) >= len(self._open_bytes)
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
         """Forbid what does not agree with the prefix; see `protocol.Constraint`."""

@@ -5,10 +5,13 @@ may import each other:
 
 - `languages`: names of languages, and sentences to try
 - `facts`: what a model's card and config say about it, at a glance
+- `controls`: the decoding options, their ranges and presets, as plain data
 - `registry`: which models this page may open; loads them late, keeps few
 - `figures`: values to HTML and to what the explorer draws; everything from outside is escaped
+- `limits`: how much one visitor may ask for at once
 - `handlers`: what the page and the named endpoints do, without a server
-- `layout`: components, labels, wiring; the only door to Gradio
+- `options`: the decoding options, drawn and wired
+- `layout`: components, labels, wiring; with `options` the only door to Gradio
 
 The explorer itself is drawn by the browser, from `assets/`. Nothing here knows how translation
 works, and nothing outside imports from here but `app.py`.

@@ -12,15 +12,10 @@ import numpy as np
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.explain import Attention
 from hubnmt.translation import Translation
-from hubnmt.translator import Translator
-from hubnmt.ui import figures
+from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
 from hubnmt.ui.registry import ModelRegistry
-
-MAX_TEXT_CHARS = 10_000
-"""Longest text translated in one go, about four printed pages: others are waiting too."""
 
 
 class Chosen(NamedTuple):
@@ -62,32 +57,34 @@ class Handlers:
         Args:
             text: one sentence or many.
             model: which model; empty is the one the page opened with.
-            options: fields of `DecodingConfig`; None leaves one at the model's default.
+            options: fields of `DecodingConfig` that differ from this model's defaults.
 
         Raises:
             HubNMTError: if the text is empty or too long, or an option or the model is refused.
         """
-        _check_text(text)
+        limits.check_text(text)
         start = time.perf_counter()
         was_open = self.registry.is_open(model)
         translator = self.registry.get(model)
         loaded = time.perf_counter()
-        given = {name: _whole(value) for name, value in options.items() if value is not None}
-        translation = translator.translate(text, **given)
+        translation = translator.translate(text, **options)
         seconds = time.perf_counter() - loaded
         return Timed(translation, seconds, 0.0 if was_open else loaded - start)
 
     def translate_page(
-        self, text: str, model: str, beam_size: float, length_penalty: float, n_best: float
+        self, text: str, model: str, *options: Any
     ) -> tuple[str, str, str, dict[str, Any]]:
         """Translate, for the page: warnings, the text, its timing, and the alternatives.
 
         The alternatives remember what was translated, so that the explorer shows that one, whatever
         was typed since.
+
+        Args:
+            text: see `translate_text`.
+            model: see `translate_text`.
+            options: what the controls say, in the order of `controls.NAMES`.
         """
-        timed = self.translate_text(
-            text, model, beam_size=beam_size, length_penalty=length_penalty, n_best=n_best
-        )
+        timed = self.translate_text(text, model, **controls.read_options(options))
         found = timed.translation
         timing = figures.timing_line(
             seconds=timed.seconds,
@@ -118,7 +115,7 @@ class Handlers:
 
     def _look_inside(self, text: str, model: str, translation: str) -> dict[str, Any]:
         translator = self.registry.get(model)
-        maps = _attend(translator, text, translation)
+        maps = limits.attend(translator, text, translation)
         return figures.attention_figure(
             src_tokens=maps.src_tokens,
             tgt_tokens=maps.tgt_tokens,
@@ -137,23 +134,55 @@ class Handlers:
         beam_size: int | None = None,
         length_penalty: float | None = None,
         n_best: int | None = None,
+        sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        no_repeat_ngram_size: int | None = None,
+        repetition_penalty: float | None = None,
+        max_new_tokens: int | None = None,
+        prefix: str | None = None,
     ) -> tuple[str, dict[str, Any]]:
         """Translate a text with a Transformer that was trained from scratch.
+
+        Every option that is null takes the model's own default.
 
         Args:
             text: what to translate, in the model's source language; line breaks are kept.
             model: a name from /models; empty takes the first.
-            beam_size: hypotheses kept while searching, 1 (greedy) to 256; null is the model's own.
-            length_penalty: above 1 favours longer translations; null is the model's own.
-            n_best: alternatives to return, at most beam_size; null is the model's own.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256.
+            length_penalty: above 1 favours longer translations, below 1 shorter ones.
+            n_best: alternatives to return, at most beam_size, or that many samples.
+            sample: draw tokens at random instead of searching for the most probable ones.
+            temperature: of sampling; below 1 keeps to probable tokens, above 1 is wilder.
+            top_k: sample among the k most probable tokens; 0 is all.
+            top_p: sample among the fewest tokens that reach this probability; 1 is all.
+            seed: of sampling; the same seed gives the same text.
+            no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
+            repetition_penalty: above 1 makes tokens less likely that were said before.
+            max_new_tokens: longest translation of a sentence, in tokens.
+            prefix: text that the translation must begin with.
 
         Returns:
             The translation; and details: score, alternatives, tokens with their log-probabilities,
             warnings, seconds.
         """
-        timed = self.translate_text(
-            text, model, beam_size=beam_size, length_penalty=length_penalty, n_best=n_best
+        options = controls.given_options(
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            n_best=n_best,
+            sample=sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            repetition_penalty=repetition_penalty,
+            max_new_tokens=max_new_tokens,
+            prefix=prefix,
         )
+        timed = self.translate_text(text, model, **options)
         found = timed.translation
         details = {
             "model": model.strip() or self.registry.opening,
@@ -183,7 +212,7 @@ class Handlers:
             src_tokens, tgt_tokens, and weights: one row per target token, one number per source
             token, each row adding up to 1.
         """
-        maps = _attend(self.registry.get(model), text, translation)
+        maps = limits.attend(self.registry.get(model), text, translation)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
         cross = _pick(cross, layer, "layer")  # (H, T, S)
         weights = _pick(cross, head, "head")  # (T, S)
@@ -193,8 +222,22 @@ class Handlers:
             "weights": [[round(float(w), 4) for w in row] for row in weights],
         }
 
+    def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
+        """Measure how probable the model finds a given translation.
+
+        Args:
+            src: one source sentence.
+            tgt: its translation, by whoever.
+            model: a name from /models; empty takes the first.
+
+        Returns:
+            log_prob (natural, the sum over all tokens), perplexity, tgt_tokens, and tgt_log_probs,
+            one per token.
+        """
+        return dataclasses.asdict(limits.score(self.registry.get(model), src, tgt))
+
     def models(self) -> list[dict[str, Any]]:
-        """List the models that /translate and /attention can use.
+        """List the models that the other endpoints can use.
 
         Returns:
             For each its name, and whether the page opens with it.
@@ -208,44 +251,6 @@ def _selected(alternatives: dict[str, Any]) -> str:
     """Return the text of the selected alternative."""
     text: str = alternatives["candidates"][alternatives["selected"]]["text"]
     return text
-
-
-def _check_text(text: Any) -> None:
-    """Refuse what is no text to translate.
-
-    Raises:
-        InputError: saying what to do instead.
-    """
-    if not isinstance(text, str):
-        raise InputError(f"the text must be a string, not {type(text).__name__}")
-    if not text.strip():
-        raise InputError("there is nothing to translate yet: type or paste some text first")
-    if len(text) > MAX_TEXT_CHARS:
-        raise InputError(
-            f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
-            "translate it in parts, or use the command: hubnmt translate --input FILE"
-        )
-
-
-def _attend(translator: Translator, text: str, translation: str) -> Attention:
-    """Look inside one translation, by default the model's own, if it is short enough.
-
-    Raises:
-        InputError: if there is no text, or too much.
-    """
-    _check_text(text)
-    if not isinstance(translation, str):
-        raise InputError(f"the translation must be a string, not {type(translation).__name__}")
-    translation = translation or translator.translate(text).text
-    n_src_tokens = len(translator.src_tokenizer.encode(text)) + 1  # the eos
-    n_tgt_tokens = len(translator.tgt_tokenizer.encode(translation)) + 1
-    figures.check_drawable(n_src_tokens, n_tgt_tokens, translator.config)
-    return translator.attend(text, translation)
-
-
-def _whole(value: Any) -> Any:
-    """Turn 5.0 into 5: sliders and JSON do not tell them apart."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":

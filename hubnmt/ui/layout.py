@@ -1,7 +1,7 @@
 """The page: components, their labels, and what is wired to what.
 
-Takes `Handlers`, gives a Gradio app and the options to launch it with. The only door to Gradio.
-Must not know torch or how decoding works. What the browser draws itself lies in `assets/`.
+Takes `Handlers`, gives a Gradio app and the options to launch it with. With `options` the only
+door to Gradio. Must not know torch or how decoding works. What the browser draws itself lies in `assets/`.
 
 Two Gradio facts that shape this file (6.31): a `gr.HTML` template is compiled twice, so a visitor's
 text inside `{{...}}` would run as script; templates here are constant, and texts travel as values.
@@ -16,22 +16,17 @@ from typing import Any
 import gradio as gr
 from gradio.events import api
 
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.ui import figures
+from hubnmt.ui import controls, figures
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
+from hubnmt.ui.options import OptionsPanel
 
 ASSETS = Path(__file__).parent / "assets"
 
 MAX_WAITING = 64
 """Requests in the queue; the next visitor is told that it is full."""
-
-MAX_BEAM = 16
-MAX_LENGTH_PENALTY = 2.0
-"""Where the sliders end: beyond, a translation only gets slower or longer."""
-
-N_BEST = 3
-"""Translations the page asks for, if the beam is that wide: alternatives are worth seeing."""
 
 HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 """Whatever runs a model stands in one line: two at once would only slow each other down."""
@@ -107,7 +102,7 @@ class _Page:
             elem_id="examples",
             **_examples(chosen),
         )
-        self._place_options(chosen)
+        self.options = OptionsPanel(chosen.decoding)
         self.alternatives = _draw_static("alternatives")
         self.explorer = _draw_static("explorer")
 
@@ -144,31 +139,9 @@ class _Page:
                     # Gradio's own copy button takes the label away from the text field.
                     self.copy = gr.Button("Copy", variant="secondary", elem_id="copy")
 
-    def _place_options(self, chosen: Chosen) -> None:
-        beam_size, length_penalty, n_best = _option_values(chosen)
-        with gr.Accordion("Decoding options", open=False), gr.Row():
-            self.beam_size = _slider(
-                (1, MAX_BEAM, 1),
-                beam_size,
-                "Beam size",
-                "Translations followed side by side; 1 is greedy and fastest.",
-            )
-            self.length_penalty = _slider(
-                (0, MAX_LENGTH_PENALTY, 0.05),
-                length_penalty,
-                "Length penalty",
-                "Above 1 favours longer translations, below 1 shorter ones.",
-            )
-            self.n_best = _slider(
-                (1, MAX_BEAM, 1),
-                n_best,
-                "Alternatives",
-                "Best translations to show, at most the beam size.",
-            )
-
     def wire(self) -> None:
         """Connect every component to its handler."""
-        options = [self.beam_size, self.length_penalty, self.n_best]
+        options = self.options.components
         answered = [self.notice, self.target, self.timing, self.alternatives]
         filled = self.examples.click(
             lambda row: row[0], self.examples, self.source, queue=False, **QUIET
@@ -190,16 +163,14 @@ class _Page:
             [self.notice, *described],
             **RUNS,
         )
-        everything = [self.source, *answered, self.explorer]
-        self.clear.click(None, None, everything, js="() => ['', '', '', '', null, null]", **QUIET)
+        everything = [self.source, self.options.prefix, *answered, self.explorer]
+        blank = "() => ['', '', '', '', '', null, null]"
+        self.clear.click(None, None, everything, js=blank, **QUIET)
         self.copy.click(None, self.target, None, js=COPY, **QUIET)
-        self._keep_options_possible()
+        self.options.wire(self._defaults, self.model, runs=RUNS, quiet=QUIET)
 
-    def _keep_options_possible(self) -> None:
-        """Let beam and alternatives follow each other: no more of these than hypotheses."""
-        pair = [self.beam_size, self.n_best]
-        self.beam_size.input(None, pair, self.n_best, js="(beam, n) => Math.min(beam, n)", **QUIET)
-        self.n_best.input(None, pair, self.beam_size, js="(beam, n) => Math.max(beam, n)", **QUIET)
+    def _defaults(self, model: str) -> DecodingConfig:
+        return self.handlers.choose(model).decoding
 
     def _choose(self, model: str) -> tuple[Any, ...]:
         chosen = self.handlers.choose(model)
@@ -209,7 +180,7 @@ class _Page:
             gr.Textbox(**_source(chosen)),
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
-            *_option_values(chosen),
+            *controls.control_values(chosen.decoding).values(),
         )
 
 
@@ -251,19 +222,6 @@ def _examples(chosen: Chosen) -> dict[str, Any]:
     return {"samples": samples, "visible": bool(samples)}
 
 
-def _slider(scale: tuple[float, float, float], value: float, label: str, info: str) -> gr.Slider:
-    low, high, step = scale
-    return gr.Slider(low, high, value, step=step, label=label, info=info)
-
-
-def _option_values(chosen: Chosen) -> tuple[int, float, int]:
-    """Give the sliders a model's own defaults, as far as they reach."""
-    decoding = chosen.decoding
-    beam_size = min(decoding.beam_size, MAX_BEAM)
-    length_penalty = min(max(decoding.length_penalty, 0), MAX_LENGTH_PENALTY)
-    return beam_size, length_penalty, min(max(decoding.n_best, N_BEST), beam_size)
-
-
 # --- errors: the one place where they become sentences ---
 
 
@@ -296,6 +254,6 @@ def _said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 def _add_endpoints(handlers: Handlers) -> None:
     """Offer the named endpoints to clients and agents."""
-    for name in ("translate", "attention"):
+    for name in ("translate", "attention", "score"):
         api(_said_to_client(getattr(handlers, name)), api_name=name, **HEAVY)
     api(_said_to_client(handlers.models), api_name="models")

@@ -20,7 +20,7 @@ from hubnmt import engine as engine_module
 from hubnmt import translator as translator_module
 from hubnmt.batching import batch_sources
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import HubNMTError, InputError
+from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.translation import PairScore
 from hubnmt.translator import Translator
 from training.train import main
@@ -295,17 +295,16 @@ def test_the_first_alternative_of_each_word_leads_to_the_translation(
         assert best.text.startswith(prefix + words[n][:1])
 
 
-def test_the_end_is_an_alternative_where_the_translation_would_end(
+def test_the_end_is_an_alternative_to_the_first_word(
     trained: Translator, sources: list[str]
 ) -> None:
-    natural = trained.translate(sources[0]).text
-    found = trained.alternatives(sources[0], natural, k=9)
-    endings = [each.text for each in found if each.piece == "<eos>"]
-    assert endings == [natural]
+    found = trained.alternatives(sources[0], k=trained.tgt_tokenizer.vocab_size)
+    assert [each.text for each in found if each.piece == "<eos>"] == [""]
 
 
 def test_as_many_alternatives_as_there_are(trained: Translator, sources: list[str]) -> None:
-    assert trained.alternatives(sources[0], k=0) == []
+    with pytest.raises(ConfigError, match="k = 0 must be at least 1"):
+        trained.alternatives(sources[0], k=0)
     assert len(trained.alternatives(sources[0], k=3)) == 3
     found = trained.alternatives(sources[0], "ഒ", k=50)  # three bytes: few pieces fit
     assert 1 <= len(found) < 50

@@ -234,17 +234,12 @@ def test_a_prefix_may_repeat_itself_but_what_follows_may_not(
     tiny_tokenizer: Tokenizer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its last word is long and takes fewer tokens than it might; two pieces are ever so likely."""
-    project, likely = engine.model.project, torch.tensor([90, 91])
-    monkeypatch.setattr(
-        engine.model,
-        "project",
-        lambda hidden: project(hidden).index_add(
-            -1, likely, torch.full((*hidden.shape[:-1], 2), 30.0)
-        ),
-    )
-    text = "snow snow snow in the wooden playhouse"
+    """Its last word is one piece of four bytes, and the model would say it for ever."""
+    text = "snow snow snow in the"
     prefix = force_prefix(text, tiny_tokenizer)
+    project, likely = engine.model.project, torch.zeros(300)
+    likely[tiny_tokenizer.encode("the")] = 40.0
+    monkeypatch.setattr(engine.model, "project", lambda hidden: project(hidden) + likely)
     decoding = options(**strategy, no_repeat_ngram_size=n, max_new_tokens=30)
     for hypotheses in engine.search(rows, decoding, prefix=prefix):
         for each in hypotheses:

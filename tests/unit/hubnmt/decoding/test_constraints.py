@@ -118,15 +118,18 @@ def test_both_repetition_options_hold_together() -> None:
     assert after == pytest.approx(expected)
 
 
-def test_repetition_is_controlled_from_a_position_on() -> None:
-    """What stands before it is not controlled, but remembered."""
-    (control,) = repetition_control(
-        no_repeat_ngram_size=1, repetition_penalty=2.0, first_position=3
-    )
-    log_probs = random_log_probs(1, 1, V)
-    assert torch.equal(control(log_probs, torch.tensor([[[3, 3]]])), log_probs)
-    after = control(log_probs, torch.tensor([[[3, 3, 4]]]))[0, 0]
-    assert after.isfinite().tolist() == [True, True, True, False, False]
+def test_repetition_is_controlled_behind_the_prefix_only() -> None:
+    """What the prefix says is not controlled, but remembered."""
+    pieces = [b"", b"", b"", b"ha", b"h"]
+    prefix = ForcedPrefix([3], b"hah", vocab_size=V, piece_bytes=lambda i: pieces[i])
+    (control,) = repetition_control(no_repeat_ngram_size=1, repetition_penalty=2.0, prefix=prefix)
+    log_probs = random_log_probs(1, 2, V)
+    owed_and_said = torch.tensor([[[3, 3], [3, 4]]])
+    assert torch.equal(control(log_probs, owed_and_said), log_probs)
+    said_and_owed = torch.tensor([[[3, 3, 4], [3, 4, 4]]])
+    after = control(log_probs, said_and_owed)
+    assert after[0, 0].isfinite().tolist() == [True, True, True, False, False]
+    assert torch.equal(after[0, 1], log_probs[0, 1])
 
 
 def test_constraints_apply_one_after_the_other() -> None:
