@@ -4,6 +4,7 @@ Takes strings, gives strings with scores and tokens. Must not know Gradio or tra
 """
 
 import codecs
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -309,7 +310,10 @@ class Translator:
         for text, plan in zip(texts, plans, strict=True):
             chosen = [next(numbered) for _ in plan.spoken]
             mine = [hypotheses for _, hypotheses in chosen]
-            warnings = [notes[number] for number, _ in chosen if number in notes]
+            counts = collections.Counter(notes[n] for n, _ in chosen if n in notes)
+            warnings = [
+                note if count == 1 else f"{note} ({count} parts)" for note, count in counts.items()
+            ]
             prefix = force_prefix(normalize(decoding.prefix), self.tgt_tokenizer)
             caps = [max_tgt_tokens(len(part.ids), decoding, prefix) for part in plan.spoken]
             translations.append(self._join(text, plan, mine, caps=caps, warnings=warnings))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.translation import PairScore
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
 
@@ -27,7 +28,7 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 
 class FakeTranslator:
-    """Turns text to capitals, n times worse for the n-th best."""
+    """Turns text to capitals behind the prefix, n times worse for the n-th best."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,7 +52,7 @@ class FakeTranslator:
         decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
         self.asked = options
         candidates = [
-            SimpleNamespace(text=text.upper() + "!" * i, score=-0.5 - i)
+            SimpleNamespace(text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i)
             for i in range(decoding.n_best)
         ]
         return SimpleNamespace(
@@ -65,6 +66,18 @@ class FakeTranslator:
             warnings=("<b>cut</b>",) if "long" in text else (),
         )
 
+    def stream(self, text: str, **options: Any) -> Iterator[str]:
+        words = self.translate(text, **options).text.split(" ")
+        for n in range(1, len(words) + 1):
+            yield " ".join(words[:n])
+
+    def score(self, src: str, tgt: str) -> PairScore:
+        tokens = _tokens(tgt)
+        log_probs = (-0.5,) * len(tokens)
+        return PairScore(
+            log_prob=sum(log_probs), perplexity=1.65, tgt_tokens=tokens, tgt_log_probs=log_probs
+        )
+
     def attend(self, src: str, tgt: str | None = None) -> SimpleNamespace:
         src_tokens = _tokens(src)
         tgt_tokens = _tokens(tgt or src.upper())
@@ -75,6 +88,7 @@ class FakeTranslator:
             cross=_rows(N_LAYERS, N_HEADS, T, S),
             encoder_self=_rows(1, N_HEADS, S, S),
             decoder_self=_rows(N_LAYERS, N_HEADS, T, T),
+            tgt_log_probs=tuple(-0.25 * i for i in range(T)),
         )
 
 

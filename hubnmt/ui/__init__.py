@@ -9,7 +9,8 @@ may import each other:
 - `registry`: which models this page may open; loads them late, keeps few
 - `figures`: values to HTML and to what the explorer draws; everything from outside is escaped
 - `limits`: how much one visitor may ask for at once
-- `handlers`: what the page and the named endpoints do, without a server
+- `handlers`: what the page does, without a server
+- `endpoints`: what clients and agents call by name
 - `options`: the decoding options, drawn and wired
 - `layout`: components, labels, wiring; with `options` the only door to Gradio
 

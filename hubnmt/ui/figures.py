@@ -8,6 +8,7 @@ Gradio.
 
 import base64
 import html
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -33,6 +34,7 @@ def attention_figure(
     cross: ArrayLike,
     encoder_self: ArrayLike,
     decoder_self: ArrayLike,
+    tgt_log_probs: Sequence[float],
     alignment_head: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """Pack everything the explorer can show of one translation.
@@ -43,6 +45,7 @@ def attention_figure(
         cross: (L, H, T, S) weights.
         encoder_self: (L, H, S, S) weights.
         decoder_self: (L, H, T, T) weights.
+        tgt_log_probs: T natural log-probabilities, of each target token.
         alignment_head: (layer, head) of `cross` to open with, counted from 0; else the average.
     """
     arrays = {
@@ -53,6 +56,7 @@ def attention_figure(
     return {
         "src": list(src_tokens),
         "tgt": list(tgt_tokens),
+        "probabilities": [round(math.exp(min(value, 0)), 4) for value in tgt_log_probs],
         "start": None if alignment_head is None else list(alignment_head),
         "maps": {kind: _pack(array) for kind, array in arrays.items()},
     }

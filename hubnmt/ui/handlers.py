@@ -1,21 +1,24 @@
-"""What the page and its named endpoints do, as functions that need no server.
+"""What the page does, as functions that need no server.
 
-Takes what a visitor typed and chose, gives what the page shows or an endpoint returns. A request
-that cannot be met raises `HubNMTError`; `layout` says it in the page. Must not know Gradio.
+Takes what a visitor typed and chose, gives what the page shows. A request that cannot be met raises
+`HubNMTError`; `layout` says it in the page. Must not know Gradio.
 """
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import HubNMTError, InputError
+from hubnmt.errors import HubNMTError
 from hubnmt.translation import Translation
+from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
 from hubnmt.ui.registry import ModelRegistry
+
+PAUSE_S = 0.05
+"""Between two sights of a growing translation: faster than reading, slow enough to send."""
 
 
 class Chosen(NamedTuple):
@@ -35,13 +38,24 @@ class Timed(NamedTuple):
     """0 if the model was open already."""
 
 
+class Answer(NamedTuple):
+    """What the page shows of a translation."""
+
+    notice: str
+    """Warnings, as HTML."""
+    text: str
+    timing: str
+    """As HTML."""
+    alternatives: dict[str, Any]
+    """What was translated, with the n best and which of them is selected: the explorer shows that
+    one, whatever was typed since."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Handlers:
     """Everything a visitor can ask for."""
 
     registry: ModelRegistry
-
-    # --- the page ---
 
     def choose(self, model: str) -> Chosen:
         """Open a model and say what it is."""
@@ -63,38 +77,47 @@ class Handlers:
             HubNMTError: if the text is empty or too long, or an option or the model is refused.
         """
         limits.check_text(text)
+        translator, load_seconds = self._open(model)
+        start = time.perf_counter()
+        translation = translator.translate(text, **options)
+        return Timed(translation, time.perf_counter() - start, load_seconds)
+
+    def stream_text(self, text: str, model: str, **options: Any) -> Iterator[str | Timed]:
+        """Show the translation growing, then give what `translate_text` would.
+
+        Raises:
+            HubNMTError: see `translate_text`.
+        """
+        limits.check_text(text)
+        translator, load_seconds = self._open(model)
+        yield from translator.stream(text, **options)
+        # The stream is text alone; scores, alternatives and warnings take a search of their own.
+        start = time.perf_counter()
+        translation = translator.translate(text, **options)
+        yield Timed(translation, time.perf_counter() - start, load_seconds)
+
+    def _open(self, model: str) -> tuple[Translator, float]:
+        """Return a model, and the seconds it took to load: 0 if it was open already."""
         start = time.perf_counter()
         was_open = self.registry.is_open(model)
         translator = self.registry.get(model)
-        loaded = time.perf_counter()
-        translation = translator.translate(text, **options)
-        seconds = time.perf_counter() - loaded
-        return Timed(translation, seconds, 0.0 if was_open else loaded - start)
+        return translator, 0.0 if was_open else time.perf_counter() - start
 
-    def translate_page(
-        self, text: str, model: str, *options: Any
-    ) -> tuple[str, str, str, dict[str, Any]]:
-        """Translate, for the page: warnings, the text, its timing, and the alternatives.
-
-        The alternatives remember what was translated, so that the explorer shows that one, whatever
-        was typed since.
+    def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
+        """Translate, for the page: the text as it grows, then all that is known about it.
 
         Args:
             text: see `translate_text`.
             model: see `translate_text`.
             options: what the controls say, in the order of `controls.NAMES`.
         """
-        timed = self.translate_text(text, model, **controls.read_options(options))
-        found = timed.translation
-        timing = figures.timing_line(
-            seconds=timed.seconds,
-            n_tokens=len(found.tgt_tokens),
-            score=found.score,
-            load_seconds=timed.load_seconds,
-        )
-        candidates = [{"text": c.text, "score": c.score} for c in found.n_best]
-        alternatives = {"src": text, "model": model, "candidates": candidates, "selected": 0}
-        return figures.notice(found.warnings, "warning"), found.text, timing, alternatives
+        shown_at = -PAUSE_S
+        for found in self.stream_text(text, model, **controls.read_options(options)):
+            if isinstance(found, Timed):
+                yield _answer(text, model, found)
+            elif time.perf_counter() - shown_at >= PAUSE_S:
+                shown_at = time.perf_counter()
+                yield found
 
     def explore(self, alternatives: dict[str, Any] | None) -> dict[str, Any] | None:
         """Give what the explorer draws for the selected alternative; see `figures`.
@@ -122,143 +145,34 @@ class Handlers:
             cross=maps.cross,
             encoder_self=maps.encoder_self,
             decoder_self=maps.decoder_self,
+            tgt_log_probs=maps.tgt_log_probs,
             alignment_head=translator.config.alignment_head,
         )
 
-    # --- the named endpoints; their signatures and docstrings are shown under "Use via API" ---
 
-    def translate(
-        self,
-        text: str,
-        model: str = "",
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int | None = None,
-        sample: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-        no_repeat_ngram_size: int | None = None,
-        repetition_penalty: float | None = None,
-        max_new_tokens: int | None = None,
-        prefix: str | None = None,
-    ) -> tuple[str, dict[str, Any]]:
-        """Translate a text with a Transformer that was trained from scratch.
-
-        Every option that is null takes the model's own default.
-
-        Args:
-            text: what to translate, in the model's source language; line breaks are kept.
-            model: a name from /models; empty takes the first.
-            beam_size: hypotheses kept while searching, 1 (greedy) to 256.
-            length_penalty: above 1 favours longer translations, below 1 shorter ones.
-            n_best: alternatives to return, at most beam_size, or that many samples.
-            sample: draw tokens at random instead of searching for the most probable ones.
-            temperature: of sampling; below 1 keeps to probable tokens, above 1 is wilder.
-            top_k: sample among the k most probable tokens; 0 is all.
-            top_p: sample among the fewest tokens that reach this probability; 1 is all.
-            seed: of sampling; the same seed gives the same text.
-            no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
-            repetition_penalty: above 1 makes tokens less likely that were said before.
-            max_new_tokens: longest translation of a sentence, in tokens.
-            prefix: text that the translation must begin with.
-
-        Returns:
-            The translation; and details: score, alternatives, tokens with their log-probabilities,
-            warnings, seconds.
-        """
-        options = controls.given_options(
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            n_best=n_best,
-            sample=sample,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            repetition_penalty=repetition_penalty,
-            max_new_tokens=max_new_tokens,
-            prefix=prefix,
-        )
-        timed = self.translate_text(text, model, **options)
-        found = timed.translation
-        details = {
-            "model": model.strip() or self.registry.opening,
-            "score": found.score,
-            "n_best": [{"text": c.text, "score": c.score} for c in found.n_best],
-            "src_tokens": list(found.src_tokens),
-            "tgt_tokens": list(found.tgt_tokens),
-            "tgt_log_probs": list(found.tgt_log_probs),
-            "warnings": list(found.warnings),
-            "seconds": round(timed.seconds, 4),
-        }
-        return found.text, details
-
-    def attention(
-        self, text: str, translation: str = "", model: str = "", layer: int = 0, head: int = 0
-    ) -> dict[str, Any]:
-        """Show which source tokens the model looked at while writing each target token.
-
-        Args:
-            text: one source sentence.
-            translation: the translation to explain; empty takes the model's own.
-            model: a name from /models; empty takes the first.
-            layer: decoder layer, counted from 1; 0 is the average of all.
-            head: attention head, counted from 1; 0 is the average of all.
-
-        Returns:
-            src_tokens, tgt_tokens, and weights: one row per target token, one number per source
-            token, each row adding up to 1.
-        """
-        maps = limits.attend(self.registry.get(model), text, translation)
-        cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
-        cross = _pick(cross, layer, "layer")  # (H, T, S)
-        weights = _pick(cross, head, "head")  # (T, S)
-        return {
-            "src_tokens": list(maps.src_tokens),
-            "tgt_tokens": list(maps.tgt_tokens),
-            "weights": [[round(float(w), 4) for w in row] for row in weights],
-        }
-
-    def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
-        """Measure how probable the model finds a given translation.
-
-        Args:
-            src: one source sentence.
-            tgt: its translation, by whoever.
-            model: a name from /models; empty takes the first.
-
-        Returns:
-            log_prob (natural, the sum over all tokens), perplexity, tgt_tokens, and tgt_log_probs,
-            one per token.
-        """
-        return dataclasses.asdict(limits.score(self.registry.get(model), src, tgt))
-
-    def models(self) -> list[dict[str, Any]]:
-        """List the models that the other endpoints can use.
-
-        Returns:
-            For each its name, and whether the page opens with it.
-        """
-        return [
-            {"name": name, "opening": name == self.registry.opening} for name in self.registry.names
-        ]
+def _answer(text: str, model: str, timed: Timed) -> Answer:
+    """Say what came out; the alternatives remember what was translated, and with which model."""
+    found = timed.translation
+    timing = figures.timing_line(
+        seconds=timed.seconds,
+        n_tokens=len(found.tgt_tokens),
+        score=found.score,
+        load_seconds=timed.load_seconds,
+    )
+    return Answer(
+        notice=figures.notice(found.warnings, "warning"),
+        text=found.text,
+        timing=timing,
+        alternatives={
+            "src": text,
+            "model": model,
+            "candidates": [{"text": each.text, "score": each.score} for each in found.n_best],
+            "selected": 0,
+        },
+    )
 
 
 def _selected(alternatives: dict[str, Any]) -> str:
     """Return the text of the selected alternative."""
     text: str = alternatives["candidates"][alternatives["selected"]]["text"]
     return text
-
-
-def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
-    """Take one slice of the first axis, counted from 1, or for 0 the mean of all.
-
-    Raises:
-        InputError: if there is no such slice.
-    """
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
-        raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
-    return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy

@@ -1,7 +1,8 @@
 """The page: components, their labels, and what is wired to what.
 
 Takes `Handlers`, gives a Gradio app and the options to launch it with. With `options` the only
-door to Gradio. Must not know torch or how decoding works. What the browser draws itself lies in `assets/`.
+door to Gradio. Must not know torch or how decoding works. What the browser draws itself lies in
+`assets/`.
 
 Two Gradio facts that shape this file (6.31): a `gr.HTML` template is compiled twice, so a visitor's
 text inside `{{...}}` would run as script; templates here are constant, and texts travel as values.
@@ -9,7 +10,7 @@ Nothing may be fetched from elsewhere, hence system fonts and `analytics_enabled
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from gradio.events import api
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError
 from hubnmt.ui import controls, figures
-from hubnmt.ui.handlers import Chosen, Handlers
+from hubnmt.ui.endpoints import Endpoints
+from hubnmt.ui.handlers import Answer, Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
 from hubnmt.ui.options import OptionsPanel
 
@@ -54,7 +56,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         _draw_static("header")
         page = _Page(handlers, chosen)
         page.wire()
-        _add_endpoints(handlers)
+        _add_endpoints(Endpoints(handlers))
     demo.queue(max_size=MAX_WAITING)
     return demo
 
@@ -83,8 +85,9 @@ def _theme() -> gr.themes.Base:
 
 
 def _draw_static(name: str) -> gr.HTML:
-    """Place `assets/NAME.html`, which draws itself with `assets/NAME.js`."""
-    html, script = ((ASSETS / f"{name}.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    """Place `assets/NAME.html`, which draws itself with `assets/NAME-*.js` and `NAME.js`."""
+    html = (ASSETS / f"{name}.html").read_text("utf-8")
+    script = "\n".join(path.read_text("utf-8") for path in sorted(ASSETS.glob(f"{name}*.js")))
     return gr.HTML(html_template=html, js_on_load=script, apply_default_css=False)
 
 
@@ -148,7 +151,7 @@ class _Page:
         )
         for trigger in (functools.partial(gr.on, [self.go.click, self.source.submit]), filled.then):
             trigger(
-                _said_in_page(self.handlers.translate_page, blank=("", "", None)),
+                self._translate,
                 [self.source, self.model, *options],
                 answered,
                 show_progress_on=self.target,
@@ -169,8 +172,20 @@ class _Page:
         self.copy.click(None, self.target, None, js=COPY, **QUIET)
         self.options.wire(self._defaults, self.model, runs=RUNS, quiet=QUIET)
 
+    def _translate(self, *asked: Any) -> Iterator[tuple[Any, ...]]:
+        """Show the translation growing; what stood beside the last one stays till the end."""
+        try:
+            for shown in self.handlers.translate_page(*asked):
+                yield shown if isinstance(shown, Answer) else ("", shown, gr.skip(), gr.skip())
+        except HubNMTError as error:
+            yield figures.notice([str(error)], "error"), "", "", None
+
     def _defaults(self, model: str) -> DecodingConfig:
-        return self.handlers.choose(model).decoding
+        """Give a model's own options; one that cannot be opened has none."""
+        try:
+            return self.handlers.choose(model).decoding
+        except HubNMTError:
+            return DecodingConfig()
 
     def _choose(self, model: str) -> tuple[Any, ...]:
         chosen = self.handlers.choose(model)
@@ -252,8 +267,8 @@ def _said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     return said
 
 
-def _add_endpoints(handlers: Handlers) -> None:
+def _add_endpoints(endpoints: Endpoints) -> None:
     """Offer the named endpoints to clients and agents."""
     for name in ("translate", "attention", "score"):
-        api(_said_to_client(getattr(handlers, name)), api_name=name, **HEAVY)
-    api(_said_to_client(handlers.models), api_name="models")
+        api(_said_to_client(getattr(endpoints, name)), api_name=name, **HEAVY)
+    api(_said_to_client(endpoints.models), api_name="models")

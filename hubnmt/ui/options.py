@@ -95,7 +95,7 @@ def _draw(control: controls.Control, value: Any) -> Any:
     if isinstance(control, controls.Slider):
         return gr.Slider(control.low, control.high, step=control.step, min_width=220, **said)
     if isinstance(control, controls.Number):
-        return gr.Number(precision=0, min_width=220, **said)
+        return gr.Number(precision=0, min_width=220, elem_classes="typed", **said)
     if isinstance(control, controls.Switch):
         return gr.Checkbox(**said)
-    return gr.Textbox(max_lines=1, **said)
+    return gr.Textbox(max_lines=1, elem_classes="typed", **said)

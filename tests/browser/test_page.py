@@ -4,6 +4,7 @@ Every test also fails on a console message, a failed request, or one to another 
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,63 @@ def test_beam_and_alternatives_follow_each_other(visit: Any):
 
 
 @on_both
+def test_presets_set_the_options_and_show_those_that_matter(visit: Any):
+    page = visit.page
+    page.click("text=Decoding options")
+    temperature = page.get_by_label("number input for Temperature")
+    assert not temperature.is_visible()
+    page.get_by_role("button", name="Creative").click()
+    temperature.wait_for()
+    assert temperature.input_value() == "0.9"
+    assert page.get_by_label("Draw words at random").is_checked()
+    assert _fits(page)
+    visit.translate(TEXT)
+    page.get_by_role("button", name="Fast").click()
+    temperature.wait_for(state="hidden")
+    assert page.get_by_label("number input for Beam size").input_value() == "1"
+    assert page.get_by_label("number input for Alternatives").input_value() == "1"
+    assert _fits(page)
+
+
+def test_a_translation_begins_as_the_visitor_says_until_the_page_is_cleared(visit: Any):
+    visit.page.click("text=Decoding options")
+    prefix = visit.page.get_by_label("The translation begins with")
+    prefix.fill("Yesterday ")
+    assert visit.translate(TEXT).startswith("Yesterday ")
+    visit.page.click("#clear")
+    visit.page.wait_for_selector(".explorer .empty")
+    assert prefix.input_value() == ""
+
+
+def test_an_impossible_option_is_a_sentence_in_the_page(visit: Any):
+    visit.page.click("text=Decoding options")
+    visit.page.get_by_label("Draw words at random").check()
+    visit.page.get_by_label("Seed").fill("-1")
+    visit.page.fill("#source textarea", TEXT)
+    visit.page.click("#go")
+    visit.page.wait_for_selector("[role=alert]")
+    assert "seed = -1" in visit.page.inner_text("[role=alert]")
+
+
+@on_both
+def test_each_word_of_the_translation_says_how_probable_it_is(visit: Any):
+    visit.translate(TEXT)
+    page = visit.page
+    words = page.locator(".explorer .queries button")
+    names = words.evaluate_all("words => words.map((word) => word.ariaLabel)")
+    assert names
+    assert all(re.fullmatch(r".+, probability (<1|\d+)%", name) for name in names)
+    shades = words.evaluate_all(
+        "words => words.map((word) => getComputedStyle(word).backgroundColor)"
+    )
+    assert len(set(shades)) > 1
+    words.first.click()
+    assert "probability" in page.inner_text(".explorer .readout")
+    page.select_option(".explorer .kind", "encoder")
+    assert page.locator(".explorer .line [aria-label*=probability]").count() == 0
+
+
+@on_both
 def test_an_error_is_a_sentence_in_the_page(visit: Any):
     visit.page.click("#go")
     visit.page.wait_for_selector("[role=alert]")
@@ -177,6 +235,9 @@ def test_light_and_dark_can_be_switched(visit: Any):
 
 @on_both
 def test_every_control_has_a_name(visit: Any):
+    visit.page.click("text=Decoding options")
+    visit.page.get_by_label("Draw words at random").check()
+    visit.page.get_by_label("number input for Temperature").wait_for()
     visit.translate(TEXT)
     nameless = visit.page.evaluate(
         """[...document.querySelectorAll('main button, main input, main select, main textarea')]

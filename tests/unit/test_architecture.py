@@ -55,6 +55,7 @@ RANKS = [
         "hubnmt.ui.registry",
         "hubnmt.ui.limits",
         "hubnmt.ui.handlers",
+        "hubnmt.ui.endpoints",
         "hubnmt.ui.options",
         "hubnmt.ui.layout",
         "hubnmt.ui",

@@ -10,7 +10,7 @@ const NAMES = {
   encoder: ["Source", "Source"],
   decoder: ["Translation", "Translation so far"],
 };
-let figure = null; // {src, tgt, start, maps: {kind: {layers, heads, weights: Uint16Array}}}
+let figure = null; // {src, tgt, probabilities, start, maps: {kind: {layers, heads, weights: Uint16Array}}}
 let chosen = { kind: "cross", layer: 0, head: 0, marks: true }; // 0 is the average
 let pinned = null; // {side: "query" | "key", index}
 
@@ -55,6 +55,7 @@ const shown = (tokens) =>
 // Small weights are worth seeing: 25% is painted at a third of full strength, 50% at 60%.
 const strengthen = (weight) => Math.pow(weight, 0.75).toFixed(4);
 const percent = (weight) => `${Math.round(weight * 100)}%`;
+const chance = (probability) => (probability < 0.005 ? "<1%" : percent(probability));
 
 // --- tokens as words ---
 
@@ -67,6 +68,22 @@ function label(into, tokens, i) {
   into.classList.toggle("joined", follows && !/^\s/.test(tokens[i]));
   into.classList.toggle("suffix", /^[\p{L}\p{M}\p{N}]/u.test(tokens[i]));
   return into;
+}
+
+// How probable the model found a token of the translation; nothing for any other token.
+function probability(side, i) {
+  return side === "query" && chosen.kind !== "encoder" ? figure.probabilities[i] : undefined;
+}
+
+// The less probable a token, the stronger its tint; the number is in its name.
+function tint(item, side, i) {
+  const sure = probability(side, i);
+  if (sure === undefined) return;
+  const name = `${item.textContent}, probability ${chance(sure)}`;
+  item.classList.add("rated");
+  item.style.setProperty("--doubt", (1 - sure).toFixed(4));
+  item.title = name;
+  item.setAttribute("aria-label", name);
 }
 
 function chip(side, tokens, i) {
@@ -84,7 +101,9 @@ function chip(side, tokens, i) {
     pinned = pinned?.side === side && pinned.index === i ? null : { side, index: i };
     focusOn(pinned);
   });
-  return label(item, tokens, i);
+  label(item, tokens, i);
+  tint(item, side, i);
+  return item;
 }
 
 // Chips of one word share a box, so that a line never breaks inside the word.
@@ -105,6 +124,7 @@ function drawWords() {
   [find("queries-name").textContent, find("keys-name").textContent] = NAMES[chosen.kind];
   find("queries").replaceChildren(...words("query", queries));
   find("keys").replaceChildren(...words("key", keys));
+  find("doubt").hidden = chosen.kind === "encoder";
 }
 
 // Colour the words that the active one looked at (or that looked at it), and draw the threads.
@@ -112,6 +132,7 @@ function focusOn(active) {
   const { queries, keys } = sides(chosen.kind);
   const weights = matrix(chosen.kind, chosen.layer, chosen.head);
   const weight = (q, k) => weights[q * keys.length + k];
+  find("queries").classList.toggle("asked", active?.side === "key"); // one meaning of colour at a time
   for (const item of element.querySelectorAll(".line button")) {
     const [side, i] = [item.dataset.side, Number(item.dataset.index)];
     const isActive = active?.side === side && active.index === i;
@@ -138,7 +159,9 @@ function readout(active, queries, keys, weight) {
   const best = shown(others).sort((a, b) => strength(b) - strength(a)).slice(0, 3);
   const list = best.map((i) => `${others[i].trim() || "\u2423"} ${percent(strength(i))}`).join(", ");
   const verb = byKey ? "was looked at most by" : "looked most at";
-  return `\u201c${own[active.index].trim()}\u201d ${verb}: ${list}`;
+  const sure = probability(active.side, active.index);
+  const rated = sure === undefined ? "" : ` (probability ${chance(sure)})`;
+  return `\u201c${own[active.index].trim()}\u201d${rated} ${verb}: ${list}`;
 }
 
 function drawThreads(active, weight) {
@@ -164,97 +187,6 @@ function drawThreads(active, weight) {
     }
   }
   svg.replaceChildren(...lines);
-}
-
-// --- the heatmap ---
-
-function cell(tag, scope) {
-  const item = document.createElement(tag);
-  if (scope) item.scope = scope;
-  return item;
-}
-
-function drawMap() {
-  const { queries, keys } = sides(chosen.kind);
-  const [rows, columns] = [shown(queries), shown(keys)];
-  const weights = matrix(chosen.kind, chosen.layer, chosen.head);
-  const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  head.append(cell("td"));
-  for (const k of columns) {
-    const column = cell("th", "col");
-    column.append(label(document.createElement("span"), keys, k));
-    head.append(column);
-  }
-  const body = table.createTBody();
-  for (const q of rows) {
-    const row = body.insertRow();
-    row.dataset.index = q;
-    const name = cell("th", "row");
-    name.append(label(document.createElement("span"), queries, q));
-    row.append(name);
-    for (const k of columns) {
-      const value = row.insertCell();
-      const weight = weights[q * keys.length + k];
-      value.style.setProperty("--weight", strengthen(weight));
-      value.title = `${queries[q].trim()} \u2192 ${keys[k].trim()}: ${percent(weight)}`;
-      value.setAttribute("aria-label", percent(weight));
-      value.dataset.key = k;
-    }
-  }
-  table.addEventListener("pointerover", (event) => {
-    const row = event.target.closest("tbody tr");
-    if (row) focusOn({ side: "query", index: Number(row.dataset.index) });
-  });
-  table.addEventListener("pointerleave", () => focusOn(pinned));
-  find("map").replaceChildren(table);
-  fit(columns.length);
-}
-
-// As large as the place allows, small enough to see the sentence at once, large enough to touch.
-function fit(nColumns) {
-  const place = find("map");
-  const names = place.querySelector("tbody th")?.offsetWidth ?? 0;
-  const room = (place.clientWidth - names - 4) / nColumns - 1;
-  place.style.setProperty("--cell", `${Math.max(14, Math.min(46, Math.floor(room)))}px`);
-}
-
-// --- every head at once ---
-
-function thumb(layer, head) {
-  const { queries, keys } = sides(chosen.kind);
-  const item = document.createElement("button");
-  item.type = "button";
-  const name = layer ? `Layer ${layer}, head ${head}` : "Average of all heads";
-  item.title = name;
-  item.setAttribute("aria-label", name);
-  item.setAttribute("aria-pressed", String(layer === chosen.layer && head === chosen.head));
-  const canvas = document.createElement("canvas");
-  canvas.width = keys.length;
-  canvas.height = queries.length;
-  item.append(canvas);
-  item.addEventListener("click", () => choose({ layer, head }));
-  paint(canvas, matrix(chosen.kind, layer, head));
-  return item;
-}
-
-// Black of varying opacity: the stylesheet turns it into the colour of the theme.
-function paint(canvas, weights) {
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(canvas.width, canvas.height);
-  weights.forEach((weight, i) => (image.data[4 * i + 3] = 255 * Math.sqrt(weight)));
-  context.putImageData(image, 0, 0);
-}
-
-function drawThumbs() {
-  const { layers, heads } = figure.maps[chosen.kind];
-  const place = find("thumbs");
-  place.style.setProperty("--heads", heads);
-  const items = [];
-  for (let layer = 1; layer <= layers; layer++) {
-    for (let head = 1; head <= heads; head++) items.push(thumb(layer, head));
-  }
-  place.replaceChildren(...items);
 }
 
 // --- choices ---
@@ -287,7 +219,7 @@ function draw() {
   if (!isDrawable) return void (figure = null);
   const wasDrawn = figure !== null;
   const maps = Object.entries(value.maps).map(([kind, map]) => [kind, unpack(map)]);
-  figure = { src: value.src, tgt: value.tgt, start: value.start, maps: Object.fromEntries(maps) };
+  figure = { ...value, maps: Object.fromEntries(maps) };
   const start = figure.start && { layer: figure.start[0] + 1, head: figure.start[1] + 1 };
   choose(wasDrawn ? {} : (start ?? {}));
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.ui.endpoints import Endpoints
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import FakeTranslator
@@ -27,3 +28,8 @@ def make_registry(tmp_path: Path) -> Callable[..., ModelRegistry]:
 @pytest.fixture
 def handlers(make_registry: Callable[..., ModelRegistry]) -> Handlers:
     return Handlers(make_registry())
+
+
+@pytest.fixture
+def endpoints(handlers: Handlers) -> Endpoints:
+    return Endpoints(handlers)

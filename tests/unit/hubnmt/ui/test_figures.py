@@ -23,6 +23,7 @@ def _figure(**changes: object) -> dict:
         "cross": _rows(4, 5, 2, 3),
         "encoder_self": _rows(1, 5, 3, 3),
         "decoder_self": _rows(4, 5, 2, 2),
+        "tgt_log_probs": (-0.693147, -1e-9),
         "alignment_head": (3, 1),
     }
     return figures.attention_figure(**(values | changes))
@@ -39,6 +40,11 @@ def test_weights_arrive_as_they_were_sent():
     np.testing.assert_allclose(_unpack(figure["maps"]["cross"], 2, 3), cross, atol=1e-5)
     assert _unpack(figure["maps"]["encoder"], 3, 3).shape == (1, 5, 3, 3)
     assert figure["start"] == [3, 1]
+
+
+def test_probabilities_stay_within_their_range():
+    assert _figure()["probabilities"] == [0.5, 1.0]
+    assert _figure(tgt_log_probs=(1e-7, -1000.0))["probabilities"] == [1.0, 0.0]
 
 
 def test_weights_slightly_outside_their_range_do_not_wrap_around():

@@ -1,3 +1,4 @@
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import ModelNotFoundError
+from hubnmt.ui.controls import control_values
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import ASSETS, build_demo, launch_options
 from hubnmt.ui.registry import ModelRegistry
@@ -48,7 +51,7 @@ def test_a_model_that_cannot_be_opened_stops_the_building(tmp_path: Path):
 
 def test_the_named_endpoints_are_exactly_these(demo: gr.Blocks):
     public = {f.api_name for f in demo.fns.values() if f.api_visibility == "public"}
-    assert public == {"translate", "attention", "models"}
+    assert public == {"translate", "attention", "score", "models"}
 
 
 def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
@@ -58,6 +61,28 @@ def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
         inspect.signature(event.fn).bind(*event.inputs)
 
 
+def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(demo: gr.Blocks):
+    streams = [f.fn for f in demo.fns.values() if inspect.isgeneratorfunction(f.fn)]
+    values = control_values(DecodingConfig(beam_size=4)).values()
+    assert streams
+    for stream in streams:
+        *grown, last = stream("ein hund", "", *values)
+        assert [(notice, rest) for notice, _, *rest in grown] == [("", [gr.skip()] * 2)] * len(
+            grown
+        )
+        assert [text for _, text, *_ in grown] == ["EIN"]
+        assert last[1] == "EIN HUND"
+        assert last[3]["candidates"]
+        (refused,) = stream("", "", *values)
+        assert "nothing to translate" in refused[0]
+        assert refused[1:] == ("", "", None)
+
+
+def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(demo: gr.Blocks):
+    presets = [f.fn for f in demo.fns.values() if isinstance(f.fn, functools.partial)]
+    assert [preset("no/such")[0] for preset in presets] == [1, 5, 5]
+
+
 def test_whatever_runs_a_model_stands_in_one_line(demo: gr.Blocks):
     light = [f for f in demo.fns.values() if f.concurrency_id != "model"]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
@@ -65,7 +90,9 @@ def test_whatever_runs_a_model_stands_in_one_line(demo: gr.Blocks):
 
 
 def test_every_input_has_a_label(demo: gr.Blocks):
-    inputs = _components(demo, (gr.Textbox, gr.Dropdown, gr.Slider, gr.Dataset))
+    inputs = _components(
+        demo, (gr.Textbox, gr.Dropdown, gr.Slider, gr.Number, gr.Checkbox, gr.Dataset)
+    )
     visible = [c for c in inputs if c.visible is not False]
     assert len(visible) >= 7
     assert [c for c in visible if not c.label] == []
@@ -107,12 +134,30 @@ def test_clients_call_the_endpoints_by_name(client: Client):
     maps = client.predict("ein hund rennt", layer=1, head=2, api_name="/attention")
     assert "".join(maps["src_tokens"]) == " ein hund rennt<eos>"
     assert len(maps["weights"][0]) == len(maps["src_tokens"])
+    scored = client.predict("ein hund", "the dog", api_name="/score")
+    assert "".join(scored["tgt_tokens"]) == " the dog<eos>"
     assert client.predict(api_name="/models")[0]["name"] == "first"
+
+
+def test_clients_give_options_by_the_names_of_the_configuration(client: Client):
+    endpoints = client.view_api(return_format="dict")["named_endpoints"]
+    offered = {p["parameter_name"] for p in endpoints["/translate"]["parameters"]}
+    assert offered == {"text", "model", *DecodingConfig().to_dict()}
+    _, details = client.predict(
+        "ein hund", sample=True, temperature=0.5, n_best=2, prefix="A", api_name="/translate"
+    )
+    assert len(details["n_best"]) == 2
 
 
 def test_only_the_text_has_no_default(client: Client):
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    for name, needed in {"/translate": ["text"], "/attention": ["text"], "/models": []}.items():
+    needs = {
+        "/translate": ["text"],
+        "/attention": ["text"],
+        "/score": ["src", "tgt"],
+        "/models": [],
+    }
+    for name, needed in needs.items():
         parameters = endpoints[name]["parameters"]
         required = [p["parameter_name"] for p in parameters if not p["parameter_has_default"]]
         assert required == needed

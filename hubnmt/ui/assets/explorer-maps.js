@@ -1,0 +1,92 @@
+// The part of explorer.js that draws the heatmap and a thumbnail of every head; read before it.
+
+// --- the heatmap ---
+
+function cell(tag, scope) {
+  const item = document.createElement(tag);
+  if (scope) item.scope = scope;
+  return item;
+}
+
+function drawMap() {
+  const { queries, keys } = sides(chosen.kind);
+  const [rows, columns] = [shown(queries), shown(keys)];
+  const weights = matrix(chosen.kind, chosen.layer, chosen.head);
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  head.append(cell("td"));
+  for (const k of columns) {
+    const column = cell("th", "col");
+    column.append(label(document.createElement("span"), keys, k));
+    head.append(column);
+  }
+  const body = table.createTBody();
+  for (const q of rows) {
+    const row = body.insertRow();
+    row.dataset.index = q;
+    const name = cell("th", "row");
+    name.append(label(document.createElement("span"), queries, q));
+    row.append(name);
+    for (const k of columns) {
+      const value = row.insertCell();
+      const weight = weights[q * keys.length + k];
+      value.style.setProperty("--weight", strengthen(weight));
+      value.title = `${queries[q].trim()} \u2192 ${keys[k].trim()}: ${percent(weight)}`;
+      value.setAttribute("aria-label", percent(weight));
+      value.dataset.key = k;
+    }
+  }
+  table.addEventListener("pointerover", (event) => {
+    const row = event.target.closest("tbody tr");
+    if (row) focusOn({ side: "query", index: Number(row.dataset.index) });
+  });
+  table.addEventListener("pointerleave", () => focusOn(pinned));
+  find("map").replaceChildren(table);
+  fit(columns.length);
+}
+
+// As large as the place allows, small enough to see the sentence at once, large enough to touch.
+function fit(nColumns) {
+  const place = find("map");
+  const names = place.querySelector("tbody th")?.offsetWidth ?? 0;
+  const room = (place.clientWidth - names - 4) / nColumns - 1;
+  place.style.setProperty("--cell", `${Math.max(14, Math.min(46, Math.floor(room)))}px`);
+}
+
+// --- every head at once ---
+
+function thumb(layer, head) {
+  const { queries, keys } = sides(chosen.kind);
+  const item = document.createElement("button");
+  item.type = "button";
+  const name = layer ? `Layer ${layer}, head ${head}` : "Average of all heads";
+  item.title = name;
+  item.setAttribute("aria-label", name);
+  item.setAttribute("aria-pressed", String(layer === chosen.layer && head === chosen.head));
+  const canvas = document.createElement("canvas");
+  canvas.width = keys.length;
+  canvas.height = queries.length;
+  item.append(canvas);
+  item.addEventListener("click", () => choose({ layer, head }));
+  paint(canvas, matrix(chosen.kind, layer, head));
+  return item;
+}
+
+// Black of varying opacity: the stylesheet turns it into the colour of the theme.
+function paint(canvas, weights) {
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  weights.forEach((weight, i) => (image.data[4 * i + 3] = 255 * Math.sqrt(weight)));
+  context.putImageData(image, 0, 0);
+}
+
+function drawThumbs() {
+  const { layers, heads } = figure.maps[chosen.kind];
+  const place = find("thumbs");
+  place.style.setProperty("--heads", heads);
+  const items = [];
+  for (let layer = 1; layer <= layers; layer++) {
+    for (let head = 1; head <= heads; head++) items.push(thumb(layer, head));
+  }
+  place.replaceChildren(...items);
+}

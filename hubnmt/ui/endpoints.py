@@ -1,0 +1,152 @@
+"""The named endpoints, for clients and agents; their docstrings are shown under "Use via API".
+
+Takes plain values, gives plain values that JSON can hold. A request that cannot be met raises
+`HubNMTError`; `layout` makes it the client's error message. Must not know Gradio.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from hubnmt.errors import InputError
+from hubnmt.ui import controls, limits
+from hubnmt.ui.handlers import Handlers
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What can be called by name; every parameter but the texts has a default."""
+
+    handlers: Handlers
+
+    def translate(
+        self,
+        text: str,
+        model: str = "",
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int | None = None,
+        sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        no_repeat_ngram_size: int | None = None,
+        repetition_penalty: float | None = None,
+        max_new_tokens: int | None = None,
+        prefix: str | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        """Translate a text with a Transformer that was trained from scratch.
+
+        Every option that is null takes the model's own default.
+
+        Args:
+            text: what to translate, in the model's source language; line breaks are kept.
+            model: a name from /models; empty takes the first.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256.
+            length_penalty: above 1 favours longer translations, below 1 shorter ones.
+            n_best: alternatives to return, at most beam_size, or that many samples.
+            sample: draw tokens at random instead of searching for the most probable ones.
+            temperature: of sampling; below 1 keeps to probable tokens, above 1 is wilder.
+            top_k: sample among the k most probable tokens; 0 is all.
+            top_p: sample among the fewest tokens that reach this probability; 1 is all.
+            seed: of sampling; the same seed gives the same text.
+            no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
+            repetition_penalty: above 1 makes tokens less likely that were said before.
+            max_new_tokens: longest translation of a sentence, in tokens.
+            prefix: text that the translation must begin with.
+
+        Returns:
+            The translation; and details: score, alternatives, tokens with their log-probabilities,
+            warnings, seconds.
+        """
+        options = controls.given_options(
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            n_best=n_best,
+            sample=sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            repetition_penalty=repetition_penalty,
+            max_new_tokens=max_new_tokens,
+            prefix=prefix,
+        )
+        timed = self.handlers.translate_text(text, model, **options)
+        found = timed.translation
+        details = {
+            "model": model.strip() or self.handlers.registry.opening,
+            "score": found.score,
+            "n_best": [{"text": c.text, "score": c.score} for c in found.n_best],
+            "src_tokens": list(found.src_tokens),
+            "tgt_tokens": list(found.tgt_tokens),
+            "tgt_log_probs": list(found.tgt_log_probs),
+            "warnings": list(found.warnings),
+            "seconds": round(timed.seconds, 4),
+        }
+        return found.text, details
+
+    def attention(
+        self, text: str, translation: str = "", model: str = "", layer: int = 0, head: int = 0
+    ) -> dict[str, Any]:
+        """Show which source tokens the model looked at while writing each target token.
+
+        Args:
+            text: one source sentence.
+            translation: the translation to explain; empty takes the model's own.
+            model: a name from /models; empty takes the first.
+            layer: decoder layer, counted from 1; 0 is the average of all.
+            head: attention head, counted from 1; 0 is the average of all.
+
+        Returns:
+            src_tokens, tgt_tokens, and weights: one row per target token, one number per source
+            token, each row adding up to 1.
+        """
+        maps = limits.attend(self.handlers.registry.get(model), text, translation)
+        cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
+        cross = _pick(cross, layer, "layer")  # (H, T, S)
+        weights = _pick(cross, head, "head")  # (T, S)
+        return {
+            "src_tokens": list(maps.src_tokens),
+            "tgt_tokens": list(maps.tgt_tokens),
+            "weights": [[round(float(w), 4) for w in row] for row in weights],
+        }
+
+    def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
+        """Measure how probable the model finds a given translation.
+
+        Args:
+            src: one source sentence.
+            tgt: its translation, by whoever.
+            model: a name from /models; empty takes the first.
+
+        Returns:
+            log_prob (natural, the sum over all tokens), perplexity, tgt_tokens, and tgt_log_probs,
+            one per token.
+        """
+        return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
+
+    def models(self) -> list[dict[str, Any]]:
+        """List the models that the other endpoints can use.
+
+        Returns:
+            For each its name, and whether the page opens with it.
+        """
+        return [
+            {"name": name, "opening": name == self.handlers.registry.opening}
+            for name in self.handlers.registry.names
+        ]
+
+
+def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
+    """Take one slice of the first axis, counted from 1, or for 0 the mean of all.
+
+    Raises:
+        InputError: if there is no such slice.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
+        raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
+    return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy

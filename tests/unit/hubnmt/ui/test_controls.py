@@ -1,0 +1,69 @@
+import dataclasses
+
+import pytest
+
+from hubnmt.config import DecodingConfig
+from hubnmt.ui import controls
+
+
+def test_every_decoding_option_has_one_control_that_says_what_it_does():
+    fields = [field.name for field in dataclasses.fields(DecodingConfig)]
+    assert sorted(controls.NAMES) == sorted(fields)
+    assert all(control.label and control.info for control in controls.CONTROLS)
+    assert len({control.label for control in controls.CONTROLS}) == len(fields)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize(
+    "control",
+    [c for c in controls.CONTROLS if isinstance(c, controls.Slider)],
+    ids=lambda c: c.name,
+)
+def test_both_ends_of_every_range_are_possible(control: controls.Slider, end: str):
+    values = controls.control_values(DecodingConfig(beam_size=16), "Best")
+    values |= {"n_best": 1, control.name: getattr(control, end)}
+    DecodingConfig.from_dict(controls.read_options(list(values.values())))
+
+
+def test_the_defaults_of_a_model_come_back_as_they_were():
+    decoding = DecodingConfig(beam_size=4, n_best=4, max_new_tokens=None, top_p=0.5, prefix="A")
+    values = controls.control_values(decoding)
+    assert tuple(values) == controls.NAMES
+    assert DecodingConfig.from_dict(controls.read_options(list(values.values()))) == decoding
+
+
+def test_values_beyond_a_range_are_shown_at_its_end():
+    values = controls.control_values(DecodingConfig(beam_size=200, length_penalty=-1.0))
+    assert (values["beam_size"], values["length_penalty"]) == (16, 0)
+
+
+def test_alternatives_are_shown_as_far_as_the_beam_reaches():
+    assert controls.control_values(DecodingConfig(beam_size=5))["n_best"] == controls.N_BEST
+    assert controls.control_values(DecodingConfig(beam_size=2))["n_best"] == 2
+
+
+@pytest.mark.parametrize("preset", controls.PRESETS)
+def test_every_preset_is_possible_and_changes_what_it_says(preset: str):
+    values = controls.control_values(DecodingConfig(beam_size=5), preset)
+    assert tuple(values) == controls.NAMES
+    options = DecodingConfig.from_dict(controls.read_options(list(values.values())))
+    for name, value in controls.PRESETS[preset].items():
+        assert getattr(options, name) == value
+
+
+def test_an_emptied_control_is_left_to_the_model():
+    values = controls.control_values(DecodingConfig()) | {"seed": None}
+    assert "seed" not in controls.read_options(list(values.values()))
+
+
+def test_options_not_given_are_left_out_and_whole_numbers_are_whole():
+    given = controls.given_options(beam_size=5.0, top_k=None, top_p=0.5, sample=False)
+    assert given == {"beam_size": 5, "top_p": 0.5, "sample": False}
+    assert isinstance(given["beam_size"], int)
+
+
+def test_a_group_depends_on_a_switch_that_stands_outside_it():
+    switches = {c.name for c in controls.CONTROLS if isinstance(c, controls.Switch)}
+    for group in controls.GROUPS:
+        assert not group.only_when or group.only_when in switches
+        assert group.only_when not in {control.name for control in group.controls}
