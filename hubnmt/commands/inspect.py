@@ -12,7 +12,7 @@ import torch
 
 import hubnmt
 from hubnmt.commands.options import Commands
-from hubnmt.translator import Translator
+from hubnmt.translator import Translator, find_model
 
 ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
 EXAMPLES = {
@@ -35,7 +35,8 @@ def add_inspect(commands: Commands) -> None:
 def run_inspect(options: argparse.Namespace) -> None:
     """Report what a model is: the first answer to "it is broken"."""
     translator = Translator.from_pretrained(options.model)
-    facts = inspect_model(translator, options.text)
+    place = {"name": options.model, "folder": str(find_model(options.model))}
+    facts = {"model": place, **inspect_model(translator, options.text)}
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))
         return
