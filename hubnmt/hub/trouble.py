@@ -12,6 +12,7 @@ from typing import cast
 
 from huggingface_hub.errors import (
     EntryNotFoundError,
+    FileMetadataError,
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
@@ -29,6 +30,9 @@ HTTP_ERROR = cast(
 
 TRANSIENT = {408, 429, 500, 502, 503, 504}
 """Answers after which the same request may succeed."""
+
+NO_HUB = (json.JSONDecodeError, FileMetadataError)
+"""What the client raises when something answers that does not speak as a Hub does."""
 
 TOKEN = re.compile(r"hf_\w{8,}|Bearer\s+\S+")
 LOGIN = "set HF_TOKEN or run `hf auth login`"
@@ -59,7 +63,7 @@ def is_unreachable(error: BaseException) -> bool:
     """Tell whether the Hub was silent or broken, and not of another opinion."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in TRANSIENT
-    silent = (HTTP_ERROR, OfflineModeIsEnabled, json.JSONDecodeError)
+    silent = (HTTP_ERROR, OfflineModeIsEnabled, *NO_HUB)
     return isinstance(error, silent) or _is_short(error)
 
 
@@ -132,7 +136,7 @@ def _explain_silence(error: BaseException, endpoint: str) -> str:
         return f"the Hub at {endpoint} has trouble of its own ({status}): try again in a while"
     if _is_short(error):
         return f"the download from {endpoint} broke off: try again"
-    if isinstance(error, json.JSONDecodeError):
+    if isinstance(error, NO_HUB):
         return (
             f"{endpoint} did not answer as a Hub does: check HF_ENDPOINT, or try again in a while"
         )

@@ -55,6 +55,11 @@ class HubServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
+    @property
+    def storage_url(self) -> str:
+        """Where large files lie: another host to the client, which gets no token there."""
+        return self.url.replace("127.0.0.1", "localhost")
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -253,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
         for wish in json.loads(body)["objects"]:
             row = {"oid": wish["oid"], "size": wish["size"]}
             if wish["oid"] not in self.hub.store.objects:
-                href = f"{self.hub.url}/objects/{wish['oid']}"
+                href = f"{self.hub.storage_url}/objects/{wish['oid']}"
                 row["actions"] = {"upload": {"href": href}}
             objects.append(row)
         return {"transfer": "basic", "objects": objects}
@@ -316,7 +321,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         size = len(blob.data) + (self.fault.lie_about_size if self.fault else 0)
         headers |= {
-            "Location": f"{self.hub.url}/objects/{blob.sha256}",
+            "Location": f"{self.hub.storage_url}/objects/{blob.sha256}",
             "X-Linked-Etag": f'"{blob.etag}"',
             "X-Linked-Size": str(size),
         }
