@@ -84,6 +84,7 @@ class _CutError(Exception):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes; the second would wait
     fault: Fault | None
 
     @property
