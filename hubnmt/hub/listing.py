@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from huggingface_hub import CacheNotFound, ModelInfo, scan_cache_dir
+from huggingface_hub import CacheNotFound, ModelInfo, constants, scan_cache_dir
 
 from hubnmt.checkpoint import LIBRARY, bundled_models, load_config
 from hubnmt.config import ModelConfig
@@ -75,14 +75,14 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
     """List the models of ours in the cache of `huggingface_hub` that are whole, newest first."""
     try:
-        repos = scan_cache_dir().repos
+        repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
     listed = []
     for repo in sorted(repos, key=lambda repo: -repo.last_modified):
         if repo.repo_type != "model" or not _is_wanted(repo.repo_id, author, search):
             continue
-        for revision in repo.revisions:
+        for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
             reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
             if (found := _find_ours(reference)) is not None:
                 listed.append(found)

@@ -70,6 +70,8 @@ RANKS = [
         "hubnmt.ui.controls",
         "hubnmt.ui.figures",
         "hubnmt.ui.registry",
+        "hubnmt.ui.picker",
+        "hubnmt.ui.zero_gpu",
         "hubnmt.ui.limits",
         "hubnmt.ui.handlers",
         "hubnmt.ui.endpoints",
@@ -115,6 +117,7 @@ ONLY_DOOR = {
     "plotly": "hubnmt.ui.figures",
     "sacrebleu": "hubnmt.metrics",
     "safetensors": "hubnmt.checkpoint",
+    "spaces": "hubnmt.ui.zero_gpu",
     "sentencex": "hubnmt.segment",
     "tokenizers": "hubnmt.tokenizer",
 }
