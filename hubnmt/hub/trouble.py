@@ -56,6 +56,11 @@ def explain(error: BaseException, *, target: str, endpoint: str) -> HubError:
             return HubError(f"no space left on the disk for {target}: free some and try again")
     if isinstance(error, LocalEntryNotFoundError):
         return HubUnreachableError(_explain_silence(error, endpoint))
+    if "xet" in str(error).lower():
+        return HubError(
+            f"{target}: the Xet storage of {endpoint} cannot be used, a mirror may have none: "
+            "set HF_HUB_DISABLE_XET=1 and try again"
+        )
     return HubError(f"{target}: {_first_line(error)}; try again")
 
 

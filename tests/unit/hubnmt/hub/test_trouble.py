@@ -47,6 +47,7 @@ def test_silence_is_told_from_refusal(error: BaseException, words: str):
         (OSError(errno.ENOSPC, "No space left"), "no space left on the disk"),
         (ValueError("something odd\nsecond line"), "something odd; try again"),
         (RuntimeError(""), "RuntimeError; try again"),
+        (RuntimeError("404, http://x/xet-write-token/main"), "set HF_HUB_DISABLE_XET=1"),
     ],
 )
 def test_the_rest_is_said_as_it_is(error: BaseException, words: str):
