@@ -22,7 +22,7 @@ from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_mode
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine, force_prefix, max_tgt_tokens
-from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
 from hubnmt.explain import Attention, attend, next_log_probs, readable_pieces, score_targets
 from hubnmt.guard import find_suspicions
 from hubnmt.hub import Pushed, parse_reference, pull, push
@@ -540,7 +540,10 @@ def _locate(
         return folder, None
     reference = parse_reference(name, revision=revision)
     if reference is not None:
-        pulled = pull(reference, **hub)
+        try:
+            pulled = pull(reference, **hub)
+        except HubUnreachableError as error:
+            raise HubUnreachableError(f"no folder {name!r} here, and {error}") from None
         return pulled.folder, pulled.commit
     known = ", ".join(bundled_models()) or "none"
     raise ModelNotFoundError(

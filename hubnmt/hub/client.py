@@ -90,8 +90,8 @@ def _wait_before_next(error: BaseException, wait: float) -> float | None:
     """Say how long to wait before trying again, in seconds; None if that would not help."""
     if isinstance(error, LocalEntryNotFoundError) or not is_unreachable(error):
         return None  # the former means that the client has been patient itself
-    if is_offline():
-        return None
+    if is_offline() or type(error).__name__ == "ConnectError":
+        return None  # nobody there: no network, a wrong address; that does not pass in seconds
     if isinstance(error, HfHubHTTPError):
         asked = error.response.headers.get("Retry-After") or ""
         seconds = float(asked) if asked.isdigit() else wait
