@@ -36,6 +36,8 @@ def run_inspect(options: argparse.Namespace) -> None:
     """Report what a model is: the first answer to "it is broken"."""
     translator = Translator.from_pretrained(options.model)
     place = {"name": options.model, "folder": str(find_model(options.model))}
+    if translator.revision:
+        place["commit"] = translator.revision
     facts = {"model": place, **inspect_model(translator, options.text)}
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))

@@ -46,6 +46,7 @@ class State:
     commit: str
     files: Mapping[str, RepoSibling]
     library: str | None = None
+    tags: Sequence[str] = ()
     is_private: bool = False
 
 
@@ -72,6 +73,7 @@ def look(api: HfApi, repo: str, kind: Kind, revision: str) -> State:
         commit=info.sha or "",
         files={sibling.rfilename: sibling for sibling in info.siblings or []},
         library=getattr(info, "library_name", None),
+        tags=info.tags or [],
         is_private=bool(info.private),
     )
 

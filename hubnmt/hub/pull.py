@@ -17,7 +17,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, ModelInfo, try_to_load_from_cache
 from huggingface_hub.hf_api import RepoSibling
 
-from hubnmt.checkpoint import load_config, load_model, replace_folder
+from hubnmt.checkpoint import LIBRARY, load_config, load_model, replace_folder
 from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub.client import TIMEOUT_S, connect, is_offline, patiently, plain_words
 from hubnmt.hub.contents import ALLOWED, CONFIG, WEIGHTS, check_weights_size, choose_files
@@ -125,7 +125,7 @@ def _pull_online(
         names = choose_files(
             {name: sibling.size for name, sibling in siblings.items()},
             target=str(reference),
-            library=info.library_name,
+            library=None if LIBRARY in (info.tags or []) else info.library_name,
         )
         commit = info.sha or ""
         logger.info("%s is commit %s", reference, commit)

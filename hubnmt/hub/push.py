@@ -190,6 +190,6 @@ def _check_target(state: State, repo: str, *, private: bool) -> None:
     if private and not state.is_private:
         raise HubError(f"{repo} is public: make it private in its settings, or push to a new name")
     has_model = CONFIG in state.files or WEIGHTS in state.files
-    if state.library != LIBRARY and (state.library or has_model):
+    if LIBRARY not in (state.library, *state.tags) and (state.library or has_model):
         kind = f"a model of the library {state.library!r}" if state.library else "another model"
         raise HubError(f"{repo} holds {kind}: push to a new name, or empty it first")

@@ -14,7 +14,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from hubnmt.checkpoint import PRETRAINED, bundled_models
+from hubnmt.checkpoint import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
 from hubnmt.hub.client import connect, patiently, plain_words
 from hubnmt.hub.commit import Content, State, Wish, commit, look
@@ -110,7 +110,8 @@ def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
         )
     info = ask(api, reference)
     sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or []}
-    choose_files(sizes, target=model, library=info.library_name)
+    library = None if LIBRARY in (info.tags or []) else info.library_name
+    choose_files(sizes, target=model, library=library)
     if (info.private or info.gated) and not with_token:
         kind = "private" if info.private else "gated"
         raise HubError(

@@ -67,7 +67,7 @@ def test_a_hub_model_works_where_a_model_is_asked_for(stored: HubServer, run: Ru
     assert run("translate", "Ein Hund", "--model", REPO, *options).endswith("\n")
     facts = json.loads(run("inspect", REPO, "--json"))
     commit = stored.repo(REPO).branches["main"]
-    assert Path(facts["model"]["folder"]).name == commit
+    assert facts["model"]["commit"] == Path(facts["model"]["folder"]).name == commit
 
 
 @pytest.mark.parametrize(

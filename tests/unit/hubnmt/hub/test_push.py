@@ -218,6 +218,13 @@ def test_another_librarys_model_is_not_overwritten(
     assert hub.repo(REPO).files() == files
 
 
+def test_our_tag_is_enough_to_push_again(hub: HubServer, model_folder: Path):
+    card = b"---\ntags: [hubnmt]\n---\n"
+    hub.store.put(REPO, {"README.md": card, "config.json": b'{"model_type": "guessed"}'})
+    push(model_folder, REPO)
+    assert set(hub.repo(REPO).files()) == FILES
+
+
 def test_another_persons_account_is_refused(hub: HubServer, model_folder: Path):
     with pytest.raises(HubError, match="the Hub forbids this for other/model"):
         push(model_folder, "other/model")
