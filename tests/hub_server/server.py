@@ -153,7 +153,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": "application/json", "X-Error-Message": refusal.message}
         if refusal.code:
             headers["X-Error-Code"] = refusal.code
-        self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), headers)
+        self._send(
+            refusal.status,
+            json.dumps({"error": refusal.message, **refusal.facts}).encode(),
+            headers,
+        )
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         fault = self.fault or Fault("")
@@ -203,16 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(401, "Invalid username or password.")
         kind, owner = wish.get("type") or "model", wish["organization"] or user.name
         repo_id = f"{owner}/{wish['name']}"
-        existing = self.hub.store.repos.get((kind, repo_id))
         url = f"{self.hub.url}/{PREFIXES[kind]}{repo_id}"
-        if existing:
-            self.fault = self.fault or Fault("")
-            self._send(
-                409,
-                json.dumps({"error": "You already created this repo", "url": url}).encode(),
-                {"Content-Type": "application/json"},
-            )
-            return None  # type: ignore[return-value]  # sent already
+        if (kind, repo_id) in self.hub.store.repos:
+            raise RefusedError(409, f"You already created this {kind} repo", url=url)
         if owner != user.name or not user.can_write:
             raise RefusedError(403, f"You don't have the rights to create a {kind} under {owner}")
         private = wish.get("visibility") == "private" or bool(wish.get("private"))

@@ -18,9 +18,9 @@ LFS_BYTES = 10 * 2**20
 class RefusedError(Exception):
     """A request the Hub answers with an error."""
 
-    def __init__(self, status: int, message: str, code: str = "") -> None:
+    def __init__(self, status: int, message: str, code: str = "", **facts: str) -> None:
         super().__init__(message)
-        self.status, self.message, self.code = status, message, code
+        self.status, self.message, self.code, self.facts = status, message, code, facts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Store:
     def create(self, kind: str, repo_id: str, *, private: bool = False) -> Repo:
         """Make a repository with the Hub's first commit."""
         if (kind, repo_id) in self.repos:
-            raise RefusedError(409, "You already created this model repo")
+            raise RefusedError(409, f"You already created this {kind} repo")
         repo = self.repos[kind, repo_id] = Repo(kind, repo_id, private=private)
         first = {".gitattributes": Blob(b"*.safetensors filter=lfs diff=lfs merge=lfs -text\n")}
         repo.branches["main"] = self._commit(repo, "", "initial commit", first).oid
