@@ -11,8 +11,13 @@ from typing import NamedTuple
 
 import sentencex
 
+from hubnmt.characters import joins_previous
+
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
+
+MAX_CHARACTER = 32
+"""Code points in one character as a reader sees it; real ones have at most a dozen."""
 
 
 class Segment(NamedTuple):
@@ -83,6 +88,9 @@ def halve(text: str) -> tuple[str, str, str] | None:
     if len(text) < 2:
         return None
     middle = len(text) // 2
+    # Not between a letter and its marks, unless those go on for ever.
+    places = range(middle, max(middle - MAX_CHARACTER, 0), -1)
+    middle = next((cut for cut in places if not joins_previous(text, cut)), middle)
     left, right = text[:middle], text[middle:]
     left, right = left.rstrip() or left, right.lstrip() or right
     return left, text[len(left) : len(text) - len(right)], right

@@ -16,6 +16,7 @@ RANKS = [
     ["hubnmt.errors", "hubnmt.config"],
     [
         "hubnmt.metrics",
+        "hubnmt.characters",
         "hubnmt.segment",
         "hubnmt.masks",
         "hubnmt.textfile",
@@ -24,7 +25,10 @@ RANKS = [
     ],
     [
         "hubnmt.plan",
+        "hubnmt.prefix",
+        "hubnmt.pairing",
         "hubnmt.guard",
+        "hubnmt.attention_map",
         "hubnmt.batching",
         "hubnmt.model.dropout",
         "hubnmt.model.embedding",
@@ -46,7 +50,17 @@ RANKS = [
         "hubnmt.decoding",
     ],
     ["hubnmt.checkpoint", "hubnmt.card", "hubnmt.engine", "hubnmt.export"],
-    ["hubnmt.watched", "hubnmt.explain", "hubnmt.translator", "hubnmt"],
+    [
+        "hubnmt.watched",
+        "hubnmt.explain",
+        "hubnmt.ct2_engine",
+        "hubnmt.retry",
+        "hubnmt.join",
+        "hubnmt.pipeline",
+        "hubnmt.alternatives",
+        "hubnmt.translator",
+        "hubnmt",
+    ],
     [
         "hubnmt.ui.languages",
         "hubnmt.ui.facts",

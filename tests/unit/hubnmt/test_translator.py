@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt import engine, translator
+from hubnmt import engine, retry, translator
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
@@ -85,7 +85,7 @@ def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nonsense and copies are suspicious, but here they are meant."""
-    monkeypatch.setattr(translator, "find_suspicions", lambda **_: [])
+    monkeypatch.setattr(retry, "find_suspicions", lambda **_: [])
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_the_warning_counts_the_parts_of_the_lines_that_were_cut(parrot: Transla
     long = "Ein Hund rennt durch den tiefen Schnee und bellt laut, weil er eine Katze sieht."
     translation = parrot.translate(f"Kurz.\n{long}\nKurz.\n{long}")
     (warning,) = translation.warnings
-    assert warning.startswith("2 line(s)")
+    assert warning.startswith("2 sentence(s)")
     assert warning.endswith(f"{translation.src_tokens.count('<eos>') - 2} parts")
 
 
@@ -265,8 +265,7 @@ def test_token_log_probs_are_those_of_a_replay(
     monkeypatch.setattr(random_model._engine, "search", remember)
     translation = random_model.translate("Zwei Männer stehen.", length_penalty=1.0, **options)
     ((src, tgt),) = said
-    tokenizer = random_model.src_tokenizer
-    (replayed,) = translator.score_targets(random_model.model, [(src, tgt)], tokenizer, tokenizer)
+    (replayed,) = random_model._replay([(src, tgt)])
     assert " ".join(decode(tgt).splitlines()) == translation.text
     assert translation.tgt_log_probs == pytest.approx(replayed, rel=1e-3, abs=1e-4)
     assert len(translation.tgt_tokens) == len(translation.tgt_log_probs)
@@ -325,7 +324,8 @@ def test_attention_of_nothing_is_refused(text: str, random_model: Translator) ->
 @pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ja! " * 30])
 def test_n_best_are_sorted_and_distinct(text: str, random_model: Translator) -> None:
     translation = random_model.translate(text, beam_size=6, n_best=5)
-    texts, scores = zip(*translation.n_best, strict=True)
+    texts = [each.text for each in translation.n_best]
+    scores = [each.score for each in translation.n_best]
     assert len(set(texts)) == len(texts) == 5
     assert list(scores) == sorted(scores, reverse=True)
     assert (texts[0], scores[0]) == (translation.text, translation.score)
@@ -517,7 +517,7 @@ def test_a_second_try_keeps_what_was_asked_for(
         asked.append(decoding)
         return search(rows, decoding, **options)
 
-    monkeypatch.setattr(translator, "find_suspicions", lambda **_: ["is odd"])
+    monkeypatch.setattr(retry, "find_suspicions", lambda **_: ["is odd"])
     monkeypatch.setattr(model._engine, "search", remember)
     model.translate("Ein Hund", **{option: value})
     assert len(asked) == 2
