@@ -82,8 +82,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     Left out, a decoding option has the model's default.
     """
     for name, said in TEXT_FLAGS.items():
-        flag = argparse.BooleanOptionalAction
-        parser.add_argument(f"--{name}", action=flag, default=None, help=said)
+        switch = argparse.BooleanOptionalAction
+        parser.add_argument(f"--{name}", action=switch, default=None, help=said)
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
     for field in dataclasses.fields(DecodingConfig):
