@@ -71,9 +71,9 @@ class TokenSpans:
             start, end = self.chars[first][0], self.chars[last][1]
             label = self.tokens[first]
             if size > 1:
-                words = self.text[start:end]
-                opens_word = label.startswith(" ") and not words.startswith(" ")
-                label = f" {words}" if opens_word else words
+                # The space put in front of a sentence is in its first token, not in the text.
+                opens = first == 0 or self.is_special(first - 1)
+                label = " " * opens + self.text[start:end]
             labels.append(label)
             chars.append((start, end))
             utf8.append((self.utf8[first][0], self.utf8[last][1]))
