@@ -119,6 +119,8 @@ class Attention:
     """Of each target token, nats."""
     alignment_head: tuple[int, int] | None = None
     """(layer, head) of `cross` that aligns words best, as stored with the model."""
+    alignment_shift: int = 0
+    """1 if that head aligns a token not while it is chosen, but one step later, as the input."""
 
     @property
     def src_tokens(self) -> tuple[str, ...]:
@@ -142,19 +144,31 @@ class Attention:
         """
         return self._group(number_words)
 
-    def word_alignment(self, head: tuple[int, int] | None = None) -> list[WordLink]:
+    def shifted(self, shift: int) -> Self:
+        """Give token t the cross-attention of step t + shift; the last ones keep their own."""
+        later = torch.cat(
+            (self.cross[:, :, shift:], self.cross[:, :, -1:].expand_as(self.cross[:, :, :shift])),
+            dim=2,
+        )
+        return dataclasses.replace(self, cross=later)
+
+    def word_alignment(
+        self, head: tuple[int, int] | None = None, *, shift: int = 0
+    ) -> list[WordLink]:
         """Link each word of the translation to the source word it looked at most.
 
         Args:
-            head: (layer, head) of `cross`; by default the one stored with the model, or where none
-                is, the mean of all heads.
+            head: (layer, head) of `cross`; by default the one stored with the model with its own
+                shift, or where none is, the mean of all heads.
+            shift: 0 or 1, see `alignment_shift`; counts if a head is given.
 
         Returns:
             links in the order of the translation; a word that looked most at `<eos>`, which is how
             a head says "nothing", has none.
         """
-        words = self.by_word()
-        head = head or self.alignment_head
+        if head is None:
+            head, shift = self.alignment_head, self.alignment_shift
+        words = self.shifted(shift).by_word()
         weights = words.cross.mean((0, 1)) if head is None else words.cross[head]  # (T, S)
         links = []
         for row, (weight, column) in enumerate(
@@ -207,6 +221,7 @@ def side_by_side(
         decoder_self=_blocks([each.decoder_self for each in maps]),
         tgt_log_probs=tuple(value for each in maps for value in each.tgt_log_probs),
         alignment_head=maps[0].alignment_head,
+        alignment_shift=maps[0].alignment_shift,
     )
 
 

@@ -89,6 +89,7 @@ def attend(
         decoder_self=maps.tgt_self_attn[0].float().cpu(),
         tgt_log_probs=tuple(log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()),
         alignment_head=model.config.alignment_head,
+        alignment_shift=model.config.alignment_shift,
     )
 
 

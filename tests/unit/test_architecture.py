@@ -95,6 +95,7 @@ RANKS = [
         "training.prepare",
         "training.run_folder",
         "training.train",
+        "training.alignment",
         "training.finish",
         "training",
     ],
