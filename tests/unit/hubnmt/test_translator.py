@@ -72,6 +72,43 @@ def test_given_pairs_are_scored_in_order(random_model: Translator) -> None:
         assert len(pair.tgt_tokens) == len(pair.tgt_log_probs)
 
 
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}], ids=str)
+def test_a_paragraph_is_scored_as_it_was_searched(
+    options: dict[str, Any], random_model: Translator
+) -> None:
+    """Sentence by sentence; a candidate brings its tokens, so its spelling does not matter."""
+    src = "Ein Hund.  Zwei Männer stehen!\nWer?"
+    found = random_model.translate(src, max_new_tokens=9, **options)
+    pairs = random_model._pair(src, found.n_best[0], split=True)
+    replayed = random_model._replay([(each.src_ids, each.tgt_ids) for each in pairs])
+    flat = [value for row in replayed for value in row]
+    assert flat == pytest.approx(found.tgt_log_probs, rel=1e-3, abs=1e-4)
+    score = sum(sum(row) / len(row) for row in replayed) / 3
+    assert found.score == pytest.approx(score, rel=1e-3)
+    scored = random_model.score("Ein Hund. Zwei!", "A dog. Two!")
+    alone = random_model.score(["Ein Hund.", "Zwei!"], ["A dog.", "Two!"])
+    assert scored.log_prob == pytest.approx(sum(each.log_prob for each in alone), rel=1e-3)
+    assert scored.tgt_tokens.count("<eos>") == 2
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_any_of_the_n_best_is_replayed_as_it_was_searched(
+    rank: int, random_model: Translator
+) -> None:
+    found = random_model.translate("Ein Hund. Zwei!", beam_size=4, n_best=3, max_new_tokens=9)
+    maps = random_model.attend("Ein Hund. Zwei!", found.n_best[rank])
+    assert [n for n, token in enumerate(maps.tgt_tokens) if maps.tgt.is_special(n)] == [
+        len(found.n_best[rank].tgt_ids[0]),
+        sum(len(ids) + 1 for ids in found.n_best[rank].tgt_ids) - 1,
+    ]
+    mean, start = 0.0, 0
+    for ids in found.n_best[rank].tgt_ids:
+        n_tokens = len(ids) + 1
+        mean += sum(maps.tgt_log_probs[start : start + n_tokens]) / n_tokens / 2
+        start += n_tokens
+    assert found.n_best[rank].score == pytest.approx(mean, rel=1e-3)
+
+
 def test_pairs_must_pair_up(random_model: Translator) -> None:
     with pytest.raises(InputError, match="2 sources for 1 targets"):
         random_model.score(["a", "b"], ["c"])
