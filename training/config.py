@@ -15,7 +15,7 @@ from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, 
 from hubnmt.errors import ConfigError
 from hubnmt.tokenizer import MIN_VOCAB_SIZE
 
-FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head")
+FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
 
 

@@ -98,10 +98,8 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
-        yield from translator.stream(text, **options)
-        # The stream is text alone; scores, alternatives and warnings take a search of their own.
         start = time.perf_counter()
-        translation = translator.translate(text, **options)
+        translation = yield from translator.stream(text, **options)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
     def _open(self, model: str) -> tuple[Translator, float]:
@@ -146,6 +144,7 @@ class Handlers:
 
     def _look_inside(self, text: str, model: str, translation: str) -> dict[str, Any]:
         translator = self.registry.get(model)
+        config = translator.config
         maps = limits.attend(translator, text, translation)
         return figures.attention_figure(
             src_tokens=maps.src_tokens,
@@ -154,7 +153,8 @@ class Handlers:
             encoder_self=maps.encoder_self,
             decoder_self=maps.decoder_self,
             tgt_log_probs=maps.tgt_log_probs,
-            alignment_head=translator.config.alignment_head,
+            # A head that aligns one step late would show each word beside its neighbour's row.
+            alignment_head=None if config.alignment_shift else config.alignment_head,
         )
 
 
