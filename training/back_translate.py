@@ -22,6 +22,7 @@ place of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 on 
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import logging
@@ -50,6 +51,7 @@ def back_translate(
     source: Path,
     folder: Path,
     *,
+    model: str,
     settings: dict[str, Any],
     batch_tokens: int,
     limit: int | None = None,
@@ -60,6 +62,7 @@ def back_translate(
         translator: the reverse model.
         source: text of the language that the new model shall speak, one sentence a line.
         folder: gets the pairs and the settings they were made with.
+        model: the name of the reverse model, for the record.
         settings: decoding options that differ from the model's own; with `sample`, each chunk has
             its own seed.
         batch_tokens: source tokens times hypotheses per batch.
@@ -76,7 +79,8 @@ def back_translate(
     path = folder / PAIRS_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _claim(folder, {"input": source.name, "options": settings, "limit": limit})
+        facts = {"model": model, "input": _digest(source), "options": settings, "limit": limit}
+        _claim(folder, facts)
         with path.open("r+b" if path.exists() else "w+b") as file:
             config = translator.config
             n_done = _find_end(file, header=f"{config.tgt_lang}\t{config.src_lang}\n")
@@ -89,6 +93,11 @@ def back_translate(
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
     return path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _claim(folder: Path, facts: dict[str, Any]) -> None:
@@ -200,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             translator,
             options.input,
             options.output,
+            model=options.model,
             settings=settings,
             batch_tokens=options.batch_tokens,
             limit=options.limit,

@@ -25,7 +25,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def explain_out_of_memory(
-    batch: Batch, attempt: Callable[[Batch], None], *, batch_tokens: int, accumulate: int
+    batch: Batch, attempt: Callable[[Batch], object], *, batch_tokens: int, accumulate: int
 ) -> ConfigError:
     """Find the batch size that fits and say how to set it.
 
@@ -53,7 +53,7 @@ def explain_out_of_memory(
     )
 
 
-def _find_rows(batch: Batch, attempt: Callable[[Batch], None]) -> int:
+def _find_rows(batch: Batch, attempt: Callable[[Batch], object]) -> int:
     """Halve the batch until it fits; 0 if a single pair does not."""
     n_rows = len(batch.tgt_in) // 2
     while n_rows and not _fits(batch.first_rows(n_rows), attempt):
@@ -61,7 +61,7 @@ def _find_rows(batch: Batch, attempt: Callable[[Batch], None]) -> int:
     return n_rows
 
 
-def _fits(batch: Batch, attempt: Callable[[Batch], None]) -> bool:
+def _fits(batch: Batch, attempt: Callable[[Batch], object]) -> bool:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
