@@ -7,7 +7,6 @@ Must not know cleaning. Any file may be compressed with gzip.
 import csv
 import gzip
 import hashlib
-import io
 import itertools
 import json
 import re
@@ -145,7 +144,7 @@ def _split_tabs(file: BinaryIO) -> Iterator[list[str]]:
 
 
 def _split_commas(file: BinaryIO, path: Path) -> Iterator[list[str]]:
-    reader = csv.reader(io.TextIOWrapper(file, "utf-8", errors="replace", newline=""))
+    reader = csv.reader(line.decode("utf-8", errors="replace") for line in file)
     try:
         yield from reader
     except csv.Error as error:

@@ -33,9 +33,6 @@ class BatchStream:
             corpus: what to learn from.
             rank: number of this process.
             world_size: number of processes.
-
-        Raises:
-            ConfigError: if there are fewer pairs than batches in a step.
         """
         self._corpus = corpus
         self._settings = config.optimizer
@@ -49,13 +46,13 @@ class BatchStream:
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
             for side, tokenizer in (("src", corpus.src_tokenizer), ("tgt", corpus.tgt_tokenizer))
         ]
-        if len(corpus.train) < world_size:
-            raise ConfigError(
-                f"{len(corpus.train)} training pairs are too few for {world_size} processes"
-            )
 
     def plan(self, epoch: int) -> Plan:
-        """Plan an epoch for all processes; the first begins with the largest batches."""
+        """Plan an epoch for all processes; the first begins with the largest batches.
+
+        Raises:
+            ConfigError: if there are too few pairs for each process to get one.
+        """
         rows = draw_rows(
             self._corpus.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
         )
@@ -66,6 +63,11 @@ class BatchStream:
             n_together=self._n_together,
             is_largest_first=epoch == 0,
         )
+        if not len(plan) or len(plan) % self._world_size:
+            raise ConfigError(
+                f"an epoch of {len(rows)} pairs is too few for {self._n_together} batches a step; "
+                "lower optimizer.accumulate, raise the weights, or start fewer processes"
+            )
         return plan.of_rows(rows)
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:

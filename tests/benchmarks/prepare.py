@@ -43,7 +43,9 @@ def measure(folder: Path) -> dict[str, Any]:
     from training.prepare import prepare_corpus
     from training.stream import BatchStream
 
-    files = {split: [f"{folder}/{split}.{lang}" for lang in ("de", "en")] for split in ("train", "valid")}
+    files = {
+        split: [f"{folder}/{split}.{lang}" for lang in ("de", "en")] for split in ("train", "valid")
+    }
     data = {"src_lang": "de", "tgt_lang": "en", **files}
     config = parse_recipe({"run": {"name": "x", "folder": str(folder)}, "data": data}, where="")
     idle = anonymous_mib()
@@ -90,7 +92,10 @@ def main(numbers: list[int]) -> None:
                     header = list(row)
                     print("  ".join(header))
                 cells = [f"{v:,.1f}" if isinstance(v, float) else f"{v}" for v in row.values()]
-                print("  ".join(c.rjust(len(h)) for c, h in zip(cells, header, strict=True)), flush=True)
+                print(
+                    "  ".join(c.rjust(len(h)) for c, h in zip(cells, header, strict=True)),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
