@@ -74,7 +74,9 @@ def back_translate(
     Raises:
         InputError: if the folder holds pairs made with other settings, or cannot be written.
     """
-    translator.translate([], **settings)  # a bad option shows before a file is touched
+    translator.translate(
+        [], batch_tokens=batch_tokens, **settings
+    )  # a bad option shows before a file is touched
     n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
     path = folder / PAIRS_FILE
     try:

@@ -4,7 +4,9 @@ Takes a `CorpusConfig`, gives raw pairs one at a time, and a fingerprint of the 
 Must not know cleaning. Any file may be compressed with gzip.
 """
 
+import contextlib
 import csv
+import functools
 import gzip
 import hashlib
 import itertools
@@ -57,9 +59,10 @@ def fingerprint(corpus: CorpusConfig) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for name in corpus.files:
-        digest.update(f"{suffix_of(name)}\n".encode())
-        with _open(_expand(name)) as file:
-            for block in iter(lambda: file.read(2**20), b""):
+        path = _expand(name)
+        digest.update(f"{name.endswith('.gz')} {suffix_of(name)}\n".encode())
+        with _reachable(path), path.open("rb") as file:
+            for block in iter(functools.partial(file.read, 2**20), b""):
                 digest.update(block)
     if not corpus.files:
         digest.update(_find_commit(corpus).encode())
@@ -104,8 +107,14 @@ def _expand(name: str) -> Path:
 
 
 def _open(path: Path) -> BinaryIO:
-    try:
+    with _reachable(path):
         return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+@contextlib.contextmanager
+def _reachable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check data.* paths") from None
 

@@ -1,6 +1,7 @@
 """Arrow files: what goes in comes out, chunk by chunk; a torn file is refused."""
 
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_lists_are_seen_without_being_copied(tmp_path: Path) -> None:
     found = [
         values[start:end].tolist()
         for offsets, values in views
-        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        for start, end in itertools.pairwise(offsets)
     ]
     assert found == [ids for _, _, ids in ROWS]
     assert all(values.readonly for _, values in views)  # they point into the mapped file
