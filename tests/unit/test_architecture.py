@@ -61,6 +61,12 @@ RANKS = [
         "hubnmt.ui",
     ],
     [
+        "hubnmt.commands",
+        "hubnmt.commands.options",
+        "hubnmt.commands.translate",
+        "hubnmt.commands.measure",
+        "hubnmt.commands.export",
+        "hubnmt.commands.inspect",
         "hubnmt.__main__",
         "app",
         "training.data_config",
@@ -111,8 +117,9 @@ MAY_WAIT = {"datasets"}
 
 MUST_NOT_KNOW = {
     "app": ["torch", "hubnmt.decoding", "hubnmt.model"],
-    "hubnmt.__main__": ["gradio", "hubnmt.ui", "torch.nn"],
+    "hubnmt.__main__": ["gradio", "hubnmt.ui", "torch"],
     "hubnmt.batching": ["hubnmt.model", "hubnmt.tokenizer"],
+    "hubnmt.commands": ["gradio", "hubnmt.ui", "torch.nn"],
     "hubnmt.config": ["torch"],
     "hubnmt.decoding.beam": ["hubnmt.model", "hubnmt.tokenizer"],
     "hubnmt.decoding.greedy": ["hubnmt.model", "hubnmt.tokenizer"],
@@ -123,7 +130,7 @@ MUST_NOT_KNOW = {
     "hubnmt.segment": ["torch"],
     "hubnmt.tokenizer": ["torch"],
     "hubnmt.ui": ["torch", "hubnmt.decoding", "hubnmt.model"],
-    "training": ["hubnmt.ui", "hubnmt.__main__", "app"],
+    "training": ["hubnmt.ui", "hubnmt.commands", "hubnmt.__main__", "app"],
     "training.schedule": ["torch"],
 }
 """Strangers of each module or of all modules of a package, beside what the ranks forbid."""
