@@ -138,6 +138,10 @@ class CardConfig(FromDict):
     """Hub names of the data."""
     limits: str = ""
     """What the model cannot do."""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """How to cite, BibTeX or a sentence."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
