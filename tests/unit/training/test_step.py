@@ -157,7 +157,7 @@ def test_a_compiled_step_is_the_same_step(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # about torch's own parts
+@pytest.mark.filterwarnings("ignore")  # about torch's own parts
 def test_torchs_compiler_takes_our_model(make_run: MakeRun) -> None:
     fused, plain = (make_run(f"run.compile={value}") for value in ("true", "false"))
     for rows in ([0, 1, 2], [3, 4, 5, 6], [7]):  # other shapes do not matter
