@@ -6,6 +6,7 @@ scores. Averages end up in flatter places than the last step does, which costs n
 
 import copy
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +41,16 @@ def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
     """
     rows = list(snapshots)
     return {name: torch.stack([row[name] for row in rows]).mean(0) for name in rows[-1]}
+
+
+def describe_judged(run: Mapping[str, Any]) -> str:
+    """Say in words which weights a run's `best/` holds, from the `[run]` section of its recipe."""
+    judged = run.get("judged", "average")  # runs from before the choice averaged
+    if judged == "ema":
+        return f"moving average of all steps, decay {run['ema_decay']}"
+    if judged == "raw":
+        return "as training left them at that step"
+    return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
 
 
 class MovingAverage:

@@ -61,6 +61,12 @@ RANKS = [
         "hubnmt.ui",
     ],
     [
+        "hubnmt.commands",
+        "hubnmt.commands.options",
+        "hubnmt.commands.translate",
+        "hubnmt.commands.measure",
+        "hubnmt.commands.export",
+        "hubnmt.commands.inspect",
         "hubnmt.__main__",
         "app",
         "training.settings",
@@ -113,8 +119,9 @@ LATE = {
 
 MUST_NOT_KNOW = {
     "app": ["torch", "hubnmt.decoding", "hubnmt.model"],
-    "hubnmt.__main__": ["gradio", "hubnmt.ui", "torch.nn"],
+    "hubnmt.__main__": ["gradio", "hubnmt.ui", "torch"],
     "hubnmt.batching": ["hubnmt.model", "hubnmt.tokenizer"],
+    "hubnmt.commands": ["gradio", "hubnmt.ui", "torch.nn"],
     "hubnmt.config": ["torch"],
     "hubnmt.decoding.beam": ["hubnmt.model", "hubnmt.tokenizer"],
     "hubnmt.decoding.greedy": ["hubnmt.model", "hubnmt.tokenizer"],
@@ -125,7 +132,7 @@ MUST_NOT_KNOW = {
     "hubnmt.segment": ["torch"],
     "hubnmt.tokenizer": ["torch"],
     "hubnmt.ui": ["torch", "hubnmt.decoding", "hubnmt.model"],
-    "training": ["hubnmt.ui", "hubnmt.__main__", "app"],
+    "training": ["hubnmt.ui", "hubnmt.commands", "hubnmt.__main__", "app"],
     "training.loop": ["argparse"],
     "training.schedule": ["torch"],
     "training.settings": ["torch"],

@@ -1,6 +1,7 @@
 """Weights: means are means, copies are copies, and the moving average follows."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,13 @@ from torch import Tensor
 
 from hubnmt.checkpoint import own_tensors
 from hubnmt.model import Transformer
-from training.weights import MovingAverage, average, copy_weights, with_weights
+from training.weights import (
+    MovingAverage,
+    average,
+    copy_weights,
+    describe_judged,
+    with_weights,
+)
 
 
 def shift(model: Transformer, amount: float) -> None:
@@ -88,3 +95,15 @@ def test_a_restored_average_goes_on(tiny_model: Transformer) -> None:
 def test_an_average_of_another_model_is_refused(tiny_model: Transformer) -> None:
     with pytest.raises(KeyError):
         MovingAverage(tiny_model, 0.5).restore({"foreign": torch.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ({"average_last": 5, "eval_every": 250}, "mean of the last 5 snapshots, one every 250"),
+        ({"judged": "ema", "ema_decay": 0.999}, "moving average of all steps, decay 0.999"),
+        ({"judged": "raw"}, "as training left them"),
+    ],
+)
+def test_a_card_can_say_which_weights_these_are(run: dict[str, Any], words: str) -> None:
+    assert words in describe_judged(run)
