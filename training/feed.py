@@ -1,6 +1,6 @@
-"""The endless row of batches that a run eats, cut among its processes.
+"""The endless row of batches that a run eats, step by step.
 
-Takes a corpus and a position, gives each process its share of the next step. Must not know the
+Takes a `BatchStream` and a position, gives this process's share of the next step. Must not know the
 model. What comes next follows from the seed and the position alone, so a run that is resumed, with
 as many processes or others, reads on where it stopped.
 """
@@ -8,10 +8,9 @@ as many processes or others, reads on where it stopped.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import torch
-
-from training.batches import Batch, collate, plan_epoch
-from training.prepare import Corpus
+from training.batches import Batch
+from training.stream import BatchStream
+from training.team import Team
 
 
 class Position(NamedTuple):
@@ -34,53 +33,31 @@ class Share(NamedTuple):
 class Feed:
     """Batches for ever, epoch after epoch."""
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        *,
-        batch_tokens: int,
-        seed: int,
-        device: torch.device,
-        rank: int = 0,
-        size: int = 1,
-    ) -> None:
-        """Stand before the first batch; `seek` goes elsewhere."""
-        self._corpus = corpus
-        self._batch_tokens = batch_tokens
-        self._seed = seed
-        self._device = device
-        self._rank, self._size = rank, size
-        self._rows = self._read(Position())
+    def __init__(self, stream: BatchStream, team: Team) -> None:
+        """Stand before the first batch; `seek` goes elsewhere.
+
+        Args:
+            stream: this process's batches of an epoch.
+            team: whose device they go to, and how many share the epoch.
+        """
+        self._stream = stream
+        self._team = team
+        self._batches = self._read(Position())
 
     def seek(self, position: Position) -> None:
         """Go on from a position that a `Share` told."""
-        self._rows = self._read(position)
+        self._batches = self._read(position)
 
     def take(self, n: int) -> Share:
-        """Return `n` batches; the other processes get the `n * (size - 1)` between them."""
-        batches, after = [], Position()
-        for turn in range(n * self._size):
-            rows, after = next(self._rows)
-            if turn % self._size == self._rank:
-                batches.append(self._collate(rows))
-        return Share(batches, after)
+        """Return `n` batches; each other process gets as many of its own."""
+        taken = [next(self._batches) for _ in range(n)]
+        return Share([batch for batch, _ in taken], taken[-1][1])
 
-    def _read(self, position: Position) -> Iterator[tuple[list[int], Position]]:
-        epoch, done = position
+    def _read(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+        epoch, size = position.epoch, self._team.size
+        done = position.batch // size
         while True:
-            plan = plan_epoch(
-                self._corpus.train,
-                batch_tokens=self._batch_tokens,
-                seed=hash((self._seed, epoch)),
-            )
-            for number, rows in enumerate(plan[done:], start=done + 1):
-                yield rows, Position(epoch, number)
+            for batch in self._stream.epoch(epoch, skip=done):
+                done += 1
+                yield batch.to(self._team.device), Position(epoch, done * size)
             epoch, done = epoch + 1, 0
-
-    def _collate(self, rows: list[int]) -> Batch:
-        corpus = self._corpus
-        return collate(
-            [corpus.train[row] for row in rows],
-            src_tokenizer=corpus.src_tokenizer,
-            tgt_tokenizer=corpus.tgt_tokenizer,
-        ).to(self._device)

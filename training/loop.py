@@ -26,6 +26,7 @@ from training.report import RunReport
 from training.schedule import rate_at
 from training.state import Parts, Progress, load_state, random_states, save_state
 from training.step import Outcome, Stepper
+from training.stream import BatchStream
 from training.team import Team
 from training.tracking import Tracker, import_tracker
 from training.validate import Judge
@@ -75,14 +76,8 @@ class Run:
         follows = settings.judged == "ema" and team.is_leader
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
         self.parts = Parts(stepper=self.stepper, moving_average=average)
-        self.feed = Feed(
-            corpus,
-            batch_tokens=config.optimizer.batch_tokens,
-            seed=settings.seed,
-            device=team.device,
-            rank=team.rank,
-            size=team.size,
-        )
+        stream = BatchStream(config, corpus, rank=team.rank, world_size=team.size)
+        self.feed = Feed(stream, team)
         self._report: RunReport | None = None
         self._judge: Judge | None = None
         self._saved_step: int | None = None

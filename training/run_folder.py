@@ -33,6 +33,7 @@ FREE_ON_RESUME = {
         "save_every",
         "compile",
     },
+    "data": {"cache"},
     "log": {"hook", "project"},
 }
 """Settings that may change when a run goes on: they decide when it stops, not what it learns."""

@@ -5,6 +5,7 @@ long the run is. The loss of a step is divided by the real tokens of all its bat
 processes, so how the work is cut changes nothing but rounding.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,9 +15,12 @@ from torch import Tensor
 
 from hubnmt.model import Transformer
 from training.batches import Batch
+from training.fitting import explain_out_of_memory, is_out_of_memory
 from training.loss import projected_cross_entropy, symmetric_divergence
 from training.settings import OptimizerConfig
 from training.team import Team
+
+log = logging.getLogger("training")
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 MOST_SKIPPED = 20
@@ -88,12 +92,7 @@ class Stepper:
         n_tokens = facts[0].float()
         total = torch.zeros((), device=self.team.device)
         for batch in batches:
-            with torch.autocast(
-                self.team.device.type, self.dtype, enabled=self.dtype is not torch.float32
-            ):
-                loss = self.batch_loss(batch)
-            self.scaler.scale(loss / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
-            total += loss.detach()
+            total += self._learn(batch, n_tokens)
         self.team.sum_gradients(self.parameters)
         self.team.sum(total)
         grad_norm = self._update(lr)
@@ -136,6 +135,32 @@ class Stepper:
         one, other = hidden.chunk(2)
         # All of the paper's sum halved, so that the numbers compare with those of a run without.
         return (smoothed + settings.r_drop / 2 * symmetric_divergence(one, other, weight)) / 2
+
+    def _learn(self, batch: Batch, n_tokens: Tensor) -> Tensor:
+        """Add the gradients of one batch; memory that runs out is told with what would fit."""
+        try:
+            return self._backward(batch, n_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # Here the error is gone, and with it what its traceback held of the failed pass.
+        problem = explain_out_of_memory(
+            batch,
+            lambda part: self._backward(part, n_tokens),
+            batch_tokens=self.settings.batch_tokens,
+            accumulate=self.settings.accumulate,
+        )
+        if not self.team.is_leader:
+            log.critical("process %d: %s", self.team.rank, problem)  # the others do not know
+        raise problem
+
+    def _backward(self, batch: Batch, n_tokens: Tensor) -> Tensor:
+        """Do forward and backward pass; return the summed loss."""
+        is_mixed = self.dtype is not torch.float32
+        with torch.autocast(self.team.device.type, self.dtype, enabled=is_mixed):
+            loss = self.batch_loss(batch)
+        self.scaler.scale(loss / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
+        return loss.detach()
 
     def _update(self, lr: float) -> Tensor:
         """Clip the gradients, move the weights, forget the gradients; return the norm before."""

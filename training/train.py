@@ -21,7 +21,8 @@ from types import FrameType
 import torch
 
 from hubnmt.errors import HubNMTError
-from training.config import DataConfig, RunConfig
+from training.config import RunConfig
+from training.data_config import DataConfig
 from training.loop import Run
 from training.prepare import Corpus, prepare_corpus
 from training.publish import Publisher

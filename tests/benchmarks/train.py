@@ -27,7 +27,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
 from hubnmt.model.embedding import SinusoidalPositions
 from hubnmt.tokenizer import Tokenizer
-from training.batches import Batch, Pair, collate, plan_epoch
+from training.batches import Batch, Pair, collate, measure_lengths, plan_epoch
 from training.settings import OptimizerConfig
 from training.step import Stepper
 from training.team import Team
@@ -207,12 +207,12 @@ def make_batches(
             return rng.choices(range(3, size), k=min(60, max(4, round(rng.gauss(15, 5)))))
 
         pairs = [(sentence(), sentence()) for _ in range(max(29_000, n * batch_tokens // 10))]
-    plan = plan_epoch(pairs, batch_tokens=batch_tokens, seed=1)
+    plan = plan_epoch(measure_lengths(pairs), batch_tokens=batch_tokens, seed=1)
     return [
         collate([pairs[row] for row in rows], src_tokenizer=tokenizer, tgt_tokenizer=tokenizer).to(
             device
         )
-        for rows in plan[:n]
+        for rows in list(plan)[:n]
     ]
 
 

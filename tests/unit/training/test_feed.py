@@ -1,17 +1,25 @@
 """The feed: every pair once an epoch, the same row of batches however many processes share it."""
 
+import dataclasses
+
 import torch
 
 from training.batches import Batch
 from training.feed import Feed, Position
 from training.loop import Run
-from training.prepare import Corpus
+from training.stream import BatchStream
+from training.team import Team
 
-CPU = torch.device("cpu")
 
-
-def make_feed(corpus: Corpus, *, rank: int = 0, size: int = 1, seed: int = 5) -> Feed:
-    return Feed(corpus, batch_tokens=450, seed=seed, device=CPU, rank=rank, size=size)
+def make_feed(
+    current: Run, *, rank: int = 0, size: int = 1, accumulate: int = 4, seed: int = 5
+) -> Feed:
+    config = current.config
+    optimizer = dataclasses.replace(config.optimizer, accumulate=accumulate)
+    settings = dataclasses.replace(config.run, seed=seed)
+    config = dataclasses.replace(config, optimizer=optimizer, run=settings)
+    team = Team(torch.device("cpu"), rank=rank, size=size)
+    return Feed(BatchStream(config, current.corpus, rank=rank, world_size=size), team)
 
 
 def texts(batch: Batch) -> list[tuple[int, ...]]:
@@ -25,7 +33,7 @@ def take_batches(feed: Feed, n: int) -> list[list[tuple[int, ...]]]:
 
 
 def test_epochs_pass_through_all_pairs_in_different_orders(farm_run: Run) -> None:
-    feed = make_feed(farm_run.corpus)
+    feed = make_feed(farm_run)
     epochs: list[list[tuple[int, ...]]] = [[], []]
     while (share := feed.take(1)).after.epoch < 2:
         epochs[share.after.epoch] += texts(share.batches[0])
@@ -36,7 +44,7 @@ def test_epochs_pass_through_all_pairs_in_different_orders(farm_run: Run) -> Non
 
 
 def test_a_feed_goes_on_from_any_position(farm_run: Run) -> None:
-    feed = make_feed(farm_run.corpus)
+    feed = make_feed(farm_run)
     expected, positions = [], [Position()]
     for _ in range(12):
         share = feed.take(1)
@@ -44,20 +52,20 @@ def test_a_feed_goes_on_from_any_position(farm_run: Run) -> None:
         positions.append(share.after)
     assert positions[-1].epoch > 0
     for at, position in enumerate(positions[:-1]):
-        other = make_feed(farm_run.corpus)
+        other = make_feed(farm_run)
         other.seek(position)
         assert texts(other.take(1).batches[0]) == expected[at]
 
 
 def test_processes_share_the_row_of_one_in_turn(farm_run: Run) -> None:
-    alone = make_feed(farm_run.corpus).take(12)
+    alone = make_feed(farm_run, accumulate=12).take(12)
     for size, n in ((2, 6), (3, 4), (4, 3)):
-        shares = [make_feed(farm_run.corpus, rank=r, size=size).take(n) for r in range(size)]
+        shares = [make_feed(farm_run, accumulate=n, rank=r, size=size).take(n) for r in range(size)]
         assert {share.after for share in shares} == {alone.after}
         together = [texts(share.batches[i]) for i in range(n) for share in shares]
         assert together == [texts(batch) for batch in alone.batches]
 
 
 def test_another_seed_gives_another_order(farm_run: Run) -> None:
-    one, other = (make_feed(farm_run.corpus, seed=seed) for seed in (5, 6))
+    one, other = (make_feed(farm_run, seed=seed) for seed in (5, 6))
     assert take_batches(one, 4) != take_batches(other, 4)

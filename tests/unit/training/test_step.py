@@ -68,7 +68,7 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     expected = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
     outcome = take(current, [0, 1, 2])
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
-    assert outcome.n_tokens == sum(len(tgt) + 1 for _, tgt in current.corpus.train[:3])
+    assert outcome.n_tokens == sum(len(current.corpus.train[i][1]) + 1 for i in range(3))
     assert not outcome.must_stop
     assert not outcome.is_skipped
 

@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
 from tests.runs import break_at, differing, stop_at
-from training import train
+from training import step, train
 from training.config import DataConfig
 from training.loop import Run
+from training.loss import LossSums
 from training.train import list_last_commands, main
 
 FarmOptions = Callable[..., list[str]]
@@ -170,6 +172,37 @@ def test_an_absurd_rate_is_found_out(
     options = farm_options(tmp_path, "optimizer.lr=1e30", "optimizer.warmup_steps=0")
     assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
     assert "error: training stopped: step 2:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("n_fit", "status", "said"), [(2, 2, "would fit"), (0, 2, "not even one")])
+def test_memory_that_runs_out_is_told_with_what_fits(
+    n_fit: int,
+    status: int,
+    said: str,
+    farm_recipe: Path,
+    farm_options: FarmOptions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    price = step.projected_cross_entropy
+    calls = []
+
+    def price_little(hidden: Tensor, weight: Tensor, labels: Tensor, **options: Any) -> LossSums:
+        calls.append(len(labels))
+        n_rows = int((labels == 2).sum())  # one eos a pair
+        if n_rows > n_fit:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB.\nMore.")
+        return price(hidden, weight, labels, **options)
+
+    monkeypatch.setattr(step, "projected_cross_entropy", price_little)
+    options = farm_options(tmp_path)
+    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == status
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("error: out of memory")
+    assert said in line
+    assert len(calls) > 2
+    assert calls == sorted(calls, reverse=True)  # the first batch already, then ever less
 
 
 # --- interrupted ---------------------------------------------------------------------------------

@@ -1,0 +1,109 @@
+"""Arrow files: what goes in comes out, chunk by chunk; a torn file is refused."""
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.errors import InputError
+from training import arrow
+from training.arrow import (
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    TableWriter,
+    list_views,
+    read_chunks,
+    read_columns,
+    read_parquet,
+    require_pyarrow,
+)
+
+pa = pytest.importorskip("pyarrow")
+COLUMNS = {"corpus": NUMBER, "text": TEXT, "ids": NUMBERS}
+ROWS: list[tuple[Any, ...]] = [
+    (0, "a", [1, 2, 3]),
+    (1, "", []),
+    (0, "മഴ", [7]),
+    (2, "x\ty\n", [5, 6]),
+    (3, "z", [2**31 - 1]),
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "ROWS_PER_CHUNK", 2)
+
+
+def write(path: Path, rows: list[tuple[Any, ...]] = ROWS) -> Path:
+    with TableWriter(path, COLUMNS) as writer:
+        for row in rows:
+            writer.add(*row)
+    return path
+
+
+def test_rows_come_back_in_order(tmp_path: Path) -> None:
+    chunks = list(read_columns(write(tmp_path / "x.arrow")))
+    assert [row for chunk in chunks for row in zip(*chunk, strict=True)] == ROWS
+    assert [len(chunk[0]) for chunk in chunks] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 4])
+def test_any_number_of_rows_is_fine(n_rows: int, tmp_path: Path) -> None:
+    chunks = list(read_columns(write(tmp_path / "x.arrow", ROWS[:n_rows])))
+    assert [row for chunk in chunks for row in zip(*chunk, strict=True)] == ROWS[:n_rows]
+
+
+def test_lists_are_seen_without_being_copied(tmp_path: Path) -> None:
+    views = [list_views(chunk.column(2)) for chunk in read_chunks(write(tmp_path / "x.arrow"))]
+    found = [
+        values[start:end].tolist()
+        for offsets, values in views
+        for start, end in itertools.pairwise(offsets)
+    ]
+    assert found == [ids for _, _, ids in ROWS]
+    assert all(values.readonly for _, values in views)  # they point into the mapped file
+
+
+def test_a_chunk_of_empty_lists_has_no_values(tmp_path: Path) -> None:
+    (chunk,) = read_chunks(write(tmp_path / "x.arrow", [(0, "", [])]))
+    offsets, values = list_views(chunk.column(2))
+    assert (offsets.tolist(), values.tolist()) == ([0, 0], [])
+
+
+def test_the_datasets_library_reads_the_format(tmp_path: Path) -> None:
+    """The same file is an Arrow table for other tools."""
+    table = pa.ipc.open_file(str(write(tmp_path / "x.arrow"))).read_all()
+    assert table.column("text").to_pylist() == [text for _, text, _ in ROWS]
+
+
+@pytest.mark.parametrize("keep", [0, 100, -10])
+def test_a_torn_file_is_refused(keep: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.arrow")
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"x\.arrow: not a whole Arrow file"):
+        list(read_chunks(path))
+
+
+def test_parquet_rows_are_dictionaries() -> None:
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table({"de": ["eins", None], "en": ["one", "two"]}), file)
+    rows = list(read_parquet(file, name="x.parquet"))
+    assert rows == [{"de": "eins", "en": "one"}, {"de": None, "en": "two"}]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all" * 9])
+def test_what_is_no_parquet_is_refused(content: bytes) -> None:
+    with pytest.raises(InputError, match=r"x\.parquet: not a whole Parquet file"):
+        list(read_parquet(io.BytesIO(content), name="x.parquet"))
+
+
+def test_without_pyarrow_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "pa", None)
+    monkeypatch.setattr(arrow, "pq", None)
+    with pytest.raises(InputError, match=r"pip install 'hubnmt\[train\]'"):
+        require_pyarrow()
+    with pytest.raises(InputError, match=r"x\.parquet.*pip install 'hubnmt\[train\]'"):
+        list(read_parquet(io.BytesIO(), name="x.parquet"))
