@@ -14,7 +14,9 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubnmt.checkpoint import write_json
+from tqdm import tqdm
+
+from hubnmt.checkpoint import read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
 from training.arrow import require_pyarrow
@@ -28,6 +30,8 @@ from training.text_store import read_report, read_texts, write_texts
 
 log = logging.getLogger("training")
 
+REPORT_FILE = "cleaning.json"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
@@ -38,13 +42,15 @@ class Corpus:
     valid: list[TextPair]
     """Validation texts."""
     report: CleaningReport
+    content: str
+    """Changes with the training texts and their cleaning."""
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
 
     def save(self, folder: Path) -> None:
         """Keep the tokenizers and the cleaning report in the run's folder."""
         _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
-        write_json(folder / "cleaning.json", self.report.to_dict())
+        write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
 def cache_folder(config: RunConfig) -> Path:
@@ -60,11 +66,15 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
         resumed: run folder whose tokenizers to use; None, or a folder without, learns new ones.
 
     Raises:
-        InputError: if nothing is left to train on, or a file cannot be used.
+        InputError: if nothing is left to train on, a file cannot be used, or the texts are not
+            those that a resumed run began with.
     """
     require_pyarrow()
+    content = content_key(config.data)
+    if resumed is not None:
+        _check_content(resumed, content)
     valid = [(src.strip(), tgt.strip()) for src, tgt in load_split(config.data, "valid")]
-    texts = _clean_texts(config)
+    texts = _clean_texts(config, content)
     report = read_report(texts)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
@@ -81,25 +91,36 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
         train=train,
         valid=valid,
         report=report,
+        content=content,
         src_tokenizer=tokenizers[0],
         tgt_tokenizer=tokenizers[1],
     )
 
 
-def _clean_texts(config: RunConfig) -> Path:
+def _check_content(run_folder: Path, content: str) -> None:
+    """Refuse to go on with other texts: the run could never be repeated."""
+    path = run_folder / REPORT_FILE
+    if path.exists() and read_json(path).get("content", content) != content:
+        raise InputError(
+            f"the training, validation or test texts are not those that {run_folder} began with; "
+            "bring those back (of a Hub dataset: data.revision), or start a new run"
+        )
+
+
+def _clean_texts(config: RunConfig, content: str) -> Path:
     """Return the cache's folder of clean texts."""
 
     def build(folder: Path) -> None:
         report = CleaningReport()
         write_texts(
             folder,
-            read_clean(config.data, report),
+            tqdm(read_clean(config.data, report), unit=" pairs", leave=False, disable=None),
             report,
             names=list(config.data.training_corpora()),
             drop_duplicates=config.data.drop_duplicates,
         )
 
-    return cached(cache_folder(config), f"texts-{content_key(config.data)}", build)
+    return cached(cache_folder(config), f"texts-{content}", build)
 
 
 def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairStore:

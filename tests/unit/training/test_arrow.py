@@ -2,6 +2,8 @@
 
 import io
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,16 @@ def test_without_pyarrow_the_message_names_the_extra(monkeypatch: pytest.MonkeyP
         require_pyarrow()
     with pytest.raises(InputError, match=r"x\.parquet.*pip install 'hubnmt\[train\]'"):
         list(read_parquet(io.BytesIO(), name="x.parquet"))
+
+
+def test_training_imports_without_the_libraries_of_its_extra(repo: Path) -> None:
+    script = """
+import sys
+for name in ("pyarrow", "datasets", "tensorboard", "gradio"):
+    sys.modules[name] = None
+import training.train, training.back_translate, training.finish
+assert training.train.load_settings
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

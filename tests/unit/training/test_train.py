@@ -174,6 +174,30 @@ def test_an_absurd_rate_is_found_out(
     assert "error: training stopped: step 2:" in capsys.readouterr().err
 
 
+def test_a_run_does_not_go_on_with_other_texts(
+    run_farm: RunFarm, farm_options: FarmOptions, tmp_path: Path, repo: Path
+) -> None:
+    for side in ("de", "en"):
+        text = (repo / f"tests/fixtures/farm.train.{side}").read_text(encoding="utf-8")
+        (tmp_path / f"my.{side}").write_text(text, encoding="utf-8")
+    files = f"data.train={tmp_path / 'my.de'},{tmp_path / 'my.en'}"
+    run_farm(tmp_path, files, "run.max_steps=1")
+    with (tmp_path / "my.de").open("a", encoding="utf-8") as file:
+        file.write("Noch ein Satz.\n")
+    with (tmp_path / "my.en").open("a", encoding="utf-8") as file:
+        file.write("One more sentence.\n")
+    with pytest.raises(HubNMTError, match=r"not those that .*farm began with"):
+        run_farm(tmp_path, files, resume=True)
+
+
+def test_a_run_may_go_on_with_another_cache(
+    farm_run: Run, run_farm: RunFarm, tmp_path: Path
+) -> None:
+    run_farm(tmp_path, "run.max_steps=3")
+    resumed = run_farm(tmp_path, f"data.cache={tmp_path / 'elsewhere'}", resume=True)
+    assert differing(resumed, farm_run) == []
+
+
 @pytest.mark.parametrize(("n_fit", "status", "said"), [(2, 2, "would fit"), (0, 2, "not even one")])
 def test_memory_that_runs_out_is_told_with_what_fits(
     n_fit: int,
