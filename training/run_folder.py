@@ -126,11 +126,12 @@ def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
     """Add the settings that came later: a run older than one was made with its default."""
     full = dict(stored)
     for section, cls in SECTIONS.items():
-        defaults = {
-            field.name: field.default
-            for field in dataclasses.fields(cls)
-            if field.default is not dataclasses.MISSING
-        }
+        defaults: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            if field.default_factory is not dataclasses.MISSING:
+                defaults[field.name] = field.default_factory()
+            elif field.default is not dataclasses.MISSING:
+                defaults[field.name] = field.default
         full[section] = json.loads(json.dumps(defaults)) | stored.get(section, {})
     return full
 

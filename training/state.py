@@ -8,6 +8,7 @@ never taken for a state. Reading uses `weights_only`: tensors and plain values, 
 files of their own, `snapshots/STEP.pt`, which are there before the state that names them.
 """
 
+import ast
 import dataclasses
 import os
 import pickle
@@ -34,6 +35,7 @@ _BROKEN = (
     AttributeError,
     LookupError,
     RuntimeError,
+    SyntaxError,
     TypeError,
     ValueError,
     pickle.UnpicklingError,
@@ -187,7 +189,9 @@ def _migrate(state: dict[str, Any]) -> dict[str, Any]:
     # The steps of the snapshots were not written down; any rising numbers keep their order.
     snapshots = {progress["step"] - len(every) + 1 + i: each for i, each in enumerate(every)}
     cuda = state["cuda_rng"][0] if state["cuda_rng"] else None
-    generators = {"torch": state["torch_rng"], "cuda": cuda, "python": state["python_rng"]}
+    python = state["python_rng"]
+    python = ast.literal_eval(python) if isinstance(python, str) else python  # the very first
+    generators = {"torch": state["torch_rng"], "cuda": cuda, "python": python}
     return {
         "format_version": FORMAT_VERSION,
         "model": state["model"],

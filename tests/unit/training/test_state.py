@@ -230,7 +230,7 @@ def test_a_state_without_one_of_its_snapshots_is_refused(damage: str, tmp_path: 
 # --- earlier formats -----------------------------------------------------------------------------
 
 
-def write_version_1(folder: Path, parts: Parts) -> None:
+def write_version_1(folder: Path, parts: Parts, *, as_text: bool) -> None:
     """Write the state as it was before it had a number."""
     values = {
         "model": parts.stepper.model.state_dict(),
@@ -247,18 +247,20 @@ def write_version_1(folder: Path, parts: Parts) -> None:
         },
         "torch_rng": torch.get_rng_state(),
         "cuda_rng": [],
-        "python_rng": list(random.getstate()),
+        "python_rng": repr(random.getstate()) if as_text else list(random.getstate()),
     }
     torch.save(values, folder / STATE_FILE)
 
 
-def test_the_state_of_the_first_format_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_state_of_the_first_format_goes_on(as_text: bool, tmp_path: Path) -> None:
     parts, others = make_parts(), make_parts(2)
     take_step(parts)
-    write_version_1(tmp_path, parts)
-    expected = torch.rand(3)
+    write_version_1(tmp_path, parts, as_text=as_text)
+    expected, drawn = torch.rand(3), random.random()
     progress = load(tmp_path, others)
     assert torch.equal(torch.rand(3), expected)
+    assert random.random() == drawn
     assert all(map(torch.equal, weights(parts), weights(others)))
     assert (progress.step, progress.n_worse, progress.n_skipped) == (500, 1, 0)
     assert [float(each["w"]) for each in progress.snapshots.values()] == [1.0, 2.0]
