@@ -115,9 +115,11 @@ class Run:
             with bar, logging_redirect_tqdm():
                 evaluation = self._loop(bar)
                 self._save()
-                # After the save: a resumed run must not remember a validation out of turn.
                 is_interrupted = any(self.team.gather(self.must_stop))
-                return evaluation if evaluation or is_interrupted else self._validate()
+                if evaluation or is_interrupted or self.progress.step == self._first_step:
+                    return evaluation
+                # After the save: a resumed run must not remember a validation out of turn.
+                return self._validate()
         finally:
             if self._report is not None:
                 self._report.close()

@@ -139,6 +139,7 @@ def test_resuming_a_finished_run_changes_nothing(run_farm: RunFarm, tmp_path: Pa
     assert again.progress.step == 8
     assert [p.read_bytes() for p in sorted(done.folder.glob("*/model.safetensors"))] == before
     assert len(read_metrics(done.folder, "train")) == 8
+    assert len(read_metrics(done.folder, "valid")) == 2
 
 
 def test_the_time_of_earlier_sittings_counts(run_farm: RunFarm, tmp_path: Path) -> None:
