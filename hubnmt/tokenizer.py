@@ -70,6 +70,7 @@ _NORMAL_STEPS = [
     *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
 ]
 _NORMALIZER = normalizers.Sequence(_NORMAL_STEPS)
+_SPLITTER = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
 
 
 def normalize(text: str) -> str:
@@ -92,7 +93,7 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     inner.normalizer = normalizers.Sequence([*_NORMAL_STEPS, normalizers.Prepend(" ")])
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated"),
+            _SPLITTER,
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -258,6 +259,5 @@ class Tokenizer:
     def pre_tokens(self, text: str) -> list[str]:
         """Split a text as the merges see it: no merge crosses these borders."""
         assert self._inner.normalizer is not None
-        splitter = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
         normal = self._inner.normalizer.normalize_str(text) if text else ""
-        return [word for word, _ in splitter.pre_tokenize_str(normal)]
+        return [word for word, _ in _SPLITTER.pre_tokenize_str(normal)]

@@ -5,10 +5,14 @@ cache and not in the process. Must not know what the columns mean. The format is
 `datasets` library's own cache, whose tools read it too; `pyarrow` comes with `hubnmt[train]`.
 """
 
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
+
+import torch
+from torch import Tensor
 
 from hubnmt.errors import InputError
 
@@ -86,8 +90,12 @@ def read_chunks(path: Path) -> Iterator[Any]:
         InputError: if the file is not whole.
     """
     require_pyarrow()
+    yield from _chunks(pa.memory_map(str(path)), path)
+
+
+def _chunks(source: Any, path: Path) -> Iterator[Any]:
     try:
-        table = pa.ipc.open_file(pa.memory_map(str(path)))
+        table = pa.ipc.open_file(source)
     except (OSError, pa.ArrowInvalid) as error:
         first = str(error).splitlines()[0]
         raise InputError(f"{path}: not a whole Arrow file ({first}); remove it") from None
@@ -101,11 +109,40 @@ def read_columns(path: Path) -> Iterator[tuple[list[Any], ...]]:
         yield tuple(column.to_pylist() for column in chunk.columns)
 
 
-def list_views(column: Any) -> tuple[memoryview, memoryview]:
-    """Return offsets and values of a column of lists, both int32, without copying either."""
-    buffers = (column.offsets.buffers()[1], column.values.buffers()[1])
-    offsets, values = (memoryview(buffer or b"").cast("i") for buffer in buffers)
-    return offsets, values
+def map_lists(path: Path) -> tuple[Tensor, Tensor, Tensor]:
+    """Map the lists of a file into memory, without reading them.
+
+    Returns:
+        the whole file as numbers (V,) int32; where in it each list begins, and how long it is,
+        (rows, columns) int64 and int32.
+
+    Raises:
+        InputError: if the file is not whole.
+    """
+    require_pyarrow()
+    with path.open("rb") as file:
+        # A private map, which torch may think it can write to; an empty file has none.
+        mapped = (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if path.stat().st_size else b""
+        )
+    whole = pa.py_buffer(mapped)
+    starts, lengths = [], []
+    for chunk in _chunks(whole, path):
+        sides = [_locate(column, whole.address) for column in chunk.columns]
+        starts.append(torch.stack([start for start, _ in sides], dim=1))
+        lengths.append(torch.stack([length for _, length in sides], dim=1))
+    values = torch.frombuffer(mapped, dtype=torch.int32, count=len(mapped) // 4)
+    none = torch.empty(0, 2, dtype=torch.int32)
+    return values, torch.cat(starts or [none]).long(), torch.cat(lengths or [none])
+
+
+def _locate(column: Any, address: int) -> tuple[Tensor, Tensor]:
+    """Find the lists of a column of lists in the file that is mapped to an address."""
+    writable = bytearray(column.offsets.buffers()[1])  # torch warns of any other
+    offsets = torch.frombuffer(writable, dtype=torch.int32)
+    values = column.values.buffers()[1]  # None if all lists are empty
+    first = (values.address - address) // 4 if values else 0
+    return offsets[:-1].long() + first, offsets.diff()
 
 
 def read_parquet(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:

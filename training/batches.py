@@ -11,7 +11,15 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from hubnmt.batching import SourceBatch, batch_sources, batch_targets
+from hubnmt.batching import (
+    Ragged,
+    SourceBatch,
+    TargetBatch,
+    batch_ragged_sources,
+    batch_ragged_targets,
+    batch_sources,
+    batch_targets,
+)
 from hubnmt.tokenizer import Tokenizer
 
 Pair = tuple[Sequence[int], Sequence[int]]
@@ -186,14 +194,27 @@ def _halve_until(bounds: list[tuple[int, int]], multiple: int) -> list[tuple[int
 
 def collate(pairs: Sequence[Pair], *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Batch:
     """Pad a batch and pick out its labels."""
-    src = batch_sources(
-        [src for src, _ in pairs], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id
-    )
+    src = batch_sources([src for src, _ in pairs], **_ends(src_tokenizer))
     tgt = batch_targets(
-        [tgt for _, tgt in pairs],
-        pad_id=tgt_tokenizer.pad_id,
-        bos_id=tgt_tokenizer.bos_id,
-        eos_id=tgt_tokenizer.eos_id,
+        [tgt for _, tgt in pairs], bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)
     )
+    return _pick_labels(src, tgt)
+
+
+def collate_ragged(
+    src: Ragged, tgt: Ragged, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
+) -> Batch:
+    """Do what `collate` does, for pairs that are no lists."""
+    return _pick_labels(
+        batch_ragged_sources(src, **_ends(src_tokenizer)),
+        batch_ragged_targets(tgt, bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)),
+    )
+
+
+def _ends(tokenizer: Tokenizer) -> dict[str, int]:
+    return {"pad_id": tokenizer.pad_id, "eos_id": tokenizer.eos_id}
+
+
+def _pick_labels(src: SourceBatch, tgt: TargetBatch) -> Batch:
     is_label = ~tgt.tgt_pad_mask
     return Batch(src, tgt.tgt_in, tgt.tgt_out[is_label], is_label)

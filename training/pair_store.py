@@ -1,18 +1,18 @@
 """Training pairs as ids on disk, read through a memory map.
 
 Takes a folder made by `write_pairs`, gives pairs by number. Must not know text or batches. In
-memory are two lengths a pair, 8 bytes; the ids stay in the file, whose pages the system may drop at
-will.
+memory are two places and two lengths a pair, 24 bytes; the ids stay in the file, whose pages the
+system may drop at will.
 """
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
+from hubnmt.batching import Ragged
 from hubnmt.checkpoint import read_json, write_json
-from training.arrow import NUMBERS, ROWS_PER_CHUNK, TableWriter, list_views, read_chunks
+from training.arrow import NUMBERS, TableWriter, map_lists
 from training.batches import Pair
 
 PAIRS_FILE = "pairs.arrow"
@@ -48,14 +48,8 @@ class PairStore(Sequence[Pair]):
         """
         self.counts: list[int] = read_json(folder / COUNTS_FILE)["pairs"]
         """Pairs of each corpus."""
-        self._chunks = []
-        lengths = []
-        for chunk in read_chunks(folder / PAIRS_FILE):
-            views = [list_views(column) for column in chunk.columns]
-            self._chunks.append((chunk, *views))
-            lengths.append(torch.stack([_lengths(offsets) for offsets, _ in views], dim=1))
-        self.lengths = torch.cat(lengths) if lengths else torch.empty(0, 2, dtype=torch.int32)
-        """(N, 2) int32, tokens of source and target."""
+        self._values, self._starts, self.lengths = map_lists(folder / PAIRS_FILE)
+        # `lengths`: (N, 2) int32, tokens of source and target.
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -63,17 +57,16 @@ class PairStore(Sequence[Pair]):
 
     def __getitem__(self, row: int) -> Pair:  # type: ignore[override]  # slices have no reader
         """Return the ids of one pair."""
-        if not -len(self) <= row < len(self):
-            raise IndexError(row)
-        number, place = divmod(row % len(self), ROWS_PER_CHUNK)
-        _, *views = self._chunks[number]
+        starts, lengths = self._starts[row].tolist(), self.lengths[row].tolist()
         src, tgt = (
-            values[offsets[place] : offsets[place + 1]].tolist() for offsets, values in views
+            self._values[start : start + length].tolist()
+            for start, length in zip(starts, lengths, strict=True)
         )
         return src, tgt
 
-
-def _lengths(offsets: memoryview) -> Tensor:
-    """Return the lengths (N,) of the N lists between N + 1 offsets."""
-    writable = bytearray(offsets)  # torch warns of any other
-    return torch.frombuffer(writable, dtype=torch.int32).diff()
+    def gather(self, rows: Sequence[int]) -> tuple[Ragged, Ragged]:
+        """Return sources and targets of some pairs, still where they are."""
+        places = torch.tensor(rows)
+        starts, lengths = self._starts[places], self.lengths[places].long()
+        src, tgt = (Ragged(self._values, starts[:, side], lengths[:, side]) for side in (0, 1))
+        return src, tgt

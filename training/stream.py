@@ -9,7 +9,16 @@ import random
 from collections.abc import Iterator, Sequence
 
 from hubnmt.errors import ConfigError
-from training.batches import Batch, Pair, Plan, collate, draw_rows, mix_seed, plan_epoch
+from training.batches import (
+    Batch,
+    Pair,
+    Plan,
+    collate,
+    collate_ragged,
+    draw_rows,
+    mix_seed,
+    plan_epoch,
+)
 from training.bpe_dropout import BpeDropout
 from training.config import RunConfig
 from training.prepare import Corpus
@@ -82,12 +91,15 @@ class BatchStream:
             yield self._make(plan[number], random.Random(mix_seed(self._seed, epoch, 2, number)))
 
     def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:
-        pairs = [self._drop(self._corpus.train[row], rng) for row in rows]
-        return collate(
-            pairs,
-            src_tokenizer=self._corpus.src_tokenizer,
-            tgt_tokenizer=self._corpus.tgt_tokenizer,
-        )
+        corpus = self._corpus
+        tokenizers = {
+            "src_tokenizer": corpus.src_tokenizer,
+            "tgt_tokenizer": corpus.tgt_tokenizer,
+        }
+        if not any(self._droppers):
+            src, tgt = corpus.train.gather(rows)
+            return collate_ragged(src, tgt, **tokenizers)
+        return collate([self._drop(corpus.train[row], rng) for row in rows], **tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
         """Split a pair anew; one that would become too long stays as it is."""

@@ -1,7 +1,6 @@
 """Arrow files: what goes in comes out, chunk by chunk; a torn file is refused."""
 
 import io
-import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,7 @@ from training.arrow import (
     NUMBERS,
     TEXT,
     TableWriter,
-    list_views,
-    read_chunks,
+    map_lists,
     read_columns,
     read_parquet,
     require_pyarrow,
@@ -58,21 +56,36 @@ def test_any_number_of_rows_is_fine(n_rows: int, tmp_path: Path) -> None:
     assert [row for chunk in chunks for row in zip(*chunk, strict=True)] == ROWS[:n_rows]
 
 
-def test_lists_are_seen_without_being_copied(tmp_path: Path) -> None:
-    views = [list_views(chunk.column(2)) for chunk in read_chunks(write(tmp_path / "x.arrow"))]
+LISTS = {"src": NUMBERS, "tgt": NUMBERS}
+LIST_ROWS = [([1, 2, 3], [4]), ([], [5, 6]), ([7], []), ([], []), ([8, 2**31 - 1], [-1])]
+
+
+def write_lists(path: Path, rows: list[tuple[list[int], list[int]]]) -> Path:
+    with TableWriter(path, LISTS) as writer:
+        for row in rows:
+            writer.add(*row)
+    return path
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 3, 5])
+def test_lists_are_found_in_the_file(n_rows: int, tmp_path: Path) -> None:
+    values, starts, lengths = map_lists(write_lists(tmp_path / "x.arrow", LIST_ROWS[:n_rows]))
     found = [
-        values[start:end].tolist()
-        for offsets, values in views
-        for start, end in itertools.pairwise(offsets)
+        tuple(values[start : start + length].tolist() for start, length in zip(*both, strict=True))
+        for both in zip(starts.tolist(), lengths.tolist(), strict=True)
     ]
-    assert found == [ids for _, _, ids in ROWS]
-    assert all(values.readonly for _, values in views)  # they point into the mapped file
+    assert found == LIST_ROWS[:n_rows]
+    assert starts.shape == lengths.shape == (n_rows, 2)
 
 
-def test_a_chunk_of_empty_lists_has_no_values(tmp_path: Path) -> None:
-    (chunk,) = read_chunks(write(tmp_path / "x.arrow", [(0, "", [])]))
-    offsets, values = list_views(chunk.column(2))
-    assert (offsets.tolist(), values.tolist()) == ([0, 0], [])
+def test_lists_are_mapped_and_not_read(tmp_path: Path) -> None:
+    """The numbers are the file itself; what is written to them stays in this process."""
+    path = write_lists(tmp_path / "x.arrow", LIST_ROWS)
+    before = path.read_bytes()
+    values, _, _ = map_lists(path)
+    assert values.numpy().tobytes() == before[: len(before) // 4 * 4]
+    values[:] = 0
+    assert path.read_bytes() == before
 
 
 def test_the_datasets_library_reads_the_format(tmp_path: Path) -> None:
@@ -86,7 +99,9 @@ def test_a_torn_file_is_refused(keep: int, tmp_path: Path) -> None:
     path = write(tmp_path / "x.arrow")
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(InputError, match=r"x\.arrow: not a whole Arrow file"):
-        list(read_chunks(path))
+        list(read_columns(path))
+    with pytest.raises(InputError, match=r"x\.arrow: not a whole Arrow file"):
+        map_lists(path)
 
 
 def test_parquet_rows_are_dictionaries() -> None:

@@ -6,10 +6,12 @@ from itertools import pairwise
 import pytest
 import torch
 
+from hubnmt.batching import Ragged
 from hubnmt.tokenizer import Tokenizer
 from training.batches import (
     Pair,
     collate,
+    collate_ragged,
     draw_rows,
     measure_lengths,
     mix_seed,
@@ -219,6 +221,19 @@ def test_each_side_is_padded_with_its_own_tokenizer(tiny_tokenizer: Tokenizer) -
     assert batch.src.src_ids[1].tolist() == [4, tiny_tokenizer.eos_id, tiny_tokenizer.pad_id]
     assert batch.tgt_in[0].tolist() == [12, 5, 11]
     assert batch.labels.tolist() == [5, 13, 7, 8, 13]
+
+
+def test_rows_that_are_no_lists_make_the_same_batch(tiny_tokenizer: Tokenizer) -> None:
+    pairs = random_pairs(7)
+    flat = torch.tensor([0, 0, *(i for pair in pairs for ids in pair for i in ids)])
+    lengths = measure_lengths(pairs).long()
+    starts = (2 + lengths.flatten().cumsum(0) - lengths.flatten()).view(-1, 2)
+    sides = (Ragged(flat, starts[:, side], lengths[:, side]) for side in (0, 1))
+    tokenizers = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    ragged, listed = collate_ragged(*sides, **tokenizers), collate(pairs, **tokenizers)
+    for mine, theirs in zip((*ragged.src, *ragged[1:]), (*listed.src, *listed[1:]), strict=True):
+        assert mine.dtype == theirs.dtype
+        assert torch.equal(mine, theirs)
 
 
 def test_moving_a_batch_moves_every_tensor(tiny_tokenizer: Tokenizer) -> None:

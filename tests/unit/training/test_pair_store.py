@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hubnmt.errors import HubNMTError
-from training import arrow, pair_store
+from training import arrow
 from training.pair_store import PairStore, write_pairs
 
 ROWS = [
@@ -20,8 +20,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (arrow, pair_store):
-        monkeypatch.setattr(module, "ROWS_PER_CHUNK", 2)
+    monkeypatch.setattr(arrow, "ROWS_PER_CHUNK", 2)
 
 
 @pytest.fixture
@@ -59,11 +58,12 @@ def test_no_pairs_make_an_empty_store(tmp_path: Path) -> None:
     assert (len(empty), list(empty), tuple(empty.lengths.shape)) == (0, [], (0, 2))
 
 
-def test_ids_stay_on_the_disk(store: PairStore) -> None:
-    """What the store holds are views of read-only, mapped memory."""
-    views = [view for _, *sides in store._chunks for side in sides for view in side]
-    assert views
-    assert all(isinstance(view, memoryview) and view.readonly for view in views)
+@pytest.mark.parametrize("rows", [[0], [3, 0, 2], [4, 4, 1]])
+def test_some_pairs_can_be_gathered_in_any_order(rows: list[int], store: PairStore) -> None:
+    for side, ragged in enumerate(store.gather(rows)):
+        places = zip(ragged.starts.tolist(), ragged.lengths.tolist(), strict=True)
+        found = [ragged.values[start : start + length].tolist() for start, length in places]
+        assert found == [store[row][side] for row in rows]
 
 
 def test_a_torn_store_is_refused(store: PairStore, tmp_path: Path) -> None:
