@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, overload
@@ -21,9 +22,10 @@ from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_mode
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine, force_prefix, max_tgt_tokens
-from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
 from hubnmt.explain import Attention, attend, next_log_probs, readable_pieces, score_targets
 from hubnmt.guard import find_suspicions
+from hubnmt.hub import Pushed, parse_reference, pull, push
 from hubnmt.plan import Part, Plan, make_plan
 from hubnmt.tokenizer import Tokenizer, normalize
 from hubnmt.translation import Alternative, Candidate, PairScore, Translation
@@ -42,13 +44,21 @@ SCORE_BATCH_PAIRS = 32
 class Translator:
     """A model ready to translate. See `from_pretrained`."""
 
-    def __init__(self, stored: StoredModel, *, device: str = "cpu", dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        stored: StoredModel,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        revision: str | None = None,
+    ) -> None:
         """Wrap a stored model and move it to a device.
 
         Args:
             stored: as `load_model` gives it.
             device: `cpu`, `cuda`, `cuda:1`, ...
             dtype: of weights and products, one of `DTYPES`.
+            revision: hash of the commit that the model came with, if it came from the Hub.
 
         Raises:
             ConfigError: if the device is not there, or the dtype unknown.
@@ -56,6 +66,7 @@ class Translator:
         if dtype not in DTYPES:
             raise ConfigError(f"dtype = {dtype!r} must be {' or '.join(sorted(DTYPES))}")
         self._stored = stored
+        self.revision = revision
         try:
             self.device = torch.device(device)
             self.model = stored.model.to(self.device, DTYPES[dtype]).eval()
@@ -71,20 +82,69 @@ class Translator:
 
     @classmethod
     def from_pretrained(
-        cls, model: str | os.PathLike[str], *, device: str = "cpu", dtype: str = "float32"
+        cls,
+        model: str | os.PathLike[str],
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        revision: str | None = None,
+        token: str | None = None,
+        local_files_only: bool = False,
+        cache_dir: str | Path | None = None,
     ) -> Self:
-        """Load a bundled model by name, or a local model folder.
+        """Load a bundled model by name, a local model folder, or a model from the Hub.
+
+        Args:
+            model: `de-en-multi30k`, a folder, `user/name` or `user/name@revision`.
+            device: see `__init__`.
+            dtype: see `__init__`.
+            revision: branch, tag or commit on the Hub; `translator.revision` says which it was.
+            token: for a private model; None takes `HF_TOKEN` or the login.
+            local_files_only: take a Hub model from the cache only.
+            cache_dir: in place of the cache of `huggingface_hub`.
 
         Raises:
             ModelNotFoundError: if there is no such model.
             ModelFolderError: if its folder is not whole.
+            HubError: if the Hub has no such model, or cannot be reached.
             ConfigError: if the device is not there.
         """
-        return cls(load_model(find_model(model)), device=device, dtype=dtype)
+        folder, commit = _locate(
+            model,
+            revision=revision,
+            token=token,
+            local_files_only=local_files_only,
+            cache_dir=cache_dir,
+        )
+        return cls(load_model(folder), device=device, dtype=dtype, revision=commit)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model folder; see `hubnmt.checkpoint.save_model`."""
         save_model(folder, self._stored)
+
+    def push_to_hub(
+        self,
+        repo: str,
+        *,
+        private: bool = False,
+        revision: str | None = None,
+        create_pr: bool = False,
+        message: str | None = None,
+        token: str | None = None,
+    ) -> Pushed:
+        """Publish the model on the Hub as `user/name`; see `hubnmt.hub.push`."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, "model")
+            self.save_pretrained(folder)
+            return push(
+                folder,
+                repo,
+                private=private,
+                revision=revision,
+                create_pr=create_pr,
+                message=message,
+                token=token,
+            )
 
     @property
     def config(self) -> ModelConfig:
@@ -459,12 +519,40 @@ def _readable(parts: Iterable[Sequence[int]], tokenizer: Tokenizer) -> tuple[str
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
-    """Resolve a bundled name or a local folder to a folder.
+    """Resolve a bundled name, a local folder or a Hub reference to a folder.
 
     Raises:
         ModelNotFoundError: naming what there is.
+        HubError: if the Hub has no such model, or cannot be reached.
     """
+    return _locate(model)[0]
+
+
+def _locate(
+    model: str | os.PathLike[str], *, revision: str | None = None, **hub: Any
+) -> tuple[Path, str | None]:
+    """Find a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
     name = os.fspath(model)
+    folder = _find_here(name)
+    if folder is not None:
+        if revision is not None:
+            raise ConfigError(f"{name!r} is on this machine and has no revisions; leave it out")
+        return folder, None
+    reference = parse_reference(name, revision=revision)
+    if reference is not None:
+        try:
+            pulled = pull(reference, **hub)
+        except HubUnreachableError as error:
+            raise HubUnreachableError(f"no folder {name!r} here, and {error}") from None
+        return pulled.folder, pulled.commit
+    known = ", ".join(bundled_models()) or "none"
+    raise ModelNotFoundError(
+        f"no model {name!r}: not a bundled model (there are: {known}), not a local folder, and not "
+        "user/name on the Hub"
+    )
+
+
+def _find_here(name: str) -> Path | None:
     bundled = bundled_models()
     if name in bundled:
         return bundled[name]
@@ -472,7 +560,4 @@ def find_model(model: str | os.PathLike[str]) -> Path:
         folder = Path(name).expanduser()
         if folder.is_dir():
             return folder
-    known = ", ".join(bundled) or "none"
-    raise ModelNotFoundError(
-        f"no model {name!r}: not a bundled model (there are: {known}) and not a local folder"
-    )
+    return None

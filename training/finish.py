@@ -165,6 +165,8 @@ def finish(
         data=card["data"],
         data_license=card["data_license"],
         limits=card["limits"],
+        bias=card.get("bias", ""),  # runs of 0.1.0 did not ask
+        citation=card.get("citation", ""),
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",

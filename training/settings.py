@@ -165,3 +165,7 @@ class CardConfig(FromDict):
     """Hub names of the data."""
     limits: str = ""
     """What the model cannot do."""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """How to cite, BibTeX or a sentence."""

@@ -40,7 +40,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add where and how a model runs."""
     parser.add_argument(
-        "--model", required=required, metavar="MODEL", help="bundled name or model folder"
+        "--model", required=required, metavar="MODEL", help="bundled name, folder, or user/name"
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
     parser.add_argument("--dtype", default="float32", choices=sorted(DTYPES), help="of the weights")

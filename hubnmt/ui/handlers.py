@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError
+from hubnmt.hub import Catalogue
 from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
+from hubnmt.ui.picker import suggest_models
 from hubnmt.ui.registry import ModelRegistry
 
 PAUSE_S = 0.05
@@ -56,6 +58,12 @@ class Handlers:
     """Everything a visitor can ask for."""
 
     registry: ModelRegistry
+    catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
+    """The Hub's list, asked for no more than once a minute."""
+
+    def suggest(self) -> list[tuple[str, str]]:
+        """List the models to pick from, as (label, reference)."""
+        return suggest_models(self.registry, self.catalogue)
 
     def choose(self, model: str) -> Chosen:
         """Open a model and say what it is."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from hubnmt import engine, translator
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer, normalize
 from hubnmt.translator import Translator, find_model
@@ -606,13 +606,24 @@ def test_a_bundled_name_comes_first_then_a_folder(
 
 @pytest.mark.parametrize(
     "name",
-    ["de-en", "./nowhere", "user/name", "~nobody-has-this-name/model", "a\0b", "x" * 5000, "\n"],
+    ["de-en", "./nowhere", "a/b/c", "~nobody-has-this-name/model", "a\0b", "x" * 5000, "\n"],
     ids=lambda name: repr(name[:20]),
 )
 def test_an_unknown_model_names_what_there_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator, "bundled_models", lambda: {"de-en-x": Path("/inside")})
     with pytest.raises(ModelNotFoundError, match="de-en-x"):
         Translator.from_pretrained(name)
+
+
+def test_a_folder_that_is_not_there_may_be_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubUnreachableError, match="no folder 'runs/best' here, and cannot reach"):
+        Translator.from_pretrained("runs/best")
+
+
+def test_a_folder_has_no_revisions(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no revisions"):
+        Translator.from_pretrained(tmp_path, revision="v1")
 
 
 @pytest.mark.parametrize("device", ["gpu", "", "cuda:99", "mps", "xpu", "vulkan", "cpu:x"])
