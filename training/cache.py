@@ -38,6 +38,7 @@ def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale_drafts(folder)
         draft = Path(tempfile.mkdtemp(prefix=f".draft-{key}-", dir=folder))
+        draft.chmod(folder.stat().st_mode & 0o777)  # others may share the cache
         build(draft)
         for path in draft.iterdir():
             _flush(path)

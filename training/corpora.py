@@ -65,8 +65,18 @@ def content_key(config: DataConfig) -> str:
         for split in ("valid", "test")
         if config.drop_held_out and (corpus := config.held_out_corpus(split))
     ]
-    facts = [FORMAT, dict(config.cleaning_settings()), corpora, held_out]
-    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+    return _digest(dict(config.cleaning_settings()), corpora, held_out)
+
+
+def valid_key(config: DataConfig) -> str:
+    """Digest everything that decides the validation pairs."""
+    corpus = config.held_out_corpus("valid")
+    assert corpus is not None  # only the test set may be missing
+    return _digest(config.src_lang, config.tgt_lang, _describe(corpus))
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

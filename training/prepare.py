@@ -3,9 +3,9 @@
 Takes a recipe, gives a `Corpus`. Must not know the model. The vocabulary is learned on the training
 split only, once per run: a run that is resumed loads its own.
 
-Three steps, each kept in the cache under the key of all that decides it, so that a second start
-skips them: clean texts (key: content and cleaning), vocabulary (texts and its size), ids (texts,
-vocabulary and longest pair).
+Each step is kept in the cache under the key of all that decides it, so that a second start skips
+it: validation pairs (key: content), clean texts (content and cleaning), vocabulary (texts and its
+size), ids (texts, vocabulary and longest pair).
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from tqdm import tqdm
 from hubnmt.checkpoint import read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
-from training.arrow import require_pyarrow
+from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
 from training.cache import cached
 from training.cleaning import CleaningReport
 from training.config import RunConfig
-from training.corpora import content_key, load_split, read_clean
+from training.corpora import content_key, load_split, read_clean, valid_key
 from training.pair_store import PairStore, write_pairs
 from training.sources import TextPair
 from training.text_store import read_report, read_texts, write_texts
@@ -31,6 +31,7 @@ from training.text_store import read_report, read_texts, write_texts
 log = logging.getLogger("training")
 
 REPORT_FILE = "cleaning.json"
+VALID_FILE = "valid.arrow"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +74,7 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
     content = content_key(config.data)
     if resumed is not None:
         _check_content(resumed, content)
-    valid = [(src.strip(), tgt.strip()) for src, tgt in load_split(config.data, "valid")]
+    valid = _read_valid(config)
     texts = _clean_texts(config, content)
     report = read_report(texts)
     if not report.n_kept or not valid:
@@ -95,6 +96,27 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
         src_tokenizer=tokenizers[0],
         tgt_tokenizer=tokenizers[1],
     )
+
+
+def _read_valid(config: RunConfig) -> list[TextPair]:
+    """Return the validation pairs; those of a long stream are not looked for twice."""
+
+    def build(folder: Path) -> None:
+        with TableWriter(folder / VALID_FILE, {"src": TEXT, "tgt": TEXT}) as writer:
+            for pair in load_split(config.data, "valid"):
+                writer.add(*(_whole_characters(text.strip()) for text in pair))
+
+    folder = cached(cache_folder(config), f"valid-{valid_key(config.data)}", build)
+    return [
+        pair
+        for src, tgt in read_columns(folder / VALID_FILE)
+        for pair in zip(src, tgt, strict=True)
+    ]
+
+
+def _whole_characters(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", errors="replace").decode()
 
 
 def _check_content(run_folder: Path, content: str) -> None:

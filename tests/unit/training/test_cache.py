@@ -25,6 +25,13 @@ def test_an_entry_is_built_once(tmp_path: Path) -> None:
     assert cached(tmp_path / "cache", "key", never) == first
 
 
+def test_an_entry_is_as_open_to_others_as_the_cache(tmp_path: Path) -> None:
+    for mode in (0o750, 0o755):
+        tmp_path.chmod(mode)
+        entry = cached(tmp_path, f"key-{mode}", write_hello)
+        assert entry.stat().st_mode & 0o777 == mode
+
+
 def test_another_key_is_another_entry(tmp_path: Path) -> None:
     one, other = (cached(tmp_path, key, write_hello) for key in ("one", "other"))
     assert one != other

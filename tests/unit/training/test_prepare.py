@@ -71,19 +71,20 @@ def test_nothing_left_to_train_on_says_what_was_dropped(
 def entries(config: RunConfig) -> dict[str, int]:
     """Count the cache's entries of each kind; no draft may be left."""
     names = [path.name.partition("-")[0] for path in cache_folder(config).iterdir()]
-    return {kind: names.count(kind) for kind in sorted(set(names))}
+    return {kind: names.count(kind) for kind in sorted(set(names)) if kind != "valid"}
 
 
 def test_a_second_start_reads_nothing_but_the_cache(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = prepare_corpus(config, None)
-    for name in ("read_clean", "write_texts", "write_pairs", "read_texts"):
+    for name in ("read_clean", "load_split", "write_texts", "write_pairs", "read_texts"):
         monkeypatch.setattr(prepare, name, None)
     monkeypatch.setattr(Tokenizer, "train", None)
     monkeypatch.setattr(Tokenizer, "encode_batch", None)
     again = prepare_corpus(config, None)
     assert list(again.train) == list(first.train)
+    assert again.valid == first.valid
     assert again.report == first.report
     assert again.src_tokenizer.to_json() == first.src_tokenizer.to_json()
     assert entries(config) == {"pairs": 1, "texts": 1, "vocabulary": 1}
@@ -177,3 +178,14 @@ def test_without_pyarrow_the_message_names_the_extra(
     monkeypatch.setattr(arrow, "pa", None)
     with pytest.raises(InputError, match=r"pip install 'hubnmt\[train\]'"):
         prepare_corpus(config, None)
+
+
+def test_validation_pairs_are_those_of_the_files_now(
+    farm_recipe: Path, farm_options, tmp_path: Path
+) -> None:
+    path = tmp_path / "valid.jsonl"
+    settings = farm_options(tmp_path, f"data.valid={path}")
+    for src in ("Ein Hund.", "\\ud800 Zwei Hunde."):
+        path.write_text(f'{{"de": " {src} ", "en": "Dogs."}}\n', encoding="utf-8")
+        valid = prepare_corpus(load_recipe(farm_recipe, settings), None).valid
+        assert valid == [(src.replace("\\ud800", "?"), "Dogs.")]
