@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.model import PackedTransformer
 
 
 class ModelStep:
@@ -17,7 +17,7 @@ class ModelStep:
 
     def __init__(
         self,
-        model: Transformer | PackedTransformer,
+        model: PackedTransformer,
         src_ids: Tensor,
         src_pad_mask: Tensor,
         *,
@@ -26,7 +26,7 @@ class ModelStep:
         """Encode the sources once.
 
         Args:
-            model: in eval mode.
+            model: packed from one in eval mode.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
             never: ids that no translation contains (pad, bos). The other log-probabilities stay as

@@ -238,8 +238,7 @@ class PackedTransformer:
 
     def _split(self, packed: Tensor, n_rows: int, n_parts: int) -> tuple[Tensor, ...]:
         """Cut (B T, parts D) into parts and heads: (B, H, T, E) each."""
-        n_tokens, n_features = packed.shape
-        shape = (n_rows, n_tokens // n_rows, n_parts, self._n_heads, -1)
+        shape = (n_rows, len(packed) // n_rows, n_parts, self._n_heads, -1)
         return packed.view(shape).permute(2, 0, 3, 1, 4).unbind()
 
 
