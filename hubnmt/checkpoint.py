@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -83,7 +83,9 @@ def save_model(folder: str | os.PathLike[str], stored: StoredModel, *, half: boo
             name: tensor.detach().to("cpu", dtype).contiguous()
             for name, tensor in own_tensors(stored.model).items()
         }
-        save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+        # Not `save_file`, which lets only the owner read what it wrote.
+        content = save(tensors, metadata={"format": "pt"})
+        (target / "model.safetensors").write_bytes(content)
         (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
 
 

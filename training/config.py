@@ -5,6 +5,7 @@ the model's inside. All mistakes in a recipe are reported at once.
 """
 
 import dataclasses
+import re
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,64 +15,11 @@ from typing import Any, Literal
 from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, require
 from hubnmt.errors import ConfigError
 from hubnmt.tokenizer import MIN_VOCAB_SIZE
+from training.data_config import CorpusConfig, DataConfig
 
-FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head")
+FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class DataConfig(FromDict):
-    """Where the sentence pairs come from and which are dropped."""
-
-    src_lang: str
-    """Source language, BCP 47."""
-    tgt_lang: str
-    """Target language, BCP 47."""
-    dataset: str | None = None
-    """Hub dataset; used for each split that has no local files."""
-    dataset_config: str | None = None
-    """Configuration of the Hub dataset."""
-    train_split: str = "train"
-    """Split of the Hub dataset to train on."""
-    valid_split: str = "validation"
-    """Split of the Hub dataset to choose on."""
-    src_column: str | None = None
-    """Column of the source text; null means `src_lang`."""
-    tgt_column: str | None = None
-    """Column of the target text; null means `tgt_lang`."""
-    train: tuple[str, ...] = ()
-    """Local files instead: source file, target file, line by line; more pairs may follow."""
-    valid: tuple[str, ...] = ()
-    """The same for validation."""
-    max_tokens: int = 100
-    """Training pairs with more tokens on either side are dropped."""
-    max_length_ratio: float = 3.0
-    """Training pairs are dropped if one side is this many times longer, in characters, than the
-    other (short pairs, under 20 characters of difference, are kept)."""
-
-    def __post_init__(self) -> None:
-        """Check ranges; a pair of files has two names."""
-        require(
-            (self.max_tokens >= 1, f"max_tokens = {self.max_tokens} must be at least 1"),
-            (
-                self.max_length_ratio > 1,
-                f"max_length_ratio = {self.max_length_ratio} must be above 1",
-            ),
-            *(
-                (
-                    len(getattr(self, name)) % 2 == 0,
-                    f"{name} needs a source and a target file, got {len(getattr(self, name))}",
-                )
-                for name in ("train", "valid")
-            ),
-            *(
-                (
-                    bool(self.dataset or getattr(self, name)),
-                    f"{name} is empty and dataset is not set: name local files or a Hub dataset",
-                )
-                for name in ("train", "valid")
-            ),
-        )
+CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,6 +138,10 @@ class CardConfig(FromDict):
     """Hub names of the data."""
     limits: str = ""
     """What the model cannot do."""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """How to cite, BibTeX or a sentence."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -305,7 +257,8 @@ def _model_problems(model: dict[str, Any], tokenizer: TokenizerConfig | None) ->
 def apply_override(tables: dict[str, Any], override: str) -> None:
     """Set one value, `section.key=value`, in place; the value is TOML, or a bare word.
 
-    A comma-separated value is a list where the key holds one (`data.train=a.de,a.en`).
+    A comma-separated value is a list where the key holds one (`data.train=a.de,a.en`). A corpus is
+    reached by its name (`data.corpora.NAME.files=a.de,a.en`).
 
     Raises:
         ConfigError: if it does not read like that.
@@ -315,11 +268,16 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     if not (equals and dot and key):
         raise ConfigError(f"--set {override}: must read section.key=value")
     cls = {**SECTIONS, "model": ModelConfig}.get(section)
+    match = CORPUS_KEY.fullmatch(key) if section == "data" else None
+    if match:
+        cls, key = CorpusConfig, match["key"]
     hints = typing.get_type_hints(cls) if cls else {}
     value: Any
-    table = tables.setdefault(section, {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"--set {override}: {section} is no section of the recipe")
+    table = tables
+    for name in (section, "corpora", match["name"]) if match else (section,):
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {name} is no section of the recipe")
     options = typing.get_args(hints.get(key)) or (hints.get(key),)
     if text.strip() == "null" and type(None) in options:
         value = None

@@ -21,7 +21,8 @@ from hubnmt.errors import ConfigError
 from training.config import RunConfig, load_recipe
 
 FREE_ON_RESUME = {
-    "run": {"folder", "max_steps", "max_minutes", "patience", "device", "n_threads", "log_every"}
+    "run": {"folder", "max_steps", "max_minutes", "patience", "device", "n_threads", "log_every"},
+    "data": {"cache"},
 }
 """Settings that may change when a run goes on: they decide when it stops, not what it learns."""
 

@@ -28,9 +28,10 @@ from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
-from training.batches import Batch, collate, plan_epoch
+from training.batches import Batch
 from training.config import RunConfig
 from training.evaluate import Evaluation, evaluate
+from training.fitting import explain_out_of_memory, is_out_of_memory
 from training.loss import projected_cross_entropy
 from training.prepare import Corpus, prepare_corpus
 from training.report import RunReport
@@ -42,6 +43,7 @@ from training.run_folder import (
 )
 from training.schedule import inverse_sqrt
 from training.state import STATE_FILE, Progress, average, load_state, save_state
+from training.stream import BatchStream
 
 log = logging.getLogger("training")
 
@@ -54,6 +56,7 @@ class Run:
         self.config = config
         self.folder = folder
         self.corpus = corpus
+        self.stream = BatchStream(config, corpus)
         self.device = pick_device(config.run.device)
         seed_everything(config.run.seed)
         model_config = config.model_config(
@@ -125,19 +128,11 @@ class Run:
 
     def _batches(self) -> Iterator[Batch]:
         """Yield batches for ever, epoch after epoch, from where the run stands."""
-        corpus, progress = self.corpus, self.progress
+        progress = self.progress
         while True:
-            seed = hash((self.config.run.seed, progress.epoch))
-            plan = plan_epoch(
-                corpus.train, batch_tokens=self.config.optimizer.batch_tokens, seed=seed
-            )
-            for rows in plan[progress.batch :]:
+            for batch in self.stream.epoch(progress.epoch, skip=progress.batch):
                 progress.batch += 1
-                yield collate(
-                    [corpus.train[row] for row in rows],
-                    src_tokenizer=corpus.src_tokenizer,
-                    tgt_tokenizer=corpus.tgt_tokenizer,
-                ).to(self.device)
+                yield batch.to(self.device)
             progress.epoch += 1
             progress.batch = 0
 
@@ -152,19 +147,7 @@ class Run:
         n_tokens = sum(len(batch.labels) for batch in step_batches)
         total = 0.0
         for batch in step_batches:
-            with torch.autocast(
-                self.device.type, torch.bfloat16, enabled=self.config.run.dtype == "bfloat16"
-            ):
-                memory = model.encode(*batch.src)
-                hidden = model.decode(batch.tgt_in, memory, batch.src.src_pad_mask)
-                loss = projected_cross_entropy(
-                    hidden[batch.is_label],
-                    model.output_proj.weight,
-                    batch.labels,
-                    label_smoothing=settings.label_smoothing,
-                ).smoothed
-            (loss / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            total += float(loss.detach())
+            total += self._learn(batch, n_tokens)
         clip = settings.grad_clip_norm or float("inf")
         grad_norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), clip))
         if not (total < float("inf") and grad_norm < float("inf")):
@@ -175,6 +158,38 @@ class Run:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return total / n_tokens, grad_norm, n_tokens
+
+    def _learn(self, batch: Batch, n_tokens: int) -> float:
+        """Do forward and backward pass of one batch; memory that runs out is told with numbers."""
+        try:
+            return self._backward(batch, n_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # Here the error is gone, and with it what its traceback held of the failed pass.
+        settings = self.config.optimizer
+        raise explain_out_of_memory(
+            batch,
+            lambda part: self._backward(part, n_tokens),
+            batch_tokens=settings.batch_tokens,
+            accumulate=settings.accumulate,
+        )
+
+    def _backward(self, batch: Batch, n_tokens: int) -> float:
+        """Add the gradients of one batch; return its summed loss."""
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.config.run.dtype == "bfloat16"
+        ):
+            memory = self.model.encode(*batch.src)
+            hidden = self.model.decode(batch.tgt_in, memory, batch.src.src_pad_mask)
+            loss = projected_cross_entropy(
+                hidden[batch.is_label],
+                self.model.output_proj.weight,
+                batch.labels,
+                label_smoothing=self.config.optimizer.label_smoothing,
+            ).smoothed
+        (loss / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return float(loss.detach())
 
     def _log(self, meter: "Meter", *, lr: float, grad_norm: float, bar: "tqdm[Any]") -> None:
         values = {**meter.to_dict(), "lr": lr, "grad_norm": grad_norm, "epoch": self.progress.epoch}

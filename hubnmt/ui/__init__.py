@@ -7,6 +7,8 @@ may import each other:
 - `facts`: what a model's card and config say about it, at a glance
 - `controls`: the decoding options, their ranges and presets, as plain data
 - `registry`: which models this page may open; loads them late, keeps few
+- `picker`: which models it suggests, the Hub's included
+- `zero_gpu`: the GPU that a Space may be lent
 - `figures`: values to HTML and to what the explorer draws; everything from outside is escaped
 - `limits`: how much one visitor may ask for at once
 - `handlers`: what the page does, without a server

@@ -24,6 +24,7 @@ from hubnmt.ui.endpoints import Endpoints
 from hubnmt.ui.handlers import Answer, Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
 from hubnmt.ui.options import OptionsPanel
+from hubnmt.ui.zero_gpu import on_gpu
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -151,14 +152,24 @@ class _Page:
         )
         for trigger in (functools.partial(gr.on, [self.go.click, self.source.submit]), filled.then):
             trigger(
-                self._translate,
+                on_gpu(self._translate),
                 [self.source, self.model, *options],
                 answered,
                 show_progress_on=self.target,
                 **(RUNS | {"show_progress": "minimal"}),
-            ).then(self.handlers.explore, self.alternatives, self.explorer, **RUNS)
+            ).then(on_gpu(self.handlers.explore), self.alternatives, self.explorer, **RUNS)
         shown = [self.target, self.explorer]
-        self.alternatives.select(self.handlers.show_alternative, self.alternatives, shown, **RUNS)
+        self.alternatives.select(
+            on_gpu(self.handlers.show_alternative), self.alternatives, shown, **RUNS
+        )
+        if self.handlers.registry.allow_hub:
+            self.model.focus(
+                lambda: gr.Dropdown(choices=self.handlers.suggest()),
+                None,
+                self.model,
+                queue=False,
+                **QUIET,
+            )
         described = [self.facts, self.source, self.target, self.examples, *options]
         self.model.input(
             _said_in_page(self._choose, blank=(gr.skip(),) * len(described)),
@@ -270,5 +281,5 @@ def _said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 def _add_endpoints(endpoints: Endpoints) -> None:
     """Offer the named endpoints to clients and agents."""
     for name in ("translate", "attention", "score"):
-        api(_said_to_client(getattr(endpoints, name)), api_name=name, **HEAVY)
+        api(on_gpu(_said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
     api(_said_to_client(endpoints.models), api_name="models")

@@ -135,6 +135,11 @@ def test_the_folder_holds_the_promised_files(
     ]
 
 
+def test_all_files_can_be_read_by_the_same_people(folder: Path) -> None:
+    modes = {file.name: file.stat().st_mode for file in folder.iterdir()}
+    assert set(modes.values()) == {modes["config.json"]}
+
+
 def test_tied_tables_stay_one_storage_and_are_written_once(folder: Path) -> None:
     model = load_model(folder).model
     assert model.output_proj.weight is model.tgt_embedding.weight
@@ -452,11 +457,11 @@ def test_a_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
 # --- saving over something -----------------------------------------------------------------------
 
 
-def fail_at_save_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def fail_at_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", fail)
+    monkeypatch.setattr(checkpoint, "save", fail)
 
 
 def fail_at_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +492,7 @@ def fail_at_moving_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "fail", [fail_at_save_file, fail_at_decoding, fail_at_foreign_files, fail_at_moving_in]
+    "fail", [fail_at_weights, fail_at_decoding, fail_at_foreign_files, fail_at_moving_in]
 )
 def test_a_save_that_fails_leaves_the_old_folder_and_no_draft(
     fail: Callable[[pytest.MonkeyPatch], None],
@@ -510,7 +515,7 @@ def test_a_save_that_fails_leaves_the_old_folder_and_no_draft(
 def test_a_save_that_fails_leaves_nothing_where_nothing_was(
     joint: StoredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail_at_save_file(monkeypatch)
+    fail_at_weights(monkeypatch)
     with pytest.raises(OSError, match="no space"):
         save_model(tmp_path / "new", joint)
     assert names_in(tmp_path) == []

@@ -387,6 +387,30 @@ def test_a_longer_run_starts_from_the_end_of_a_shorter_one(
     assert differing(resumed, farm_run) == []
 
 
+def test_a_run_does_not_go_on_with_other_texts(
+    run_farm: RunFarm, farm_options: FarmOptions, tmp_path: Path, repo: Path
+) -> None:
+    for side in ("de", "en"):
+        text = (repo / f"tests/fixtures/farm.train.{side}").read_text(encoding="utf-8")
+        (tmp_path / f"my.{side}").write_text(text, encoding="utf-8")
+    files = f"data.train={tmp_path / 'my.de'},{tmp_path / 'my.en'}"
+    run_farm(tmp_path, files, "run.max_steps=1")
+    with (tmp_path / "my.de").open("a", encoding="utf-8") as file:
+        file.write("Noch ein Satz.\n")
+    with (tmp_path / "my.en").open("a", encoding="utf-8") as file:
+        file.write("One more sentence.\n")
+    with pytest.raises(HubNMTError, match=r"not those that .*farm began with"):
+        run_farm(tmp_path, files, resume=True)
+
+
+def test_a_run_may_go_on_with_another_cache(
+    farm_run: Run, run_farm: RunFarm, tmp_path: Path
+) -> None:
+    run_farm(tmp_path, "run.max_steps=3")
+    resumed = run_farm(tmp_path, f"data.cache={tmp_path / 'elsewhere'}", resume=True)
+    assert differing(resumed, farm_run) == []
+
+
 def test_resuming_a_finished_run_changes_nothing(run_farm: RunFarm, tmp_path: Path) -> None:
     done = run_farm(tmp_path)
     before = [path.read_bytes() for path in sorted(done.folder.glob("*/model.safetensors"))]
@@ -513,6 +537,37 @@ def test_an_absurd_rate_is_found_out(
     options = farm_options(tmp_path, "optimizer.lr=1e30", "optimizer.warmup_steps=0")
     assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
     assert "error: training stopped: step 2:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("n_fit", "status", "said"), [(2, 2, "would fit"), (0, 2, "not even one")])
+def test_memory_that_runs_out_is_told_with_what_fits(
+    n_fit: int,
+    status: int,
+    said: str,
+    farm_recipe: Path,
+    farm_options: FarmOptions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    price = train.projected_cross_entropy
+    calls = []
+
+    def price_little(hidden: Tensor, weight: Tensor, labels: Tensor, **options: Any) -> LossSums:
+        calls.append(len(labels))
+        n_rows = int((labels == 2).sum())  # one eos a pair
+        if n_rows > n_fit:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB.\nMore.")
+        return price(hidden, weight, labels, **options)
+
+    monkeypatch.setattr(train, "projected_cross_entropy", price_little)
+    options = farm_options(tmp_path)
+    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == status
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("error: out of memory")
+    assert said in line
+    assert len(calls) > 2
+    assert calls == sorted(calls, reverse=True)  # the first batch already, then ever less
 
 
 # --- small parts ---------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""`hubnmt evaluate` and `hubnmt score`: how good translations are, and how probable.
+
+Takes aligned files, gives scores on standard output. Must not know how a model runs.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from hubnmt.commands.options import (
+    TEXT_FLAGS,
+    Commands,
+    add_decoding_options,
+    add_model_options,
+    decoding_options,
+    in_chunks,
+    load_translator,
+    show_progress,
+)
+from hubnmt.errors import ConfigError, InputError
+from hubnmt.metrics import Scores, score_corpus
+from hubnmt.textfile import open_output, read_aligned
+from hubnmt.translation import Translation
+
+
+def add_evaluate(commands: Commands) -> None:
+    """Describe `evaluate`."""
+    evaluate = commands.add_parser("evaluate", help="BLEU and chrF of a model or of a file")
+    evaluate.add_argument("--src", type=Path, metavar="FILE", help="source lines (with --model)")
+    evaluate.add_argument("--ref", type=Path, metavar="FILE", required=True, help="references")
+    evaluate.add_argument("--hyp", type=Path, metavar="FILE", help="translations to score instead")
+    evaluate.add_argument("--save", type=Path, metavar="FILE", help="keep the translations")
+    evaluate.add_argument("--bootstrap", action="store_true", help="add a confidence interval")
+    evaluate.add_argument("--json", action="store_true", help="one JSON object")
+    add_model_options(evaluate, required=False)
+    add_decoding_options(evaluate)
+    evaluate.set_defaults(run=run_evaluate)
+
+
+def add_score(commands: Commands) -> None:
+    """Describe `score`."""
+    score = commands.add_parser("score", help="log-probability of given translations")
+    score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source lines")
+    score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
+    score.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_model_options(score)
+    score.add_argument(
+        "--split", action=argparse.BooleanOptionalAction, default=True, help=TEXT_FLAGS["split"]
+    )
+    score.set_defaults(run=run_score)
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """Score a model's translations, or a file of them."""
+    if options.save and options.save.exists():
+        raise InputError(f"--save: {options.save} exists; name another file")
+    if (options.model is None) == (options.hyp is None):
+        raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
+    if options.hyp:
+        hypotheses, references = read_aligned(options.hyp, options.ref)
+        seconds, n_tokens = None, 0
+    else:
+        if options.src is None:
+            raise ConfigError("--model needs --src FILE")
+        sources, references = read_aligned(options.src, options.ref)
+        translator = load_translator(options)
+        started = time.perf_counter()
+        translations = []
+        decoding = decoding_options(options)
+        with show_progress(len(sources), 0) as bar:
+            for chunk in in_chunks(sources):
+                translations += translator.translate(
+                    chunk, batch_tokens=options.batch_tokens, **decoding
+                )
+                bar.update(len(chunk))
+        seconds = time.perf_counter() - started
+        _print_warnings(translations)
+        hypotheses = [translation.text for translation in translations]
+        n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
+    scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
+    if options.save:
+        with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
+            sink.write("".join(f"{line}\n" for line in hypotheses).encode())
+    _print_scores(scores, seconds, n_tokens, as_json=options.json)
+
+
+def _print_warnings(translations: Sequence[Translation]) -> None:
+    """Say on standard error how often the guard or a limit changed something."""
+    counts = Counter(warning for each in translations for warning in set(each.warnings))
+    for warning, n_lines in counts.most_common():
+        share = 100 * n_lines / len(translations)
+        said = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"
+        print(said, file=sys.stderr)
+
+
+def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_json: bool) -> None:
+    speed = n_tokens / seconds if seconds else None
+    if as_json:
+        values = {
+            "n": scores.n,
+            "bleu": scores.bleu,
+            "bleu_signature": scores.bleu_signature,
+            "chrf": scores.chrf,
+            "chrf_signature": scores.chrf_signature,
+            "chrf++": scores.chrf_plus_plus,
+            "seconds": seconds,
+            "tgt_tokens_per_s": speed,
+        }
+        if scores.bleu_interval is not None:
+            values["bleu_interval"] = scores.bleu_interval
+        print(json.dumps(values))
+        return
+    interval = "" if scores.bleu_interval is None else f" ± {scores.bleu_interval:.2f}"
+    print(f"BLEU   {scores.bleu:.2f}{interval}  {scores.bleu_signature}")
+    print(f"chrF   {scores.chrf:.2f}  {scores.chrf_signature}")
+    print(f"chrF++ {scores.chrf_plus_plus:.2f}")
+    if seconds is not None:
+        print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
+
+
+def run_score(options: argparse.Namespace) -> None:
+    """Print how probable the model finds each line's translation."""
+    sources, targets = read_aligned(options.src, options.tgt)
+    translator = load_translator(options)
+    with show_progress(len(sources), 0) as bar:
+        for chunk in in_chunks(zip(sources, targets, strict=True)):
+            sides = [list(side) for side in zip(*chunk, strict=True)]
+            for result in translator.score(*sides, split=options.split):
+                if options.json:
+                    print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
+                else:
+                    print(f"{result.log_prob:.4f}\t{result.perplexity:.4f}")
+            bar.update(len(chunk))

@@ -1,0 +1,114 @@
+"""What the commands share: the parser, the options of models and of decoding, the progress bar.
+
+Takes arguments, gives values and a `Translator`. Must not know what a command does with them.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import sys
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from tqdm import tqdm
+
+from hubnmt.config import DecodingConfig
+from hubnmt.engine import DEFAULT_BATCH_TOKENS
+from hubnmt.errors import ConfigError
+from hubnmt.translator import CT2_DTYPE, DTYPES, ENGINES, Translator
+
+CHUNK_LINES = 256
+"""Lines translated together: enough to sort by length, few enough for constant memory."""
+
+TEXT_FLAGS = {
+    "guard": "try again what repeats itself, copies the source or is far too short (default: yes)",
+    "split": "translate the sentences of a line apart (default: yes)",
+}
+
+_Item = TypeVar("_Item")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose mistakes are one line, like every other mistake here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report a bad command line."""
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+"""Where a command adds its own parser."""
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add where and how a model runs."""
+    parser.add_argument(
+        "--model", required=required, metavar="MODEL", help="bundled name, folder, or user/name"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
+    parser.add_argument(
+        "--engine",
+        default=ENGINES[0],
+        choices=ENGINES,
+        help="what searches (default: torch; ctranslate2 needs hubnmt[ct2])",
+    )
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        choices=sorted({*DTYPES, CT2_DTYPE}),
+        help=f"of the weights; {CT2_DTYPE} with ctranslate2 only",
+    )
+    parser.add_argument(
+        "--batch-tokens",
+        type=int,
+        default=DEFAULT_BATCH_TOKENS,
+        metavar="N",
+        help="source tokens times hypotheses per batch",
+    )
+
+
+def load_translator(options: argparse.Namespace) -> Translator:
+    """Load the model that `add_model_options` asked for."""
+    return Translator.from_pretrained(
+        options.model, device=options.device, dtype=options.dtype, engine=options.engine
+    )
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Add what happens to a text, and one option per field of `DecodingConfig`.
+
+    Left out, a decoding option has the model's default.
+    """
+    for name, said in TEXT_FLAGS.items():
+        switch = argparse.BooleanOptionalAction
+        parser.add_argument(f"--{name}", action=switch, default=None, help=said)
+    group = parser.add_argument_group("decoding (defaults come with the model)")
+    hints = typing.get_type_hints(DecodingConfig)
+    for field in dataclasses.fields(DecodingConfig):
+        flag, hint = "--" + field.name.replace("_", "-"), hints[field.name]
+        if hint is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+            continue
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        group.add_argument(flag, type=options[0], default=None, metavar=options[0].__name__.upper())
+
+
+def decoding_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Pick the options of `Translator.translate` that were given."""
+    names = [*TEXT_FLAGS, *(field.name for field in dataclasses.fields(DecodingConfig))]
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def in_chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Cut lines into lists of `CHUNK_LINES`."""
+    iterator = iter(lines)
+    while chunk := list(itertools.islice(iterator, CHUNK_LINES)):
+        yield chunk
+
+
+def show_progress(total: int | None, n_done: int) -> "tqdm[Any]":
+    """Show progress on a terminal; a pipe or a log gets none."""
+    hidden = not sys.stderr.isatty() or (total is not None and total < 2)
+    return tqdm(total=total, initial=n_done, unit="line", file=sys.stderr, disable=hidden)

@@ -1,0 +1,92 @@
+"""`hubnmt translate`: texts in, one line each out, in constant memory.
+
+Takes arguments, a file or standard input; gives translations on standard output or in a file, all
+warnings on standard error. Must not know how a model runs.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from hubnmt.commands.options import (
+    Commands,
+    add_decoding_options,
+    add_model_options,
+    decoding_options,
+    in_chunks,
+    load_translator,
+    show_progress,
+)
+from hubnmt.errors import ConfigError
+from hubnmt.textfile import count_lines, open_output, read_lines, read_stdin
+from hubnmt.translation import Translation
+
+
+def add_translate(commands: Commands) -> None:
+    """Describe the command."""
+    translate = commands.add_parser("translate", help="translate arguments, a file, or stdin")
+    translate.add_argument("text", nargs="*", metavar="TEXT")
+    translate.add_argument("--input", type=Path, metavar="FILE", help="one text a line")
+    translate.add_argument("--output", type=Path, metavar="FILE", help="one translation a line")
+    translate.add_argument("--overwrite", action="store_true", help="replace an existing output")
+    translate.add_argument(
+        "--continue", dest="carry_on", action="store_true", help="go on behind the output's lines"
+    )
+    translate.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_model_options(translate)
+    add_decoding_options(translate)
+    translate.set_defaults(run=run_translate)
+
+
+def run_translate(options: argparse.Namespace) -> None:
+    """Translate line by line, in chunks, in constant memory."""
+    if options.text and options.input:
+        raise ConfigError("give texts or --input FILE, not both")
+    if options.carry_on and options.overwrite:
+        raise ConfigError("give --continue or --overwrite, not both")
+    if options.carry_on and not (options.input and options.output):
+        raise ConfigError("--continue needs --input FILE and --output FILE")
+    if options.input and options.output and options.input.resolve() == options.output.resolve():
+        raise ConfigError(f"--input and --output are the same file {options.input}")
+    total = count_lines(options.input) if options.input else None
+    translator = load_translator(options)
+    decoding = decoding_options(options)
+    translator.translate([], **decoding)  # a bad option shows before a file is opened
+    with contextlib.ExitStack() as stack:
+        sink, n_done = sys.stdout.buffer, 0
+        if options.output:
+            sink, n_done = stack.enter_context(
+                open_output(options.output, overwrite=options.overwrite, carry_on=options.carry_on)
+            )
+        lines = _input_lines(options, skip=n_done)
+        bar = stack.enter_context(show_progress(total, n_done))
+        for chunk in in_chunks(lines):
+            translations = translator.translate(
+                chunk, batch_tokens=options.batch_tokens, **decoding
+            )
+            _write(sink, translations, as_json=options.json)
+            for number, translation in enumerate(translations, start=int(bar.n) + 1):
+                for warning in translation.warnings:
+                    tqdm.write(f"line {number}: {warning}", file=sys.stderr)
+            bar.update(len(chunk))
+
+
+def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
+    if options.text:
+        return iter(options.text)
+    return read_lines(options.input, skip=skip) if options.input else read_stdin()
+
+
+def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool) -> None:
+    for translation in translations:
+        line = (
+            json.dumps(translation.to_dict(), ensure_ascii=False) if as_json else translation.text
+        )
+        sink.write(line.replace("\n", " ").encode() + b"\n")
+    sink.flush()

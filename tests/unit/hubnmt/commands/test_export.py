@@ -1,0 +1,26 @@
+"""`export` writes a new folder, and never into one that is used."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.__main__ import main
+
+Run = Callable[..., str]
+
+
+def test_the_name_of_the_new_folder_is_printed(model: str, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    assert run("export", model, tmp_path / "out", "--to", "ctranslate2") == f"{tmp_path / 'out'}\n"
+    assert (tmp_path / "out" / "model.bin").stat().st_size > 0
+
+
+def test_a_folder_in_use_stays_as_it_is(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("precious", encoding="utf-8")
+    assert main(["export", model, str(tmp_path / "out"), "--to", "ctranslate2"]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]

@@ -1,0 +1,82 @@
+"""Scores of files and of models are sacreBLEU's, in the promised form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.metrics import score_corpus
+
+QUICK = ["--max-new-tokens", "6"]
+Run = Callable[..., str]
+
+REFERENCES = ["A dog is running in the snow.", "Two men cook.", "A girl climbs into a playhouse."]
+HYPOTHESES = ["A dog runs in the snow.", "Two men are cooking.", "A girl climbs in a playhouse."]
+FIELDS = {
+    *("n", "bleu", "bleu_signature", "chrf", "chrf_signature", "chrf++"),
+    *("seconds", "tgt_tokens_per_s"),
+}
+
+
+def write_lines(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def test_given_translations_are_scored(run: Run, tmp_path: Path) -> None:
+    files = [
+        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES)),
+        *("--ref", write_lines(tmp_path / "ref", REFERENCES)),
+    ]
+    answer = json.loads(run("evaluate", *files, "--json"))
+    expected = score_corpus(HYPOTHESES, REFERENCES)
+    assert set(answer) == FIELDS
+    assert answer["n"] == 3
+    assert (answer["bleu"], answer["bleu_signature"]) == (expected.bleu, expected.bleu_signature)
+    assert (answer["chrf"], answer["chrf_signature"]) == (expected.chrf, expected.chrf_signature)
+    assert answer["chrf++"] == expected.chrf_plus_plus
+    shown = run("evaluate", *files)
+    assert f"{expected.bleu:.2f}" in shown
+    assert f"{expected.chrf:.2f}" in shown
+    assert expected.bleu_signature in shown
+
+
+def test_a_model_is_scored_and_its_translations_can_be_kept(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.txt"
+    references = [f"Reference {n}." for n in range(len(lines))]
+    files = [
+        *("--src", write_lines(tmp_path / "src", lines)),
+        *("--ref", write_lines(tmp_path / "ref", references)),
+    ]
+    answer = json.loads(run("evaluate", "--model", model, *files, "--json", "--save", kept, *QUICK))
+    assert set(answer) == FIELDS
+    assert answer["n"] == len(lines)
+    assert answer["seconds"] > 0
+    assert answer["tgt_tokens_per_s"] > 0
+    assert answer["chrf"] == pytest.approx(score_corpus(expected, references).chrf)
+    assert kept.read_bytes().decode().split("\n") == [*expected, ""]
+
+
+def test_kept_translations_stay_one_a_line(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a translation holds, line n of the kept file belongs to line n of the source."""
+    kept = tmp_path / "kept.txt"
+    files = [
+        *("--src", write_lines(tmp_path / "src", ["a\u2028b", "c\r", "d"])),
+        *("--ref", write_lines(tmp_path / "ref", ["x", "y", "z"])),
+    ]
+    run("evaluate", "--model", model, *files, "--save", kept, *QUICK)
+    assert kept.read_bytes().count(b"\n") == 3
+
+
+def test_an_interval_can_be_asked_for(run: Run, tmp_path: Path) -> None:
+    files = [
+        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES * 4)),
+        *("--ref", write_lines(tmp_path / "ref", REFERENCES * 4)),
+    ]
+    assert json.loads(run("evaluate", *files, "--json", "--bootstrap"))["bleu_interval"] > 0
+    assert "±" in run("evaluate", *files, "--bootstrap")

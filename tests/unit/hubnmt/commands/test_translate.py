@@ -1,0 +1,183 @@
+"""What goes in comes out translated, line by line, in the promised form."""
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt import Translator
+from hubnmt.__main__ import main
+
+QUICK = ["--max-new-tokens", "6"]
+Run = Callable[..., str]
+
+
+def as_file(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def give_stdin(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_arguments_are_translated_one_a_line(
+    lines: list[str], model: str, run: Run, expected: list[str]
+) -> None:
+    out = run("translate", lines[0], lines[4], "--model", model, *QUICK)
+    assert out == f"{expected[0]}\n{expected[4]}\n"
+
+
+def test_standard_input_is_translated_line_by_line(
+    lines: list[str], model: str, run: Run, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_stdin(as_file(lines), monkeypatch)
+    out = run("translate", "--model", model, *QUICK)
+    assert out.split("\n") == [*expected, ""]
+    assert expected[1] == ""
+
+
+def test_a_file_is_translated_into_a_file(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(as_file(lines))
+    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
+    assert run("translate", *files, "--model", model, *QUICK) == ""
+    assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "n_lines"), [(b"", 0), (b"\n", 1), (b"x", 1), (b"x\n", 1), (b"\n\nx\n\n", 4)]
+)
+def test_there_are_as_many_lines_out_as_in(
+    content: bytes, n_lines: int, model: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_stdin(content, monkeypatch)
+    assert run("translate", "--model", model, *QUICK).count("\n") == n_lines
+
+
+def test_more_lines_than_a_chunk_keep_their_order(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubnmt.commands.options.CHUNK_LINES", 3)
+    lines = [f"Satz {n}" for n in range(10)]
+    (tmp_path / "in.txt").write_text("\n".join(lines), encoding="utf-8")
+    out = run("translate", "--input", tmp_path / "in.txt", "--model", model, "--json", *QUICK)
+    assert [json.loads(line)["src"] for line in out.splitlines()] == lines
+
+
+def test_json_has_the_promised_fields(model: str, run: Run) -> None:
+    text = "Zwei\nMänner"
+    out = run("translate", text, "--model", model, "--json", "--n-best", 2, *QUICK)
+    assert out.count("\n") == 1
+    answer = json.loads(out)
+    assert set(answer) == {
+        *("src", "text", "score", "n_best", "src_tokens", "tgt_tokens", "tgt_log_probs"),
+        "warnings",
+    }
+    translation = Translator.from_pretrained(model).translate(text, n_best=2, max_new_tokens=6)
+    assert answer["src"] == text
+    assert answer["text"] == translation.text
+    assert answer["score"] == pytest.approx(translation.score)
+    assert [set(each) for each in answer["n_best"]] == [{"text", "score"}] * 2
+    assert len(answer["tgt_tokens"]) == len(answer["tgt_log_probs"])
+
+
+def test_letters_stand_in_json_as_themselves(model: str, run: Run) -> None:
+    assert "മഞ്ഞ് Männer" in run("translate", "മഞ്ഞ് Männer", "--model", model, "--json", *QUICK)
+
+
+def test_an_empty_text_is_an_empty_line(model: str, run: Run) -> None:
+    assert run("translate", "", "--model", model) == "\n"
+
+
+def test_every_decoding_option_reaches_the_search(model: str, run: Run) -> None:
+    options: dict[str, Any] = {
+        **{"beam_size": 4, "length_penalty": -0.5, "n_best": 3, "max_new_tokens": 9},
+        **{"no_repeat_ngram_size": 2, "repetition_penalty": 1.3, "prefix": "A"},
+    }
+    flags = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+    out = run("translate", "Ein Hund", "--model", model, "--json", *sum(flags, ()))
+    expected = Translator.from_pretrained(model).translate("Ein Hund", **options)
+    texts = [each.text for each in expected.n_best]
+    assert [each["text"] for each in json.loads(out)["n_best"]] == texts
+
+
+def test_sampling_follows_its_seed(model: str, run: Run) -> None:
+    options = ["--sample", "--temperature", 1.5, "--top-k", 50, "--top-p", 0.95]
+    outs = [
+        run("translate", "Ein Hund", "--model", model, *options, "--seed", seed, *QUICK)
+        for seed in (3, 4, 3)
+    ]
+    assert outs[0] == outs[2] != outs[1]
+
+
+def test_warnings_go_to_standard_error_with_the_line(
+    model: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["translate", "x", "Ja, " * 60, "--model", model, *QUICK]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out.count(b"\n") == 2
+    assert re.search(rb"^line 2: .*longer than the 40 tokens", err, re.MULTILINE)
+
+
+def test_an_existing_output_is_replaced_only_on_request(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.txt"
+    output.write_text("precious", encoding="utf-8")
+    command = ["translate", lines[0], "--model", model, "--output", str(output), *QUICK]
+    assert main(command) == 2
+    assert output.read_text(encoding="utf-8") == "precious"
+    run(*command, "--overwrite")
+    assert output.read_bytes().decode() == f"{expected[0]}\n"
+
+
+def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(as_file(lines))
+    whole = "".join(f"{line}\n" for line in expected).encode()
+    torn = whole[: whole.index(expected[3].encode()) + 2]
+    (tmp_path / "out.txt").write_bytes(torn)
+    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
+    run("translate", *files, "--continue", "--model", model, *QUICK)
+    assert (tmp_path / "out.txt").read_bytes() == whole
+    run("translate", *files, "--continue", "--model", model, *QUICK)
+    assert (tmp_path / "out.txt").read_bytes() == whole
+
+
+def test_a_line_of_100_000_characters_is_translated_in_parts(
+    model: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubnmt.retry.find_suspicions", lambda **_: [])  # it is all nonsense
+    sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
+    line = (sentence * 3000)[:100_000].strip()
+    options = ["--beam-size", 1, "--max-new-tokens", 1]
+    out = run("translate", line, "--model", model, "--json", *options)
+    answer = json.loads(out)
+    assert "".join(answer["src_tokens"]).count("Herd") == line.count("Herd")
+    assert any("longer than" in warning for warning in answer["warnings"])
+
+
+def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
+    text = "Ein Hund rennt. Ja!"
+    for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
+        out = run("translate", text, "--model", model, "--json", *flags, *QUICK)
+        found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
+        assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
+        assert found.src_tokens.count("<eos>") == (1 if flags else 2)
+
+
+def test_ctrl_c_is_one_line(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    assert main(["translate", "x", "--model", model]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
