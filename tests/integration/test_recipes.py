@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from training.config import RunConfig, load_recipe
+from training.loop import Run
 from training.prepare import prepare_corpus
+from training.team import Team
 from training.toy import write_corpus
-from training.train import Run
 
 FOLDER = Path(__file__).parents[2] / "training" / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -115,14 +116,11 @@ def test_a_recipe_takes_a_step_with_local_files_and_no_network(
     )
     corpus = prepare_corpus(config, None)
     assert min(corpus.train.counts) > 0
-    run = Run(config, tmp_path, corpus)
-    try:
-        before = run.model.output_proj.weight.detach().clone()
-        run.optimizer.param_groups[0]["lr"] = 1e-3
-        loss, grad_norm, n_tokens = run._step(run._batches())
-        assert 1 < loss < 40
-        assert 0 < grad_norm < float("inf")
-        assert n_tokens > 0
-        assert not torch.equal(run.model.output_proj.weight, before)
-    finally:
-        run.report.close()
+    run = Run(config, tmp_path, corpus, Team(torch.device("cpu")))
+    before = run.model.output_proj.weight.detach().clone()
+    numbers = run.stepper.launch(run.feed.take(1).batches, lr=1e-3)
+    outcome = run.stepper.read(numbers, step=1)
+    assert 1 < outcome.loss < 40
+    assert 0 < outcome.grad_norm < float("inf")
+    assert outcome.n_tokens > 0
+    assert not torch.equal(run.model.output_proj.weight, before)

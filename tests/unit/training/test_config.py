@@ -169,14 +169,17 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
     [
         ({"run": {"max_step": 5}}, r"\[run\]: unknown key 'max_step' \(did you mean 'max_steps'\?"),
         ({"data": {"tran": ["a"]}}, r"\[data\]: unknown key 'tran' \(did you mean 'train'\?"),
-        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, warmup_steps"),
+        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, schedule"),
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
         ({"decoding": {"beam": 5}}, r"\[decoding\].*unknown key 'beam' \(did you mean 'beam_size'"),
         ({"run": {"max_steps": "many"}}, r"max_steps = 'many' must be int"),
         ({"run": {"max_steps": True}}, r"max_steps = True must be int"),
         ({"run": {"max_minutes": "x"}}, r"max_minutes = 'x' must be float or null"),
-        ({"run": {"dtype": "float16"}}, r"dtype = 'float16' must be 'bfloat16' or 'float32'"),
+        (
+            {"run": {"dtype": "half"}},
+            r"dtype = 'half' must be 'bfloat16' or 'float16' or 'float32'",
+        ),
         ({"data": {"train": "a.de"}}, r"train = 'a\.de' must be"),
         ({"model": {"norm_order": "both"}}, r"norm_order = 'both' must be 'pre' or 'post'"),
         ({"decoding": {"beam_size": "5"}}, r"beam_size = '5' must be int"),
@@ -267,3 +270,14 @@ def test_a_recipe_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="recipe"):
         load_recipe(tmp_path)
+
+
+def test_mistakes_in_set_and_in_the_recipe_are_told_together(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text('[run]\nname = "x"\nmax_step = 3\n[data]\nsrc_lang = "de"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(path, ["seed", "optimizer.lr=fast", "model=3"])
+    message = str(caught.value)
+    for word in ("--set seed", "--set model=3", "'max_step'", "lr = 'fast'", "tgt_lang is missing"):
+        assert word in message
+    assert "\n" not in message
