@@ -24,7 +24,7 @@ from hubnmt.decoding import (
     repetition_control,
     sample,
 )
-from hubnmt.model import Transformer
+from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
 DEFAULT_BATCH_TOKENS = 4096
@@ -37,8 +37,9 @@ class TorchEngine:
     def __init__(
         self, model: Transformer, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
     ) -> None:
-        """Bind a model in eval mode to the special ids of its tokenizers."""
+        """Bind a model in eval mode, its weights as they are now, to its tokenizers' ids."""
         self.model = model
+        self._packed = PackedTransformer(model)
         self._src_tokenizer = src_tokenizer
         self._tgt_tokenizer = tgt_tokenizer
 
@@ -96,7 +97,7 @@ class TorchEngine:
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
-        step = ModelStep(self.model, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        step = ModelStep(self._packed, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
         constraints = repetition_control(
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
             repetition_penalty=decoding.repetition_penalty,

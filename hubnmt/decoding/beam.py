@@ -16,6 +16,7 @@ from hubnmt.decoding.scoring import (
     best_reachable,
     constrain,
     normalize_length,
+    survivors,
 )
 
 
@@ -113,7 +114,9 @@ def beam_search(
     n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
     finished = _Finished.none(n_sentences, beam_size, device)
     rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
-    tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
+    caps = max_tgt_tokens  # (B,) of the live rows
+    token = torch.full((n_sentences, 1), bos_id, device=device)  # (B, w); w is 1, then W
+    tokens = token[:, :, None]  # (B, w, t)
     # One live hypothesis at the start: W equal ones would grow W equal beams, which is greedy.
     ranks = torch.zeros(n_sentences, 1, device=device)  # (B, w) sums as the constraint sees them
     gains = torch.zeros(n_sentences, 1, 1, device=device)  # (B, w, t) the model's, of each token
@@ -121,18 +124,15 @@ def beam_search(
         n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
         if watch is not None:
             watch(tokens)
-        log_probs = step(tokens[:, :, -1])  # (B, w, V)
+        log_probs = step(token)  # (B, w, V)
         allowed = constrain(
-            log_probs,
-            tokens,
-            constraint=constraint,
-            must_end=n_tokens > max_tgt_tokens[rows],
-            eos_id=eos_id,
+            log_probs, tokens, constraint=constraint, must_end=caps < n_tokens, eos_id=eos_id
         )
         n_candidates = min(2 * beam_size, log_probs[0].numel())
         top, parents, token = best_continuations(ranks, allowed, n_candidates)  # (B, C)
         is_eos = token == eos_id  # (B, C)
-        gain = log_probs[torch.arange(len(rows), device=device)[:, None], parents, token]  # (B, C)
+        place = parents * log_probs.shape[2] + token  # (B, C) among W V continuations
+        gain = log_probs.flatten(1).gather(1, place)  # (B, C)
 
         ended = is_eos & top.isfinite()
         ended[:, beam_size:] = False
@@ -152,15 +152,15 @@ def beam_search(
         reachable = best_reachable(
             ranks,
             n_tokens=n_tokens,
-            max_tokens=max_tgt_tokens[rows] + 1,
+            max_tokens=caps + 1,
             length_penalty=length_penalty,
         ).amax(1)  # (B,)
         enough = finished.count[rows] >= beam_size
         done = enough | (finished.score[rows, n_best - 1] >= reachable)
         if done.any():
-            alive = (~done).nonzero()[:, 0]  # (B',)
-            rows, parents, ranks = (x[alive] for x in (rows, parents, ranks))
-            tokens, gains = tokens[alive], gains[alive]
+            alive = survivors(done)  # (B',)
+            rows, caps, parents, ranks = (x[alive] for x in (rows, caps, parents, ranks))
+            token, tokens, gains = (x[alive] for x in (token, tokens, gains))
             step.keep(alive)
         if len(rows):
             step.reorder(parents)

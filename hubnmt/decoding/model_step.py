@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.model import Transformer
+from hubnmt.model import PackedTransformer
 
 
 class ModelStep:
@@ -17,7 +17,7 @@ class ModelStep:
 
     def __init__(
         self,
-        model: Transformer,
+        model: PackedTransformer,
         src_ids: Tensor,
         src_pad_mask: Tensor,
         *,
@@ -26,7 +26,7 @@ class ModelStep:
         """Encode the sources once.
 
         Args:
-            model: in eval mode.
+            model: packed from one in eval mode.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
             never: ids that no translation contains (pad, bos). The other log-probabilities stay as
@@ -34,15 +34,15 @@ class ModelStep:
         """
         self._model = model
         self._cache = model.remember(model.encode(src_ids, src_pad_mask), src_pad_mask)
-        self._never = list(never)
+        self._never = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""
         hidden = self._model.step(last_ids, self._cache)  # (B, W, D)
-        log_probs = self._model.project(hidden).float().log_softmax(-1)  # (B, W, V)
-        for token_id in self._never:
-            log_probs[..., token_id] = -torch.inf
-        return log_probs
+        log_probs = self._model.project(hidden).float()  # (B, W, V)
+        # In place: a second array of this size would cost more time than its numbers do.
+        torch.log_softmax(log_probs, -1, out=log_probs)
+        return log_probs.index_fill_(-1, self._never, -torch.inf)
 
     def reorder(self, parents: Tensor) -> None:
         """Let hypothesis w of sentence b continue `parents[b, w]`."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import constrain, warp_for_sampling
+from hubnmt.decoding.scoring import constrain, survivors, warp_for_sampling
 
 
 def sample(
@@ -81,7 +81,7 @@ def sample(
             results[int(rows[b])].append(found)
         ended = ended | (token == eos_id)
         tokens = torch.cat((tokens, token[:, :, None]), dim=2)  # (B, W, t + 1)
-        alive = (~ended.all(1)).nonzero()[:, 0]  # (B',)
+        alive = survivors(ended.all(1))  # (B',)
         if len(alive) < len(rows):
             rows, tokens, gains, ended = (x[alive] for x in (rows, tokens, gains, ended))
             step.keep(alive)

@@ -29,33 +29,49 @@ class LayerCache:
         Returns:
             all keys and all values so far, (B, H, K, E) each.
         """
-        end = self._n_keys + k.shape[2]
-        if self._n_keys == 0:  # training ends here: nothing was copied
-            self._k, self._v, self._n_keys = k, v, end
-            return k, v
-        if end > self._k.shape[2]:
-            self._grow(k, max(2 * end, 32))
-        self._k[:, :, self._n_keys : end] = k
-        self._v[:, :, self._n_keys : end] = v
+        start, end = self._n_keys, self._n_keys + k.shape[2]
         self._n_keys = end
-        return self._k[:, :, :end], self._v[:, :, :end]  # (B, H, K, E)
+        if start == 0:  # training ends here: nothing was copied
+            self._k, self._v = k, v
+            return k, v
+        if end > self._v.shape[2]:
+            # Targets are about as long as their sources: as a rule this is the last growth, too.
+            n_expected = k.shape[2] * (self.memory_k.shape[2] + 8)
+            self._grow(start, max(2 * start, end, n_expected))
+        self._k.narrow(2, start, end - start).copy_(k)
+        self._v.narrow(2, start, end - start).copy_(v)
+        return self._k.narrow(2, 0, end), self._v.narrow(2, 0, end)  # (B, H, K, E)
 
-    def keep(self, rows: Tensor) -> None:
-        """Keep only these sentences; rows is (B',) int64."""
-        self.memory_k = self.memory_k.index_select(0, rows)
-        self.memory_v = self.memory_v.index_select(0, rows)
+    def keep(self, rows: Tensor, moved: Tensor) -> None:
+        """Keep only these sentences, in place; see `DecoderCache.keep`.
+
+        Args:
+            rows: (B',) int64.
+            moved: places in `rows` whose sentence stood elsewhere before.
+        """
+        n_src_tokens = self.memory_k.shape[2]
+        self.memory_k = _keep(self.memory_k, n_src_tokens, rows, moved)
+        self.memory_v = _keep(self.memory_v, n_src_tokens, rows, moved)
         if self._n_keys:
-            self._k = self._k.index_select(0, rows)
-            self._v = self._v.index_select(0, rows)
+            self._k = _keep(self._k, self._n_keys, rows, moved)
+            self._v = _keep(self._v, self._n_keys, rows, moved)
 
-    def _grow(self, like: Tensor, capacity: int) -> None:
+    def _grow(self, n_keys: int, capacity: int) -> None:
         """Double the room, so that appending costs constant time on average."""
         old_k, old_v = self._k, self._v
-        n_rows, n_heads, _, d_head = like.shape
-        self._k = like.new_empty(n_rows, n_heads, capacity, d_head)
-        self._v = like.new_empty(n_rows, n_heads, capacity, d_head)
-        self._k[:, :, : self._n_keys] = old_k[:, :, : self._n_keys]
-        self._v[:, :, : self._n_keys] = old_v[:, :, : self._n_keys]
+        n_rows, n_heads, _, d_head = old_v.shape
+        self._k = old_k.new_empty(n_rows, n_heads, capacity, d_head)
+        self._v = old_v.new_empty(n_rows, n_heads, capacity, d_head)
+        self._k[:, :, :n_keys] = old_k[:, :, :n_keys]
+        self._v[:, :, :n_keys] = old_v[:, :, :n_keys]
+
+
+def _keep(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
+    """Move what is used of those rows that are not in their place yet; leave off the end."""
+    if len(moved):
+        used = x.narrow(2, 0, n_used)
+        used.index_copy_(0, moved, used.index_select(0, rows[moved]))
+    return x[: len(rows)]
 
 
 class DecoderCache:
@@ -75,6 +91,8 @@ class DecoderCache:
         n_rows = memory_mask.shape[0]
         self._ancestors = torch.ones(n_rows, 1, 0, dtype=torch.bool, device=memory_mask.device)
         """(B, W, K), True = this entry is the hypothesis itself or its past."""
+        self._own = torch.ones(n_rows, 1, 1, dtype=torch.bool, device=memory_mask.device)
+        """(B, W, W), what a step adds: each hypothesis sees its own entry."""
 
     def advance(self, n_queries: int) -> Tensor:
         """Make room for one new token per hypothesis.
@@ -85,12 +103,13 @@ class DecoderCache:
         Returns:
             (B, 1, W, K + W) bool, True = may look: ancestors and itself.
         """
-        device = self._ancestors.device
-        if n_queries != self._ancestors.shape[1]:
-            raise ValueError(f"{n_queries} hypotheses, but {self._ancestors.shape[1]} are known")
-        own = torch.eye(n_queries, dtype=torch.bool, device=device)  # (W, W)
-        own = own.expand(self._ancestors.shape[0], -1, -1)  # (B, W, W)
-        self._ancestors = torch.cat((self._ancestors, own), dim=2)  # (B, W, K + W)
+        n_rows, n_known, _ = self._ancestors.shape
+        if n_queries != n_known:
+            raise ValueError(f"{n_queries} hypotheses, but {n_known} are known")
+        if self._own.shape[:2] != (n_rows, n_queries):
+            own = torch.eye(n_queries, dtype=torch.bool, device=self._ancestors.device)
+            self._own = own.expand(n_rows, -1, -1)  # (B, W, W)
+        self._ancestors = torch.cat((self._ancestors, self._own), dim=2)  # (B, W, K + W)
         self.n_positions += 1
         return self._ancestors[:, None]  # (B, 1, W, K + W)
 
@@ -101,8 +120,12 @@ class DecoderCache:
         self._ancestors = self._ancestors.gather(1, index)  # (B, W', K)
 
     def keep(self, rows: Tensor) -> None:
-        """Keep only these sentences; rows is (B',) int64."""
+        """Keep only these sentences; rows is (B',) int64, each at most once.
+
+        What stays in its place costs nothing, so a search does well to fill gaps from the end.
+        """
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         for layer in self.layers:
-            layer.keep(rows)
+            layer.keep(rows, moved)
         self.memory_mask = self.memory_mask[rows]
         self._ancestors = self._ancestors[rows]

@@ -64,10 +64,11 @@ class SinusoidalPositions(nn.Module):
         return self._add(x, position, position + 1)
 
     def _add(self, x: Tensor, start: int, end: int) -> Tensor:
-        summed: Tensor = self.dropout(x + self._lookup(start, end).to(x))
+        summed: Tensor = self.dropout(x + self.lookup(start, end).to(x))
         return summed
 
-    def _lookup(self, start: int, end: int) -> Tensor:
+    def lookup(self, start: int, end: int) -> Tensor:
+        """Positions `start` to `end` - 1: (T, D)."""
         if end <= N_TABULATED:
             return self.table[start:end]  # (T, D)
         return sinusoidal_positions(start, end, self.d_model).to(self.table)  # (T, D)

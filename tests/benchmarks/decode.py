@@ -1,15 +1,19 @@
-"""Decoding speed beside the peers, all in one run.
+"""Decoding speed beside the peers, all in one run, as a Markdown table.
 
-    python tests/benchmarks/decode.py [--threads 1] [--shapes tiny small base] [--text FILE]
+    python tests/benchmarks/decode.py [--threads 1 2] [--shapes tiny small base]
+        [--model MODEL --text FILE [--ref FILE]]
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
 CTranslate2 share random weights (through `hubnmt.export`); `transformers` Marian has its own. Real
-part (`--text`, one sentence a line): the bundled model in ours and in CTranslate2. Systems take
-turns; medians are printed, and ratios against ours. Asserts nothing.
+part (`--text`, one sentence a line): one model in ours and in CTranslate2, with BLEU if there are
+references. Systems take turns, so that a busy machine slows all of them; medians are printed, and
+in brackets how much faster ours in float32 is. Asserts nothing.
 """
 
 import argparse
+import copy
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,15 +21,17 @@ from pathlib import Path
 
 import ctranslate2
 import torch
+import transformers
 from transformers import MarianConfig, MarianMTModel
 
-from hubnmt.checkpoint import StoredModel, bundled_models, load_model
+from hubnmt.checkpoint import StoredModel, load_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.engine import TorchEngine
 from hubnmt.export import export_ctranslate2, list_pieces
+from hubnmt.metrics import score_corpus
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
-from hubnmt.translator import Translator
+from hubnmt.translator import Translator, find_model
 
 SHAPES = {
     "tiny": {"n": 4, "d_model": 128, "n_heads": 4, "d_ff": 256, "vocab_size": 8000},
@@ -57,13 +63,34 @@ def measure(jobs: dict[str, Job], n_rounds: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def show(title: str, medians: dict[str, float], n_tokens: int) -> None:
+COLUMNS = (
+    "hubnmt",
+    "hubnmt bf16",
+    "transformers",
+    "ctranslate2 float32",
+    "ctranslate2 int8",
+)
+
+
+def show_head() -> None:
+    print("| threads | work | unit | " + " | ".join(COLUMNS) + " |")
+    print("|---|---|---" + "|---:" * len(COLUMNS) + "|")
+
+
+def show(work: str, medians: dict[str, float], *, n_sentences: int, n_tokens: int) -> None:
+    """Print one row: latency in ms for one sentence, else throughput."""
     ours = medians["hubnmt"]
-    cells = [
-        f"{name} {1e3 * s:.1f} ms, {n_tokens / s:,.0f} tokens/s ({s / ours:.2f}x)"
-        for name, s in medians.items()
-    ]
-    print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
+    cells = []
+    for name in COLUMNS:
+        if name not in medians:
+            cells.append("")
+            continue
+        seconds = medians[name]
+        number = f"{1e3 * seconds:.1f}" if n_sentences == 1 else f"{n_tokens / seconds:,.0f}"
+        cells.append(number if name == "hubnmt" else f"{number} ({seconds / ours:.2f})")
+    unit = "ms" if n_sentences == 1 else "tokens/s"
+    threads = torch.get_num_threads()
+    print(f"| {threads} | {work} | {unit} | " + " | ".join(cells) + " |", flush=True)
 
 
 def synthetic(name: str, *, threads: int, folder: Path) -> None:
@@ -89,7 +116,9 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
     )
     export_ctranslate2(stored, folder / name)
     pieces = list_pieces(vocabulary)
-    engine = TorchEngine(stored.model, src_tokenizer=vocabulary, tgt_tokenizer=vocabulary)
+    tokenizers = {"src_tokenizer": vocabulary, "tgt_tokenizer": vocabulary}
+    engine = TorchEngine(stored.model, **tokenizers)
+    half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), **tokenizers)
     marian = _marian(shape)
     peers = {
         kind: ctranslate2.Translator(
@@ -104,6 +133,7 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
         jobs: dict[str, Job] = {
             "hubnmt": lambda d=decoding, r=lists: engine.search(r, d, batch_tokens=10**6),
+            "hubnmt bf16": lambda d=decoding, r=lists: half.search(r, d, batch_tokens=10**6),
             "transformers": lambda r=rows, b=beam_size: marian.generate(
                 r, num_beams=b, min_new_tokens=N_TOKENS, max_new_tokens=N_TOKENS, do_sample=False
             ),
@@ -113,7 +143,12 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
                 r, beam_size=b, min_decoding_length=N_TOKENS - 1, max_decoding_length=N_TOKENS - 1
             )
         medians = measure(jobs, 9 if n_sentences == 1 else 3)
-        show(f"{name}, {n_sentences} x beam {beam_size}", medians, n_sentences * N_TOKENS)
+        work = f"{name}, {n_sentences} sentence{'s' * (n_sentences > 1)}, {label(beam_size)}"
+        show(work, medians, n_sentences=n_sentences, n_tokens=n_sentences * N_TOKENS)
+
+
+def label(beam_size: int) -> str:
+    return "greedy" if beam_size == 1 else f"beam {beam_size}"
 
 
 def _marian(shape: dict[str, int]) -> MarianMTModel:
@@ -134,14 +169,16 @@ def _marian(shape: dict[str, int]) -> MarianMTModel:
     return MarianMTModel(config).eval()
 
 
-def real(text: Path, *, threads: int, folder: Path) -> None:
-    stored = load_model(bundled_models()["de-en-multi30k"])
+def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path) -> None:
+    stored = load_model(find_model(model))
     export_ctranslate2(stored, folder / "real")
-    translator, pieces = Translator(stored), list_pieces(stored.src_tokenizer)
+    exact = Translator(stored)
+    half = Translator(load_model(find_model(model)), dtype="bfloat16")
+    pieces = list_pieces(stored.src_tokenizer)
     lines = text.read_text(encoding="utf-8").splitlines()
     rows = stored.src_tokenizer.encode_batch(lines)
     named = [[pieces[i] for i in row] for row in rows]
-    names = {piece: token_id for token_id, piece in enumerate(pieces)}
+    names = {piece: i for i, piece in enumerate(list_pieces(stored.tgt_tokenizer))}
     peers = {
         kind: ctranslate2.Translator(
             str(folder / "real"), device="cpu", compute_type=kind, intra_threads=threads
@@ -150,7 +187,7 @@ def real(text: Path, *, threads: int, folder: Path) -> None:
     }
     for beam_size in (1, 5):
 
-        def ours(b: int = beam_size) -> list[str]:
+        def ours(translator: Translator, b: int = beam_size) -> list[str]:
             return [t.text for t in translator.translate(lines, beam_size=b, guard=False)]
 
         def theirs(kind: str, b: int = beam_size) -> list[str]:
@@ -160,29 +197,45 @@ def real(text: Path, *, threads: int, folder: Path) -> None:
             ids = [[names[piece] for piece in answer.hypotheses[0]] for answer in answers]
             return [stored.tgt_tokenizer.decode(row) for row in ids]
 
-        jobs: dict[str, Job] = {"hubnmt": ours}
-        jobs |= {f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers}
-        mine = ours()
+        jobs: dict[str, Callable[[], list[str]]] = {
+            "hubnmt": lambda: ours(exact),
+            "hubnmt bf16": lambda: ours(half),
+            **{f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers},
+        }
+        texts = {name: job() for name, job in jobs.items()}
+        mine = texts["hubnmt"]
         n_tokens = sum(len(row) + 1 for row in stored.tgt_tokenizer.encode_batch(mine))
-        show(f"{len(lines):,} real lines, beam {beam_size}", measure(jobs, 3), n_tokens)
-        for kind in peers:
-            same = sum(a == b for a, b in zip(mine, theirs(kind), strict=True))
-            print(f"  same text as ctranslate2 {kind}: {100 * same / len(lines):.1f} %")
+        medians = measure(jobs, 3)
+        work = f"{text.name}, {len(lines):,} lines, {label(beam_size)}"
+        show(work, medians, n_sentences=len(lines), n_tokens=n_tokens)
+        for name, other in texts.items():
+            same = sum(a == b for a, b in zip(mine, other, strict=True))
+            note = f"{name}, {label(beam_size)}: {100 * same / len(lines):.1f} % same lines"
+            if ref is not None:
+                references = ref.read_text(encoding="utf-8").splitlines()
+                note += f", BLEU {score_corpus(other, references).bleu:.2f}"
+            print(note, file=sys.stderr)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--model", default="de-en-multi30k")
     parser.add_argument("--text", type=Path)
+    parser.add_argument("--ref", type=Path)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    print(f"torch {torch.__version__}, {options.threads} thread(s)")
-    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        for name in options.shapes:
-            synthetic(name, threads=options.threads, folder=Path(folder))
-        if options.text:
-            real(options.text, threads=options.threads, folder=Path(folder))
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    print(f"{versions}, ctranslate2 {ctranslate2.__version__}\n")
+    show_head()
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        with tempfile.TemporaryDirectory() as name, torch.inference_mode():
+            folder = Path(name)
+            for shape in options.shapes:
+                synthetic(shape, threads=threads, folder=folder)
+            if options.text:
+                real(options.model, options.text, options.ref, threads=threads, folder=folder)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ RANKS = [
         "hubnmt.model.feed_forward",
         "hubnmt.model.layers",
         "hubnmt.model.transformer",
+        "hubnmt.model.packed",
         "hubnmt.model",
     ],
     [

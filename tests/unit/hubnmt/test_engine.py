@@ -13,7 +13,7 @@ from hubnmt.batching import batch_sources, batch_targets
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
 from hubnmt.engine import TorchEngine, force_prefix, max_tgt_tokens
-from hubnmt.model import Transformer
+from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
 GREEDY = {"beam_size": 1}
@@ -113,13 +113,13 @@ def test_a_batch_holds_no_more_than_its_budget(
 ) -> None:
     """Padded source tokens times hypotheses; a row that is longer stands alone."""
     shapes: list[tuple[int, ...]] = []
-    encode = engine.model.encode
+    encode = PackedTransformer.encode
 
-    def measure(src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
+    def measure(model: PackedTransformer, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         shapes.append(tuple(src_ids.shape))
-        return encode(src_ids, src_pad_mask)
+        return encode(model, src_ids, src_pad_mask)
 
-    monkeypatch.setattr(engine.model, "encode", measure)
+    monkeypatch.setattr(PackedTransformer, "encode", measure)
     for strategy, width in ((GREEDY, 1), (BEAM, 4), (SAMPLE, 3)):
         shapes.clear()
         engine.search(rows, options(**strategy), batch_tokens=60)
@@ -190,10 +190,12 @@ def test_no_translation_is_longer_than_allowed(
     rows: list[list[int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    project = engine.model.project
+    project = PackedTransformer.project
     eos = torch.tensor([2])  # never likely, so that no sentence ends by itself
     monkeypatch.setattr(
-        engine.model, "project", lambda hidden: project(hidden).index_fill(-1, eos, -1e4)
+        PackedTransformer,
+        "project",
+        lambda model, hidden: project(model, hidden).index_fill(-1, eos, -1e4),
     )
     for cap in (1, 5, None):
         found = engine.search(rows, options(**strategy, max_new_tokens=cap))

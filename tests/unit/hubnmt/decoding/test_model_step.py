@@ -9,7 +9,7 @@ import torch
 from hubnmt.batching import SourceBatch, batch_sources
 from hubnmt.decoding import ModelStep, beam_search, greedy_search
 from hubnmt.explain import score_targets
-from hubnmt.model import Transformer
+from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
 PAD, BOS, EOS = 0, 1, 2
@@ -55,7 +55,7 @@ def look_up(model: Transformer, row: list[int], prefix: Sequence[int]) -> list[f
 def test_steps_agree_with_the_forward_pass_while_beams_fork_and_sentences_leave(
     model: Transformer, rows: list[list[int]]
 ) -> None:
-    step = ModelStep(model, *batch_up(rows), never=NEVER)
+    step = ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER)
     sentences = list(range(B))
     prefixes: list[list[list[int]]] = [[[]] for _ in rows]
     last = torch.full((B, 1), BOS)
@@ -84,7 +84,7 @@ def test_beam_search_over_it_agrees_with_a_slow_search_over_forward_passes(
 ) -> None:
     options = {"beam_size": 3, "length_penalty": length_penalty}
     results = beam_search(
-        ModelStep(model, *batch_up(rows), never=NEVER),
+        ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
         **IDS,
         max_tgt_tokens=torch.tensor(CAPS),
         n_best=3,
@@ -101,8 +101,15 @@ def test_beam_search_over_it_agrees_with_a_slow_search_over_forward_passes(
 
 def test_beam_of_one_is_greedy(model: Transformer, rows: list[list[int]]) -> None:
     caps = torch.tensor(CAPS)
-    greedy = greedy_search(ModelStep(model, *batch_up(rows)), **IDS, max_tgt_tokens=caps)
-    beam = beam_search(ModelStep(model, *batch_up(rows)), **IDS, max_tgt_tokens=caps, beam_size=1)
+    greedy = greedy_search(
+        ModelStep(PackedTransformer(model), *batch_up(rows)), **IDS, max_tgt_tokens=caps
+    )
+    beam = beam_search(
+        ModelStep(PackedTransformer(model), *batch_up(rows)),
+        **IDS,
+        max_tgt_tokens=caps,
+        beam_size=1,
+    )
     for (mine,), (theirs,) in zip(beam, greedy, strict=True):
         assert mine.ids == theirs.ids
         assert mine.log_prob == pytest.approx(theirs.log_prob, rel=1e-5)
@@ -112,14 +119,16 @@ def test_search_score_is_replay_score(
     model: Transformer, rows: list[list[int]], tiny_tokenizer: Tokenizer
 ) -> None:
     results = beam_search(
-        ModelStep(model, *batch_up(rows), never=NEVER),
+        ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
         **IDS,
         max_tgt_tokens=torch.tensor(CAPS),
         beam_size=4,
         n_best=4,
     )
     pairs = [(row, each.ids) for row, found in zip(rows, results, strict=True) for each in found]
-    replayed = score_targets(model, pairs, tiny_tokenizer, tiny_tokenizer)
+    replayed = score_targets(
+        model, pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer
+    )
     searched = [each.log_prob for found in results for each in found]
     assert len(searched) == 12
     assert [sum(tokens) for tokens in replayed] == pytest.approx(searched, rel=1e-4)
@@ -132,7 +141,7 @@ def test_batched_is_the_same_as_one_at_a_time_in_any_order(
     model: Transformer, rows: list[list[int]]
 ) -> None:
     def search(order: list[int]) -> list[Any]:
-        step = ModelStep(model, *batch_up([rows[b] for b in order]), never=NEVER)
+        step = ModelStep(PackedTransformer(model), *batch_up([rows[b] for b in order]), never=NEVER)
         caps = torch.tensor([CAPS[b] for b in order])
         return beam_search(step, **IDS, max_tgt_tokens=caps, beam_size=3, n_best=2)
 
@@ -148,8 +157,8 @@ def test_never_tokens_are_impossible_and_the_others_as_the_model_gave_them(
     model: Transformer, rows: list[list[int]]
 ) -> None:
     last = torch.full((B, 1), BOS)
-    free = ModelStep(model, *batch_up(rows))(last)
-    masked = ModelStep(model, *batch_up(rows), never=(PAD, BOS, 77))(last)
+    free = ModelStep(PackedTransformer(model), *batch_up(rows))(last)
+    masked = ModelStep(PackedTransformer(model), *batch_up(rows), never=(PAD, BOS, 77))(last)
     assert (masked[..., [PAD, BOS, 77]] == -torch.inf).all()
     others = [token for token in range(V) if token not in (PAD, BOS, 77)]
     assert torch.equal(masked[..., others], free[..., others])
@@ -157,14 +166,14 @@ def test_never_tokens_are_impossible_and_the_others_as_the_model_gave_them(
 
 
 def test_a_half_precision_model_gives_float32(model: Transformer, rows: list[list[int]]) -> None:
-    step = ModelStep(model.bfloat16(), *batch_up(rows))
+    step = ModelStep(PackedTransformer(model.bfloat16()), *batch_up(rows))
     log_probs = step(torch.full((B, 1), BOS))
     assert log_probs.dtype == torch.float32
     torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(B, 1))
 
 
 def test_shapes(model: Transformer, rows: list[list[int]]) -> None:
-    step = ModelStep(model, *batch_up(rows))
+    step = ModelStep(PackedTransformer(model), *batch_up(rows))
     assert step(torch.full((B, 1), BOS)).shape == (B, 1, V)
     step.reorder(torch.zeros(B, 4, dtype=torch.int64))
     assert step(torch.full((B, 4), 5)).shape == (B, 4, V)

@@ -6,7 +6,13 @@ import random
 import pytest
 import torch
 
-from hubnmt.decoding.scoring import best_continuations, best_reachable, constrain, normalize_length
+from hubnmt.decoding.scoring import (
+    best_continuations,
+    best_reachable,
+    constrain,
+    normalize_length,
+    survivors,
+)
 
 PENALTIES = pytest.mark.parametrize("length_penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 2.0])
 B, W, V = 3, 2, 5
@@ -126,6 +132,7 @@ def test_eos_keeps_the_models_score_where_a_constraint_leaves_nothing() -> None:
     ("shape", "n_candidates"),
     [
         ((3, 1, 50_001), 7),
+        ((3, 1, 50_000), 7),
         ((7, 5, 8000), 10),
         ((2, 5, 130), 6),
         ((1, 2, 5), 10),
@@ -142,3 +149,15 @@ def test_best_continuations_are_those_of_a_plain_top_k(
     assert torch.equal(top, expected)
     assert torch.equal(parents, index // shape[2])
     assert torch.equal(tokens, index % shape[2])
+
+
+# --- survivors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", ["1", "0", "0100", "1001", "00011", "11100", "10101", "0000"])
+def test_survivors_are_the_others_and_few_of_them_move(pattern: str) -> None:
+    done = torch.tensor([letter == "1" for letter in pattern])
+    rows = survivors(done).tolist()
+    assert sorted(rows) == [number for number, letter in enumerate(pattern) if letter == "0"]
+    stay = [number for number in range(len(rows)) if pattern[number] == "0"]
+    assert [rows[number] for number in stay] == stay

@@ -59,13 +59,18 @@ def test_room_grows_rarely() -> None:
     assert len(addresses) <= 6
 
 
-@pytest.mark.parametrize("rows", [[1], [0], [1, 0], [1, 1, 0], []])
+def keep(cache: LayerCache, rows: list[int]) -> None:
+    moved = [place for place, row in enumerate(rows) if row != place]
+    cache.keep(*(torch.tensor(numbers, dtype=torch.int64) for numbers in (rows, moved)))
+
+
+@pytest.mark.parametrize("rows", [[1], [0], [1, 0], [0, 1], []])
 def test_kept_rows_are_the_ones_asked_for_and_can_grow_on(rows: list[int]) -> None:
     cache = LayerCache(*random_kv(S))
-    memory_k, memory_v = cache.memory_k, cache.memory_v
+    memory_k, memory_v = cache.memory_k.clone(), cache.memory_v.clone()
     cache.append(*random_kv(2))
-    k, v = cache.append(*random_kv(3))
-    cache.keep(torch.tensor(rows, dtype=torch.int64))
+    k, v = (x.clone() for x in cache.append(*random_kv(3)))
+    keep(cache, rows)
     assert torch.equal(cache.memory_k, memory_k[rows])
     assert torch.equal(cache.memory_v, memory_v[rows])
     new_k, new_v = random_kv(40)
@@ -77,8 +82,8 @@ def test_kept_rows_are_the_ones_asked_for_and_can_grow_on(rows: list[int]) -> No
 
 def test_rows_can_be_kept_before_the_first_token() -> None:
     cache = LayerCache(*random_kv(S))
-    memory_k = cache.memory_k
-    cache.keep(torch.tensor([1]))
+    memory_k = cache.memory_k.clone()
+    keep(cache, [1])
     assert torch.equal(cache.memory_k, memory_k[1:])
     k, v = random_kv(3)
     assert torch.equal(cache.append(k[1:], v[1:])[0], k[1:])
@@ -136,7 +141,7 @@ def test_kept_rows_keep_their_family_tree_their_mask_and_their_layers() -> None:
     cache.advance(3)
     cache.reorder(torch.tensor([[0, 0, 2], [2, 1, 1]]))
     other = torch.tensor([1])
-    memory_k = cache.layers[1].memory_k
+    memory_k = cache.layers[1].memory_k.clone()
     cache.keep(other)
     mask = cache.advance(3)
     expected = [

@@ -306,7 +306,7 @@ def run_decoder_layer(flow: Flow) -> None:
 
 def run_embedding(flow: Flow) -> None:
     model = Transformer(make_config())
-    flow.box("table", model.positions, "_lookup")
+    flow.box("table", model.positions, "lookup")
     flow.box("dropout", model.positions.dropout)
     src_ids = torch.randint(19, (B, S))
     flow.name(src_ids=src_ids)
