@@ -68,13 +68,23 @@ class ModelRegistry:
         others = (name for name in self._bundled if name != self.opening)
         return (self.opening, *others)
 
+    def name(self, reference: str) -> str:
+        """Tidy a reference up; an empty one is the model that the page opens with.
+
+        Raises:
+            ModelNotFoundError: if it is no text, as only a client can send.
+        """
+        if not isinstance(reference, str):
+            raise ModelNotFoundError(f"the model must be a name, not {type(reference).__name__}")
+        return reference.strip() or self.opening
+
     def get(self, reference: str) -> Translator:
         """Return a model's translator, loading it if need be; an empty reference opens the first.
 
         Raises:
             HubNMTError: if this page does not open it, or it cannot be loaded.
         """
-        reference = reference.strip() or self.opening
+        reference = self.name(reference)
         self._check(reference)
         with self._lock:
             if reference not in self._open:
@@ -87,7 +97,7 @@ class ModelRegistry:
     def is_open(self, reference: str) -> bool:
         """Tell whether `get` would answer at once."""
         with self._lock:
-            return (reference.strip() or self.opening) in self._open
+            return self.name(reference) in self._open
 
     def folder(self, reference: str) -> Path | None:
         """Return where a model lies on this machine, if it does and may be looked at."""

@@ -107,3 +107,9 @@ def test_only_what_may_be_opened_is_looked_at(make_registry: Make, tmp_path: Pat
     assert make_registry().folder(str(tmp_path)) is None
     assert make_registry(allow_local=True).folder(str(tmp_path)) == tmp_path
     assert make_registry(allow_local=True).folder("user/name") is None
+
+
+def test_what_is_no_name_is_refused_as_one(make_registry: Make):
+    for call in (make_registry().get, make_registry().is_open):
+        with pytest.raises(ModelNotFoundError, match="not NoneType"):
+            call(None)  # type: ignore[arg-type]
