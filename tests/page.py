@@ -105,14 +105,14 @@ class FakeTranslator:
 
 
 @contextlib.contextmanager
-def serving(handlers: Handlers) -> Iterator[str]:
-    """Serve the page; gives its address."""
+def serving(handlers: Handlers, **more: Any) -> Iterator[str]:
+    """Serve the page, with more options of `launch` if need be; gives its address."""
     # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     demo = build_demo(handlers)
-    options = launch_options()
+    options = launch_options() | more
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
     try:
         yield url

@@ -60,8 +60,7 @@ class Endpoints:
             prefix: text that the translation must begin with.
 
         Returns:
-            The translation; and details: score, alternatives, tokens with their log-probabilities,
-            warnings, seconds.
+            The translation; and score, n_best, tokens, their log-probabilities, warnings, seconds.
         """
         options = controls.given_options(
             beam_size=beam_size,
@@ -104,8 +103,7 @@ class Endpoints:
             head: attention head, counted from 1; 0 is the average of all.
 
         Returns:
-            src_tokens, tgt_tokens, and weights: one row per target token, one number per source
-            token, each row adding up to 1.
+            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1.
         """
         maps = limits.attend(self.handlers.registry.get(model), text, translation)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
@@ -126,8 +124,7 @@ class Endpoints:
             model: a name from /models; empty takes the first.
 
         Returns:
-            log_prob (natural, the sum over all tokens), perplexity, tgt_tokens, and tgt_log_probs,
-            one per token.
+            log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
         """
         return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
 
@@ -155,9 +152,7 @@ class Endpoints:
             length_penalty: above 1 favours longer translations; null is the model's own.
 
         Returns:
-            The file with a column `translation` (a txt file: one translation a line); and details:
-            rows done and in all, seconds, and with references BLEU and chrF with their signatures
-            and the worst sentences.
+            The file with a column `translation`; and rows, seconds, BLEU, chrF, worst sentences.
         """
         options = controls.given_options(beam_size=beam_size, length_penalty=length_penalty)
         for found in Files(self.handlers.registry).translate(

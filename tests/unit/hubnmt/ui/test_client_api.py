@@ -1,3 +1,4 @@
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -147,6 +148,27 @@ def test_no_endpoint_reads_a_file_that_was_not_uploaded(url: str, path: str):
 def test_a_file_too_large_does_not_arrive(url: str):
     files = {"files": ("a.txt", b"x" * (6 * 2**20))}
     assert httpx.post(f"{url}gradio_api/upload", files=files).status_code == 413
+
+
+def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
+    mcp = pytest.importorskip("mcp")
+    http = pytest.importorskip("mcp.client.streamable_http")
+
+    async def ask(url: str) -> tuple[dict[str, str], str]:
+        async with (
+            http.streamable_http_client(f"{url}gradio_api/mcp/") as (reads, writes, _),
+            mcp.ClientSession(reads, writes) as session,
+        ):
+            await session.initialize()
+            tools = {tool.name: tool.description for tool in (await session.list_tools()).tools}
+            answer = await session.call_tool("translate", {"text": "ein hund"})
+            return tools, answer.content[0].text
+
+    with serving(handlers, mcp_server=True) as url:
+        tools, answer = asyncio.run(ask(url))
+    assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)
+    assert tools["translate"].startswith("Translate a text with a Transformer")
+    assert "EIN HUND" in answer
 
 
 def test_a_full_queue_is_said_politely(
