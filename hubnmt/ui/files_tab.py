@@ -13,7 +13,7 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui import controls, tables, views
 from hubnmt.ui.files import FileProgress, Files
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import LONG, QUIET, error_notice, heading, line, said_in_page
+from hubnmt.ui.parts import LONG, QUIET, RUNS, error_notice, heading, line, said_in_page
 
 NO_REFERENCE = ""
 """What the list of reference columns says for none."""
@@ -61,14 +61,15 @@ class FilesTab:
             said_in_page(self._describe, blank=(gr.skip(),) * 3),
             [self._upload, model, self._has_header],
             seen,
-            **(LONG | QUIET),
+            **RUNS,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
         running = self._go.click(
             self._translate,
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
-            **(LONG | QUIET),
+            show_progress_on=self._report,
+            **(LONG | QUIET | {"show_progress": "minimal"}),  # tells the place in the line
         )
         self._cancel.click(
             self._cancelled,

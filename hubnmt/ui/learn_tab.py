@@ -62,7 +62,7 @@ class LearnTab:
             model: where the reference stands.
             translated: the alternatives, which tell what was translated last.
         """
-        self._text.input(
+        self._text.change(
             self._take_apart,
             [self._text, model],
             self._pieces,

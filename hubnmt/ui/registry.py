@@ -61,6 +61,7 @@ class ModelRegistry:
         self._max_open = max_open
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._lock = threading.Lock()
+        self._loading: dict[str, threading.Lock] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,13 +87,35 @@ class ModelRegistry:
         """
         reference = self.name(reference)
         self._check(reference)
+        translator = self._find(reference)
+        if translator is not None:
+            return translator
         with self._lock:
-            if reference not in self._open:
-                self._open[reference] = self._load(reference)
-            self._open.move_to_end(reference)
+            loading = self._loading.setdefault(reference, threading.Lock())
+        with loading:  # who wants another model need not wait
+            translator = self._find(reference)
+            try:
+                if translator is None:
+                    translator = self._load(reference)
+                    self._keep(reference, translator)
+            finally:
+                with self._lock:
+                    self._loading.pop(reference, None)
+        return translator
+
+    def _find(self, reference: str) -> Translator | None:
+        """Return a model that is open, and remember it as the one used last."""
+        with self._lock:
+            if reference in self._open:
+                self._open.move_to_end(reference)
+            return self._open.get(reference)
+
+    def _keep(self, reference: str, translator: Translator) -> None:
+        """Remember a model as the one used last; forget the one that was not used for longest."""
+        with self._lock:
+            self._open[reference] = translator
             while len(self._open) > self._max_open:
                 self._open.popitem(last=False)
-            return self._open[reference]
 
     def is_open(self, reference: str) -> bool:
         """Tell whether `get` would answer at once."""

@@ -66,19 +66,24 @@ class TranslateTab:
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
         pressed = functools.partial(gr.on, [self._go.click, self.source.submit])
+        running = []
         for trigger in (pressed, filled.then):
-            trigger(
+            translating = trigger(
                 self._translate,
                 [self.source, model, *options],
                 answered,
                 show_progress_on=self._target,
                 **(RUNS | {"show_progress": "minimal"}),
-            ).then(self._handlers.explore, self.alternatives, self._explorer, **RUNS)
+            )
+            exploring = translating.then(
+                self._handlers.explore, self.alternatives, self._explorer, **RUNS
+            )
+            running += [translating, exploring]
         shown = [self._target, self._explorer]
         self.alternatives.select(self._handlers.show_alternative, self.alternatives, shown, **RUNS)
         everything = [self.source, self.options.prefix, *answered, self._explorer]
         blank = "() => ['', '', '', '', '', null, null]"
-        self._clear.click(None, None, everything, js=blank, **QUIET)
+        self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
         self._copy.click(None, self._target, None, js=COPY, **QUIET)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
 

@@ -154,6 +154,6 @@ def test_every_control_of_every_tab_has_a_name(visit: Any):
 def test_tabs_are_reached_by_keyboard(visit: Any):
     page = visit.page
     page.get_by_role("tab", name="Translate").focus()
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#compare-source textarea:visible")
