@@ -1,7 +1,7 @@
 """Serve the translator as a web page.
 
-Takes command-line options and the environment (`HUBNMT_MODEL` and Gradio's own), gives a running
-server. Must not know how translation works.
+Takes command-line options and the environment (`HUBNMT_MODEL`, `HUBNMT_HUB`, Gradio's own), gives
+a running server. Must not know how translation works.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
 from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.zero_gpu import device
 
 LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 
@@ -23,7 +24,7 @@ LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="app.py", description="Translate in the browser.")
-    parser.add_argument("--model", default="", help="bundled name or model folder")
+    parser.add_argument("--model", default="", help="bundled name, folder, or user/name")
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in")
     parser.add_argument("--port", type=int, help="port; the first free one from 7860 by default")
     parser.add_argument("--share", action="store_true", help="make a public link through Gradio")
@@ -40,6 +41,16 @@ def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> b
     return host in LOOPBACK and not is_shared and "SPACE_ID" not in environment
 
 
+def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+    """Tell whether whoever reaches the page may name any model on the Hub.
+
+    Strangers may not, unless the owner says so (`HUBNMT_HUB=1`): the page would fetch what they
+    like, and with the owner's token also what only the owner may read.
+    """
+    default = "1" if is_private(options, environment) else "0"
+    return environment.get("HUBNMT_HUB", default) != "0"
+
+
 def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:
     """Decide which models the page opens.
 
@@ -47,10 +58,11 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
         ModelNotFoundError: if there is none to open with.
     """
     return ModelRegistry(
-        functools.partial(Translator.from_pretrained, device="cpu"),
+        functools.partial(Translator.from_pretrained, device=device()),
         bundled_models(),
         opening=options.model or environment.get("HUBNMT_MODEL", ""),
         allow_local=is_private(options, environment),
+        allow_hub=may_ask_hub(options, environment),
     )
 
 

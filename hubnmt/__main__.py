@@ -1,23 +1,35 @@
-"""The commands: `hubnmt translate | evaluate | score | inspect | export`, or `python -m hubnmt`.
+"""The commands: `hubnmt COMMAND`, or `python -m hubnmt COMMAND`; `hubnmt --help` lists them.
 
 Takes arguments, files and standard input; gives results on standard output, everything else on
 standard error. Must not know Gradio or training. Exit status: 0 done, 2 the request was wrong (one
 line says what and how to mend it), 1 anything else.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 
 import hubnmt
 from hubnmt.commands.export import add_export
+from hubnmt.commands.hub import add_list, add_pull, add_push, add_space
 from hubnmt.commands.inspect import add_inspect
 from hubnmt.commands.measure import add_evaluate, add_score
 from hubnmt.commands.options import Parser
 from hubnmt.commands.translate import add_translate
 from hubnmt.errors import HubNMTError
 
-COMMANDS = (add_translate, add_evaluate, add_score, add_export, add_inspect)
+COMMANDS = (
+    add_translate,
+    add_evaluate,
+    add_score,
+    add_export,
+    add_inspect,
+    add_list,
+    add_pull,
+    add_push,
+    add_space,
+)
 
 
 def build_parser() -> Parser:
@@ -36,15 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status.
     """
+    options = argparse.Namespace()
     try:
-        options = build_parser().parse_args(arguments)
+        build_parser().parse_args(arguments, options)
         options.run(options)
         sys.stdout.flush()
     except HubNMTError as error:
         print(f"hubnmt: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("hubnmt: interrupted; what was written is kept (--continue)", file=sys.stderr)
+        hint = getattr(options, "interrupted", "what was written is kept (--continue)")
+        print(f"hubnmt: interrupted; {hint}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -37,11 +37,16 @@ class CardFacts:
     """Of the model folder."""
     title: str
     config: ModelConfig
-    license: str
+    license: str = ""
+    """Of the model, as the Hub names it; empty if nobody said."""
     datasets: tuple[str, ...] = ()
     data: str = ""
     data_license: str = ""
     limits: str = ""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """BibTeX or a sentence."""
     recipe: str = ""
     """The resolved recipe, TOML-like lines."""
     cleaning: str = ""
@@ -72,6 +77,8 @@ def write_card(facts: CardFacts) -> str:
         _samples("Good translations", facts.good),
         _samples("Bad translations", facts.bad),
         _section("Limits", [facts.limits]),
+        _section("Bias", [facts.bias]),
+        _section("How to cite", [_citation(facts.citation)]),
     ]
     return "\n".join(section for section in sections if section)
 
@@ -80,7 +87,7 @@ def _head(facts: CardFacts) -> str:
     lines = [
         "---",
         f"language:\n- {_quote(facts.config.src_lang)}\n- {_quote(facts.config.tgt_lang)}",
-        f"license: {_quote(facts.license)}",
+        *([f"license: {_quote(facts.license)}"] if facts.license else []),
         "library_name: hubnmt",
         "pipeline_tag: translation",
         "tags:\n- hubnmt\n- translation",
@@ -141,6 +148,17 @@ def _scores(facts: CardFacts) -> str:
         )
     explain = "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval."
     return "\n".join([*rows, "", explain, *notes, ""])
+
+
+def _citation(citation: str) -> str:
+    if citation.lstrip().startswith("@"):
+        return f"```bibtex\n{citation.strip()}\n```"
+    return citation
+
+
+def address_card(card: str, repo: str) -> str:
+    """Let the three lines of usage name the model as the Hub does."""
+    return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
 
 
 def _section(title: str, paragraphs: Sequence[str]) -> str:

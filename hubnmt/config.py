@@ -167,6 +167,9 @@ class ModelConfig(FromDict):
     into sentences or clauses, with a warning."""
     alignment_head: tuple[int, int] | None = None
     """(decoder layer, head) whose cross-attention aligns words best on the validation set."""
+    alignment_shift: Literal[0, 1] = 0
+    """Which row of that head aligns a target token: 0, of the step that chose it, or 1, of the step
+    after, where it is the decoder's input (Chen et al. 2020, https://arxiv.org/abs/2004.14837)."""
 
     def __post_init__(self) -> None:
         """Check ranges and cross-field rules.

@@ -27,3 +27,7 @@ class InputError(HubNMTError):
 
 class HubError(HubNMTError):
     """The Hub could not be reached, or refused."""
+
+
+class HubUnreachableError(HubError):
+    """The Hub gave no answer, or has trouble itself: what is in the cache may still serve."""

@@ -5,33 +5,18 @@ not know Gradio, training or search: a search carries no attention; its result i
 the replayed log-probability must equal the search's.
 """
 
-import dataclasses
+import codecs
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from hubnmt.attention_map import Attention, Span, TokenSpans
 from hubnmt.batching import batch_sources, batch_targets
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Attention:
-    """Every head's weights for one sentence pair; each row sums to 1."""
-
-    src_tokens: tuple[str, ...]
-    """S readable source pieces, `<eos>` last."""
-    tgt_tokens: tuple[str, ...]
-    """T readable target pieces, `<eos>` last. Row t belongs to the step that chose token t."""
-    cross: Tensor
-    """(L, H, T, S)."""
-    encoder_self: Tensor
-    """(L, H, S, S)."""
-    decoder_self: Tensor
-    """(L, H, T, T); column k is the input of step k: bos, then the first T - 1 target tokens."""
-    tgt_log_probs: tuple[float, ...]
-    """Of each target token, nats."""
+from hubnmt.translation import PairScore
 
 
 def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
@@ -48,6 +33,29 @@ def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
         except UnicodeDecodeError:
             pieces.append(f"<{raw.hex(' ').upper()}>")
     return pieces
+
+
+def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
+    """Say where each token of a sentence stands in its text, `<eos>` behind the last.
+
+    Bytes that are no valid UTF-8 count as the U+FFFD they are shown as.
+    """
+    ids = [*ids, tokenizer.eos_id]
+    utf8 = tokenizer.offsets(ids)
+    raw = tokenizer.decode_bytes(ids)
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    places: list[int] = []  # of the character that each byte belongs to
+    n_chars = 0
+    for position in range(len(raw)):
+        n_chars += len(decoder.decode(raw[position : position + 1]))
+        is_open = bool(decoder.getstate()[0])  # the byte waits for the rest of its character
+        places.append(n_chars if is_open else n_chars - 1)
+    text = raw.decode("utf-8", errors="replace")
+    chars: list[Span] = []
+    for start, end in utf8:
+        first = places[start] if start < len(raw) else len(text)
+        chars.append((first, places[end - 1] + 1 if end > start else first))
+    return TokenSpans(text, tuple(readable_pieces(ids, tokenizer)), tuple(chars), tuple(utf8))
 
 
 @torch.inference_mode()
@@ -74,12 +82,14 @@ def attend(
     logits, maps = model.attend(src_ids, target.tgt_in.to(device), src_pad_mask)
     log_probs = logits[0].float().log_softmax(-1).cpu()  # (T, V)
     return Attention(
-        src_tokens=tuple(readable_pieces([*src, src_tokenizer.eos_id], src_tokenizer)),
-        tgt_tokens=tuple(readable_pieces([*tgt, tgt_tokenizer.eos_id], tgt_tokenizer)),
+        src=locate(src, src_tokenizer),
+        tgt=locate(tgt, tgt_tokenizer),
         cross=maps.cross_attn[0].float().cpu(),
         encoder_self=maps.src_self_attn[0].float().cpu(),
         decoder_self=maps.tgt_self_attn[0].float().cpu(),
         tgt_log_probs=tuple(log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()),
+        alignment_head=model.config.alignment_head,
+        alignment_shift=model.config.alignment_shift,
     )
 
 
@@ -87,6 +97,7 @@ def attend(
 def score_targets(
     model: Transformer,
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> list[tuple[float, ...]]:
@@ -118,11 +129,33 @@ def score_targets(
     return [tuple(row.tolist()) for row in torch.split(flat, lengths)]
 
 
+def summarize_score(
+    sentences: Sequence[tuple[Sequence[int], Sequence[float]]], tokenizer: Tokenizer
+) -> PairScore:
+    """Sum up the sentences of one text.
+
+    Args:
+        sentences: target ids of each, without special tokens, and the log-probabilities of those
+            and of eos, nats.
+        tokenizer: of the target.
+    """
+    log_probs = tuple(value for _, values in sentences for value in values)
+    pieces = (readable_pieces([*ids, tokenizer.eos_id], tokenizer) for ids, _ in sentences)
+    total = sum(log_probs)
+    return PairScore(
+        log_prob=total,
+        perplexity=math.exp(min(-total / len(log_probs), 700)),
+        tgt_tokens=tuple(piece for sentence in pieces for piece in sentence),
+        tgt_log_probs=log_probs,
+    )
+
+
 @torch.inference_mode()
 def next_log_probs(
     model: Transformer,
     src: Sequence[int],
     said: Sequence[int],
+    *,
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> Tensor:

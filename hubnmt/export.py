@@ -1,14 +1,17 @@
 """A model folder for another runtime: CTranslate2.
 
-Takes a stored model, gives a CTranslate2 folder with the same weights, through that library's own
-specifications. Must not know search. Needs the extra `hubnmt[ct2]`. CTranslate2 keeps a table of
-positions, so an exported model takes texts of `N_POSITIONS` tokens at most.
+Takes a stored model, gives a CTranslate2 folder with the same weights, or that library's translator
+with them, through its own specifications. Must not know search. Needs the extra `hubnmt[ct2]`.
+CTranslate2 keeps a table of positions, so an exported model takes texts of `N_POSITIONS` tokens at
+most.
 """
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from hubnmt.checkpoint import StoredModel, replace_folder
@@ -51,6 +54,36 @@ def export_ctranslate2(
         raise ConfigError(f"CTranslate2 refuses this model: {error}") from None
     with replace_folder(Path(folder)) as draft:
         spec.save(str(draft))
+
+
+def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
+    """Load a model into CTranslate2, through a temporary folder: nothing stays on the disk.
+
+    Args:
+        stored: the model.
+        device: where it runs; on the CPU with as many threads as torch uses.
+        compute_type: of its products, such as `float32` or `int8`.
+
+    Returns:
+        a `ctranslate2.Translator`.
+
+    Raises:
+        ConfigError: if CTranslate2 is not installed or cannot run so.
+    """
+    with tempfile.TemporaryDirectory(prefix="hubnmt-") as place:
+        folder = Path(place) / "model"
+        export_ctranslate2(stored, folder)
+        try:
+            return ctranslate2.Translator(
+                str(folder),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type=compute_type,
+                intra_threads=torch.get_num_threads(),
+            )
+        except (RuntimeError, ValueError) as error:
+            first = str(error).splitlines()[0]
+            raise ConfigError(f"CTranslate2 cannot run this model: {first}") from None
 
 
 def build_spec(stored: StoredModel) -> Any:

@@ -1,15 +1,16 @@
 """A text to the parts that a model translates in one go, and the white space between them.
 
-Takes a text and a tokenizer, gives parts. Must not know the model. Lines are translated apart; a
-line longer than the model was trained on is cut into sentences, and those into clauses if need be.
-Nothing is dropped, and every cut is reported.
+Takes a text and a tokenizer, gives parts. Must not know the model. Lines are translated apart, and
+so are the sentences of a line, as most models learned to translate; a sentence longer than any the
+model was trained on is cut into clauses. Nothing is dropped, and every such cut is reported.
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.segment import halve, split_sentences
+from hubnmt.segment import Segment, halve, split_sentences
 from hubnmt.tokenizer import Tokenizer, normalize
 
 MAX_TEXT_CHARS = 1_000_000
@@ -22,6 +23,8 @@ class Part(NamedTuple):
     ids: list[int]
     space: str
     """White space that follows it in the text."""
+    span: tuple[int, int]
+    """Where it stands in the text as it was given, characters, its white space not counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,15 +39,26 @@ class Plan:
         """The parts that need translating."""
         return [part for part in self.parts if part.ids]
 
+    @property
+    def n_in_first_line(self) -> int:
+        """How many spoken parts there are up to the first line break behind words."""
+        spoken = self.spoken
+        has_break = ["".join(part.space.splitlines()) != part.space for part in spoken]
+        return has_break.index(True) + 1 if True in has_break else len(spoken)
 
-def make_plan(text: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int) -> Plan:
+
+def make_plan(
+    text: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int, split: bool = True
+) -> Plan:
     """Cut a text into parts that the model can take.
 
     Args:
-        text: any text; line breaks and white space around lines are kept as they are.
+        text: any text; line breaks and white space are kept as they are.
         tokenizer: of the source language.
         language: BCP 47 tag, for sentence borders.
         max_src_tokens: longest part, eos counted.
+        split: translate the sentences of a line apart; if not, a line is cut only if it is longer
+            than the model can take.
 
     Raises:
         InputError: if the text is no string, no valid Unicode, or too long.
@@ -56,46 +70,55 @@ def make_plan(text: str, tokenizer: Tokenizer, *, language: str, max_src_tokens:
             f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
             "give it as a file, one sentence or paragraph a line"
         )
+    normalize(text)  # refuses what is no valid Unicode, wherever it stands
     parts: list[Part] = []
-    n_cut = n_cut_parts = 0
-    for line in normalize(text).splitlines(keepends=True):
-        body = line.strip()
-        if not body:
-            parts.append(Part([], line))
-            continue
-        lead, tail = line[: len(line) - len(line.lstrip())], line[len(line.rstrip()) :]
-        if lead:
-            parts.append(Part([], lead))
-        ids = tokenizer.encode(body)
-        if len(ids) < max_src_tokens:
-            parts.append(Part(ids, tail))
-            continue
-        pieces = _cut(body, tail, tokenizer, language=language, max_src_tokens=max_src_tokens)
-        n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
-        parts += pieces
+    n_cut = n_cut_parts = position = 0
+    for words, space in _pieces(text, language, split=split):
+        pieces = [(words, space, tokenizer.encode(words))]
+        if len(pieces[0][2]) >= max_src_tokens:
+            pieces = _cut(words, space, tokenizer, language=language, max_src_tokens=max_src_tokens)
+            n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
+        for stretch, space_behind, ids in pieces:
+            end = position + len(stretch)
+            parts.append(Part(ids, space_behind, (position, end)))
+            position = end + len(space_behind)
     if not n_cut:
         return Plan(tuple(parts))
     warning = (
-        f"{n_cut} line(s) longer than the {max_src_tokens} tokens this model was trained on: "
-        f"translated in {n_cut_parts} parts"
+        f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
+        f"this model was trained on: translated in {n_cut_parts} parts"
     )
     return Plan(tuple(parts), (warning,))
 
 
+def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
+    """Cut into lines, or into sentences; white space in front is a piece without words."""
+    for line in text.splitlines(keepends=True):
+        lead = line[: len(line) - len(line.lstrip())]
+        if lead:
+            yield Segment("", lead)
+        body = line[len(lead) :].rstrip()
+        tail = line[len(lead) + len(body) :]
+        sentences = split_sentences(body, language) if split else [Segment(body, "")]
+        if body:
+            yield from sentences[:-1]
+            yield Segment(sentences[-1].text, sentences[-1].space + tail)
+
+
 def _cut(
-    body: str, tail: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int
-) -> list[Part]:
-    """Cut an over-long line into sentences, and those into clauses where needed."""
-    stack = [(each.text, each.space) for each in reversed(split_sentences(body, language))]
-    parts = []
+    words: str, space: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int
+) -> list[tuple[str, str, list[int]]]:
+    """Cut what is over-long into sentences, and those into clauses where needed."""
+    stack = list(reversed(split_sentences(words, language)))
+    stack[0] = Segment(stack[0].text, stack[0].space + space)
+    pieces = []
     while stack:
-        text, space = stack.pop()
-        ids = tokenizer.encode(text)
-        halves = halve(text) if len(ids) >= max_src_tokens else None
+        stretch, behind = stack.pop()
+        ids = tokenizer.encode(stretch)
+        halves = halve(stretch) if len(ids) >= max_src_tokens else None
         if halves is None:
-            parts.append(Part(ids, space))
+            pieces.append((stretch, behind, ids))
         else:
             left, between, right = halves
-            stack += [(right, space), (left, between)]
-    parts[-1] = Part(parts[-1].ids, parts[-1].space + tail)
-    return parts
+            stack += [Segment(right, behind), Segment(left, between)]
+    return pieces

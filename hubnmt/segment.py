@@ -11,8 +11,23 @@ from typing import NamedTuple
 
 import sentencex
 
+from hubnmt.characters import joins_previous
+
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
+
+ORDINAL_LANGUAGES = frozenset(
+    {
+        *("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lt", "lv"),
+        *("nb", "nn", "no", "sk", "sl", "sr", "tr"),
+    }
+)
+"""Languages that write "3." for "third"."""
+ORDINAL_END = re.compile(r"(?:^|\s)\d{1,3}\.$")
+IN_LINE_SPACES = (" ", "\u00a0")
+
+MAX_CHARACTER = 32
+"""Code points in one character as a reader sees it; real ones have at most a dozen."""
 
 
 class Segment(NamedTuple):
@@ -37,7 +52,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment("", line))
             continue
         position = 0
-        for sentence in _splitter(line, language.split("-")[0].lower()):
+        for sentence in _splitter(line, _base(language)):
             start = line.find(sentence, position) if sentence else position
             if start < 0:  # the library changed characters: keep the rest of the line whole
                 break
@@ -51,7 +66,24 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
         else:
             _append(segments, rest)
-    return segments
+    return _join_ordinals(segments) if _base(language) in ORDINAL_LANGUAGES else segments
+
+
+def _join_ordinals(segments: list[Segment]) -> list[Segment]:
+    """Put together again what was cut behind an ordinal number: "der 3. Stock" is no end."""
+    joined: list[Segment] = []
+    for segment in segments:
+        before = joined[-1] if joined else None
+        if before and before.space in IN_LINE_SPACES and ORDINAL_END.search(before.text):
+            joined[-1] = Segment(before.text + before.space + segment.text, segment.space)
+        else:
+            joined.append(segment)
+    return joined
+
+
+def _base(language: str) -> str:
+    """Return the language of a tag without its region or script."""
+    return language.split("-")[0].lower()
 
 
 def _append(segments: list[Segment], space: str) -> None:
@@ -83,6 +115,9 @@ def halve(text: str) -> tuple[str, str, str] | None:
     if len(text) < 2:
         return None
     middle = len(text) // 2
+    # Not between a letter and its marks, unless those go on for ever.
+    places = range(middle, max(middle - MAX_CHARACTER, 0), -1)
+    middle = next((cut for cut in places if not joins_previous(text, cut)), middle)
     left, right = text[:middle], text[middle:]
     left, right = left.rstrip() or left, right.lstrip() or right
     return left, text[len(left) : len(text) - len(right)], right

@@ -54,6 +54,9 @@ MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
 MAX_FILE_MIB = 64
 """A tokenizer file larger than this is refused: 1,000,000 pieces take about 40 MiB."""
 
+ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
+"""What a sound tokenizer gives back as it was: scripts, joiners, a tab, a special piece's name."""
+
 
 def _byte_alphabet() -> dict[str, int]:
     """Map each printable stand-in of the byte-level alphabet to its byte (GPT-2's table)."""

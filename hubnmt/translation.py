@@ -1,6 +1,6 @@
 """What a translation is: the values that `Translator` returns.
 
-Takes nothing, gives two values. Must not know how they come about.
+Takes nothing, gives a few values. Must not know how they come about.
 """
 
 import dataclasses
@@ -13,6 +13,18 @@ class Candidate(NamedTuple):
     text: str
     score: float
     """Length-normalised log-probability, nats per token ** length_penalty."""
+    tgt_ids: tuple[tuple[int, ...], ...] = ()
+    """The tokens as they were searched, one row per entry of `Translation.sentences`, without
+    special ones: `Translator.attend` replays exactly these."""
+
+
+class SentencePair(NamedTuple):
+    """A stretch of a text that was translated in one go, and what became of it."""
+
+    src: tuple[int, int]
+    """(start, end) in `Translation.src`, characters, white space around it not counted."""
+    tgt: tuple[int, int]
+    """(start, end) in `Translation.text`, characters."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +36,7 @@ class Translation:
     text: str
     """The best translation."""
     score: float
-    """Of the best; the mean over its parts where the text was cut."""
+    """Of the best; the mean over `sentences` where there are several."""
     n_best: tuple[Candidate, ...]
     """Best first; no two with the same text."""
     src_tokens: tuple[str, ...]
@@ -33,13 +45,16 @@ class Translation:
     """Readable pieces of the best translation, `<eos>` last."""
     tgt_log_probs: tuple[float, ...]
     """Log-probability of each of `tgt_tokens`, nats."""
+    sentences: tuple[SentencePair, ...] = ()
+    """Which stretch of `text` translates which of `src`, in order."""
     warnings: tuple[str, ...] = ()
     """What a careful reader should know: cuts, shortened output, ..."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON object (`--json`)."""
-        values = dataclasses.asdict(self)
-        values["n_best"] = [each._asdict() for each in self.n_best]
+        names = ("src", "text", "score", "src_tokens", "tgt_tokens", "tgt_log_probs", "warnings")
+        values = {name: getattr(self, name) for name in names}
+        values["n_best"] = [{"text": each.text, "score": each.score} for each in self.n_best]
         return values
 
 

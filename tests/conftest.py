@@ -11,7 +11,7 @@ import random
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ os.environ.update(
     HF_HOME=_SCRATCH_HOME,
     HF_HUB_DISABLE_TELEMETRY="1",
     HF_HUB_DISABLE_PROGRESS_BARS="1",
+    HF_HUB_DISABLE_XET="1",
 )
 for _name in ("HF_TOKEN", "HF_ENDPOINT", "HUBNMT_MODEL", "HUBNMT_HUB"):
     os.environ.pop(_name, None)
@@ -32,6 +33,8 @@ import torch  # noqa: E402
 from hubnmt.config import ModelConfig  # noqa: E402
 from hubnmt.model.transformer import Transformer  # noqa: E402
 from hubnmt.tokenizer import Tokenizer  # noqa: E402
+from tests.hub import open_hub, save_with_card  # noqa: E402
+from tests.hub_server import HubServer  # noqa: E402
 
 REPO = Path(__file__).parents[1]
 BUNDLED = "de-en-multi30k"
@@ -185,6 +188,22 @@ def tiny_model(tiny_config: ModelConfig) -> Transformer:
     """Seeded random weights, ready to translate badly; a new one for each test."""
     torch.manual_seed(20170612)
     return Transformer(tiny_config).eval()
+
+
+# --- a Hub of one's own ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
+    """An empty Hub on loopback that `user` may write to, and an empty cache."""
+    with open_hub(monkeypatch, tmp_path / "hub-cache") as server:
+        yield server
+
+
+@pytest.fixture
+def model_folder(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    """A model folder with a full card."""
+    return save_with_card(tmp_path / "de-en-tiny", tiny_model, tiny_tokenizer)
 
 
 # --- the real thing ------------------------------------------------------------------------------

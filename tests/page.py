@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,10 +78,12 @@ class FakeTranslator:
             warnings=("<b>cut</b>",) if "long" in text else (),
         )
 
-    def stream(self, text: str, **options: Any) -> Iterator[str]:
-        words = self.translate(text, **options).text.split(" ")
+    def stream(self, text: str, **options: Any) -> Generator[str, None, SimpleNamespace]:
+        translation = self.translate(text, **options)
+        words = translation.text.split(" ")
         for n in range(1, len(words) + 1):
             yield " ".join(words[:n])
+        return translation
 
     def score(self, src: str, tgt: str) -> PairScore:
         tokens = _tokens(tgt)

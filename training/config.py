@@ -15,7 +15,7 @@ from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, 
 from hubnmt.errors import ConfigError
 from hubnmt.tokenizer import MIN_VOCAB_SIZE
 
-FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head")
+FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
 
 
@@ -190,6 +190,10 @@ class CardConfig(FromDict):
     """Hub names of the data."""
     limits: str = ""
     """What the model cannot do."""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """How to cite, BibTeX or a sentence."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,7 @@ from hubnmt.metrics import score_corpus, sentence_chrf
 from hubnmt.textfile import read_aligned, read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
+from training.alignment import choose_head
 
 log = logging.getLogger("training")
 
@@ -61,6 +62,30 @@ def tune_decoding(
         n_best=1,
     )
     return chosen, trials
+
+
+def store_alignment_head(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> dict[str, str]:
+    """Note in the model's settings which head aligns best on the validation set.
+
+    Returns:
+        what the card says about it.
+    """
+    best = choose_head(translator, sources, references)
+    if best is None:
+        return {}
+    translator.model.config = dataclasses.replace(
+        translator.config, alignment_head=best.head, alignment_shift=best.shift
+    )
+    layer, head = best.head
+    when = "one step after a word was chosen" if best.shift else "while a word is chosen"
+    said = (
+        f"layer {layer}, head {head} (from 0), {when}: agrees with {100 * best.accuracy:.1f} % of "
+        f"{best.n_links:,} word links of the validation set (`training/alignment.py`)"
+    )
+    log.info("alignment head: %s", said)
+    return {"alignment head": said}
 
 
 def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
@@ -141,6 +166,7 @@ def finish(
                 parameter.copy_(parameter.half())
     translator = Translator(stored)
     sources, references = read_aligned(*valid)
+    learned |= store_alignment_head(translator, sources, references)
     decoding, trials = tune_decoding(translator, sources, references)
     options = {"beam_size": decoding.beam_size, "length_penalty": decoding.length_penalty}
     texts = [each.text for each in translator.translate(sources, **options)]
@@ -165,6 +191,8 @@ def finish(
         data=card["data"],
         data_license=card["data_license"],
         limits=card["limits"],
+        bias=card.get("bias", ""),  # runs of 0.1.0 did not ask
+        citation=card.get("citation", ""),
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",

@@ -16,7 +16,7 @@ from hubnmt.translator import find_model
 def add_export(commands: Commands) -> None:
     """Describe the command."""
     export = commands.add_parser("export", help="the same weights for another runtime")
-    export.add_argument("model", metavar="MODEL", help="bundled name or model folder")
+    export.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
     export.add_argument("dir", type=Path, metavar="DIR", help="folder to write")
     export.add_argument("--to", required=True, choices=["ctranslate2"])
     export.add_argument("--quantization", help="a CTranslate2 type such as int8 (default: float32)")

@@ -12,9 +12,9 @@ import torch
 
 import hubnmt
 from hubnmt.commands.options import Commands
+from hubnmt.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator, find_model
 
-ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
 EXAMPLES = {
     "de": "Ein kleiner Hund rennt durch den Schnee.",
     "en": "A small dog is running through the snow.",
@@ -26,7 +26,7 @@ EXAMPLES = {
 def add_inspect(commands: Commands) -> None:
     """Describe the command."""
     inspect = commands.add_parser("inspect", help="what a model is, and whether it works")
-    inspect.add_argument("model", metavar="MODEL", help="bundled name or model folder")
+    inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
     inspect.add_argument("--text", help="a sentence to try it on")
     inspect.add_argument("--json", action="store_true", help="one JSON object")
     inspect.set_defaults(run=run_inspect)
@@ -36,6 +36,8 @@ def run_inspect(options: argparse.Namespace) -> None:
     """Report what a model is: the first answer to "it is broken"."""
     translator = Translator.from_pretrained(options.model)
     place = {"name": options.model, "folder": str(find_model(options.model))}
+    if translator.revision:
+        place["commit"] = translator.revision
     facts = {"model": place, **inspect_model(translator, options.text)}
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))

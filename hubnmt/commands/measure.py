@@ -6,10 +6,14 @@ Takes aligned files, gives scores on standard output. Must not know how a model 
 import argparse
 import dataclasses
 import json
+import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hubnmt.commands.options import (
+    TEXT_FLAGS,
     Commands,
     add_decoding_options,
     add_model_options,
@@ -21,6 +25,7 @@ from hubnmt.commands.options import (
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import open_output, read_aligned
+from hubnmt.translation import Translation
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -44,6 +49,9 @@ def add_score(commands: Commands) -> None:
     score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
     score.add_argument("--json", action="store_true", help="one JSON object a line")
     add_model_options(score)
+    score.add_argument(
+        "--split", action=argparse.BooleanOptionalAction, default=True, help=TEXT_FLAGS["split"]
+    )
     score.set_defaults(run=run_score)
 
 
@@ -71,6 +79,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
                 )
                 bar.update(len(chunk))
         seconds = time.perf_counter() - started
+        _print_warnings(translations)
         hypotheses = [translation.text for translation in translations]
         n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
     scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
@@ -78,6 +87,15 @@ def run_evaluate(options: argparse.Namespace) -> None:
         with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
             sink.write("".join(f"{line}\n" for line in hypotheses).encode())
     _print_scores(scores, seconds, n_tokens, as_json=options.json)
+
+
+def _print_warnings(translations: Sequence[Translation]) -> None:
+    """Say on standard error how often the guard or a limit changed something."""
+    counts = Counter(warning for each in translations for warning in set(each.warnings))
+    for warning, n_lines in counts.most_common():
+        share = 100 * n_lines / len(translations)
+        said = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"
+        print(said, file=sys.stderr)
 
 
 def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_json: bool) -> None:
@@ -111,7 +129,8 @@ def run_score(options: argparse.Namespace) -> None:
     translator = load_translator(options)
     with show_progress(len(sources), 0) as bar:
         for chunk in in_chunks(zip(sources, targets, strict=True)):
-            for result in translator.score([src for src, _ in chunk], [tgt for _, tgt in chunk]):
+            sides = [list(side) for side in zip(*chunk, strict=True)]
+            for result in translator.score(*sides, split=options.split):
                 if options.json:
                     print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
                 else:

@@ -17,10 +17,15 @@ from tqdm import tqdm
 from hubnmt.config import DecodingConfig
 from hubnmt.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.errors import ConfigError
-from hubnmt.translator import DTYPES, Translator
+from hubnmt.translator import CT2_DTYPE, DTYPES, ENGINES, Translator
 
 CHUNK_LINES = 256
 """Lines translated together: enough to sort by length, few enough for constant memory."""
+
+TEXT_FLAGS = {
+    "guard": "try again what repeats itself, copies the source or is far too short (default: yes)",
+    "split": "translate the sentences of a line apart (default: yes)",
+}
 
 _Item = TypeVar("_Item")
 
@@ -40,10 +45,21 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add where and how a model runs."""
     parser.add_argument(
-        "--model", required=required, metavar="MODEL", help="bundled name or model folder"
+        "--model", required=required, metavar="MODEL", help="bundled name, folder, or user/name"
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
-    parser.add_argument("--dtype", default="float32", choices=sorted(DTYPES), help="of the weights")
+    parser.add_argument(
+        "--engine",
+        default=ENGINES[0],
+        choices=ENGINES,
+        help="what searches (default: torch; ctranslate2 needs hubnmt[ct2])",
+    )
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        choices=sorted({*DTYPES, CT2_DTYPE}),
+        help=f"of the weights; {CT2_DTYPE} with ctranslate2 only",
+    )
     parser.add_argument(
         "--batch-tokens",
         type=int,
@@ -55,11 +71,19 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
 
 def load_translator(options: argparse.Namespace) -> Translator:
     """Load the model that `add_model_options` asked for."""
-    return Translator.from_pretrained(options.model, device=options.device, dtype=options.dtype)
+    return Translator.from_pretrained(
+        options.model, device=options.device, dtype=options.dtype, engine=options.engine
+    )
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add one option per field of `DecodingConfig`; left out, the model's default holds."""
+    """Add what happens to a text, and one option per field of `DecodingConfig`.
+
+    Left out, a decoding option has the model's default.
+    """
+    for name, said in TEXT_FLAGS.items():
+        switch = argparse.BooleanOptionalAction
+        parser.add_argument(f"--{name}", action=switch, default=None, help=said)
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
     for field in dataclasses.fields(DecodingConfig):
@@ -72,8 +96,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 
 
 def decoding_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Pick the decoding options that were given."""
-    names = [field.name for field in dataclasses.fields(DecodingConfig)]
+    """Pick the options of `Translator.translate` that were given."""
+    names = [*TEXT_FLAGS, *(field.name for field in dataclasses.fields(DecodingConfig))]
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 

@@ -14,6 +14,7 @@ from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import QUIET, RUNS, error_notice, heading, line, said_in_page
 from hubnmt.ui.translate_tab import source_texts
+from hubnmt.ui.zero_gpu import on_gpu
 
 LEAD = (
     "The same text in two ways: two models, or one model that searches differently. Words that "
@@ -71,7 +72,7 @@ class CompareTab:
             )
         gr.on(
             [self._go.click, self._source.submit],
-            self._compare,
+            on_gpu(self._compare),
             asked,
             [self._notice, self._result],
             show_progress_on=self._result,

@@ -14,6 +14,7 @@ from hubnmt.ui import controls, tables, views
 from hubnmt.ui.files import FileProgress, Files
 from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import LONG, QUIET, RUNS, error_notice, heading, line, said_in_page
+from hubnmt.ui.zero_gpu import on_gpu
 
 NO_REFERENCE = ""
 """What the list of reference columns says for none."""
@@ -65,7 +66,7 @@ class FilesTab:
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
         running = self._go.click(
-            self._translate,
+            on_gpu(self._translate),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
             show_progress_on=self._report,

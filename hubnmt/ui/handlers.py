@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError
+from hubnmt.hub import Catalogue
 from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
+from hubnmt.ui.picker import suggest_models
 from hubnmt.ui.registry import ModelRegistry
 
 PAUSE_S = 0.05
@@ -59,6 +61,12 @@ class Handlers:
     """Everything a visitor can ask for."""
 
     registry: ModelRegistry
+    catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
+    """The Hub's list, asked for no more than once a minute."""
+
+    def suggest(self) -> list[tuple[str, str]]:
+        """List the models to pick from, as (label, reference)."""
+        return suggest_models(self.registry, self.catalogue)
 
     def choose(self, model: str) -> Chosen:
         """Open a model and say what it is."""
@@ -101,10 +109,9 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
-        yield from translator.stream(text, **options)
-        # The stream is text alone; scores, alternatives and warnings take a search of their own.
+        limits.check_work(translator, text, options)
         start = time.perf_counter()
-        translation = translator.translate(text, **options)
+        translation = yield from translator.stream(text, **options)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
     def _open(self, model: str) -> tuple[Translator, float]:
@@ -126,8 +133,6 @@ class Handlers:
         if isinstance(text, str) and len(text) > MAX_STREAMED_CHARS:
             yield _answer(text, model, self.translate_text(text, model, **said))
             return
-        limits.check_text(text)
-        limits.check_work(self.registry.get(model), text, said)
         shown_at = -PAUSE_S
         for found in self.stream_text(text, model, **said):
             if isinstance(found, Timed):
@@ -155,6 +160,7 @@ class Handlers:
 
     def _look_inside(self, text: str, model: str, translation: str) -> dict[str, Any]:
         translator = self.registry.get(model)
+        config = translator.config
         maps = limits.attend(translator, text, translation)
         return figures.attention_figure(
             src_tokens=maps.src_tokens,
@@ -163,7 +169,8 @@ class Handlers:
             encoder_self=maps.encoder_self,
             decoder_self=maps.decoder_self,
             tgt_log_probs=maps.tgt_log_probs,
-            alignment_head=translator.config.alignment_head,
+            # A head that aligns one step late would show each word beside its neighbour's row.
+            alignment_head=None if config.alignment_shift else config.alignment_head,
         )
 
 

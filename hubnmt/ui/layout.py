@@ -17,7 +17,7 @@ from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
-from hubnmt.ui.parts import ASSETS, RUNS, draw_static, line, said_in_page
+from hubnmt.ui.parts import ASSETS, QUIET, RUNS, draw_static, line, said_in_page
 from hubnmt.ui.translate_tab import TranslateTab
 
 MAX_WAITING = 64
@@ -114,6 +114,14 @@ class _Page:
         self._compare.wire()
         self._files.wire(self._model, self._translate.options)
         self._learn.wire(self._learn_place, self._model, self._translate.alternatives)
+        if self._handlers.registry.allow_hub:
+            self._model.focus(
+                lambda: gr.Dropdown(choices=self._handlers.suggest()),
+                None,
+                self._model,
+                queue=False,
+                **QUIET,
+            )
         tabs = (self._translate, self._compare, self._learn)
         described = [self._facts, *(each for tab in tabs for each in tab.described)]
         self._model.input(

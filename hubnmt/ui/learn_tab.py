@@ -15,6 +15,7 @@ from hubnmt.ui.languages import examples
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, heading, line
 from hubnmt.ui.translate_tab import source_texts
+from hubnmt.ui.zero_gpu import on_gpu
 
 PIECES = (
     "The model knows no words, only pieces. A word begins as single bytes; the pair that was most "
@@ -71,7 +72,7 @@ class LearnTab:
             **QUIET,
         )
         drawn = [self._pieces, self._positions, self._network, self._run]
-        tab.select(self._draw, [self._text, model, translated], drawn, **RUNS)
+        tab.select(on_gpu(self._draw), [self._text, model, translated], drawn, **RUNS)
         gr.on(
             [self._show.click, self._folder.submit],
             self._show_run,

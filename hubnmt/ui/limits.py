@@ -7,8 +7,8 @@ do instead. Must not know Gradio.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hubnmt.attention_map import Attention
 from hubnmt.errors import InputError
-from hubnmt.explain import Attention
 from hubnmt.translation import PairScore
 from hubnmt.translator import Translator
 from hubnmt.ui.figures import check_drawable

@@ -5,20 +5,17 @@ one that was not used for longest dropped when there are too many. Must not know
 model is stored.
 """
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hubnmt.errors import ModelNotFoundError
+from hubnmt.errors import HubError, ModelNotFoundError
+from hubnmt.hub import parse_reference
 from hubnmt.translator import Translator
 
 MAX_OPEN_MODELS = 2
 """Models kept in memory: enough to go back and forth between two."""
-
-HUB_REFERENCE = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}(@[\w./-]{1,200})?", re.ASCII)
-"""`user/name` or `user/name@revision`."""
 
 
 class ModelRegistry:
@@ -137,7 +134,7 @@ class ModelRegistry:
         """
         if reference in self.names:
             return
-        is_hub = HUB_REFERENCE.fullmatch(reference) and not Path(reference).exists()
+        is_hub = _is_on_hub(reference)
         if self.allow_hub if is_hub else self.allow_local:
             return
         kinds = ["its own models"]
@@ -147,3 +144,11 @@ class ModelRegistry:
             f"{reference[:120]!r} is not on this page, which opens {' and '.join(kinds)}; "
             f"its own are: {', '.join(self.names)}"
         )
+
+
+def _is_on_hub(reference: str) -> bool:
+    """Tell whether a reference can only mean a model on the Hub."""
+    try:
+        return parse_reference(reference) is not None and not Path(reference).exists()
+    except HubError:  # no revision that could be
+        return False

@@ -16,6 +16,7 @@ from hubnmt.ui.handlers import Answer, Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
 from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line
+from hubnmt.ui.zero_gpu import on_gpu
 
 COPY = "(text) => { navigator.clipboard?.writeText(text); }"
 """Browsers offer a clipboard to pages from this machine and over https."""
@@ -69,18 +70,20 @@ class TranslateTab:
         running = []
         for trigger in (pressed, filled.then):
             translating = trigger(
-                self._translate,
+                on_gpu(self._translate),
                 [self.source, model, *options],
                 answered,
                 show_progress_on=self._target,
                 **(RUNS | {"show_progress": "minimal"}),
             )
             exploring = translating.then(
-                self._handlers.explore, self.alternatives, self._explorer, **RUNS
+                on_gpu(self._handlers.explore), self.alternatives, self._explorer, **RUNS
             )
             running += [translating, exploring]
         shown = [self._target, self._explorer]
-        self.alternatives.select(self._handlers.show_alternative, self.alternatives, shown, **RUNS)
+        self.alternatives.select(
+            on_gpu(self._handlers.show_alternative), self.alternatives, shown, **RUNS
+        )
         everything = [self.source, self.options.prefix, *answered, self._explorer]
         blank = "() => ['', '', '', '', '', null, null]"
         self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hubnmt import engine as engine_module
-from hubnmt import translator as translator_module
+from hubnmt import retry as retry_module
 from hubnmt.batching import batch_sources
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, HubNMTError, InputError
@@ -241,6 +241,15 @@ def next_probabilities(translator: Translator, src: str, said: list[int]) -> Ten
     return logits[0, -1].softmax(-1)
 
 
+def end_probability(translator: Translator, src: str, prefix: str, n_said: int) -> float:
+    """Ask for each piece of the open word, and for the end behind it, one after the other."""
+    tokenizer, probability = translator.tgt_tokenizer, 1.0
+    ids = [*tokenizer.encode(prefix.rstrip()), tokenizer.eos_id]
+    for n in range(n_said, len(ids)):
+        probability *= next_probabilities(translator, src, ids[:n])[ids[n]].item()
+    return probability
+
+
 @pytest.mark.parametrize("prefix", ["", "The cow ", "The cow", "The frog ru", "The c"])
 def test_alternatives_have_the_probabilities_of_the_model_best_first(
     prefix: str, trained: Translator, sources: list[str]
@@ -261,8 +270,7 @@ def test_alternatives_have_the_probabilities_of_the_model_best_first(
         for piece, i in ids.items()
         if piece.startswith(owed) or owed.startswith(piece)
     ]
-    if not prefix:
-        fitting.append(expected[tokenizer.eos_id].item())
+    fitting.append(end_probability(trained, sources[0], prefix, len(said)))
     assert probabilities == pytest.approx(sorted(fitting, reverse=True)[:6], rel=1e-4)
     for each in found:
         if "<" not in each.piece:
@@ -279,6 +287,9 @@ def test_each_alternative_leads_to_a_text_with_prefix_and_piece(
         words = trained.tgt_tokenizer.pre_tokens(prefix)
         before = "".join(words[:-1])
         for each in found:
+            if each.piece == "<eos>":
+                assert each.text == prefix.rstrip()
+                continue
             assert each.text.startswith(prefix)
             if "<" not in each.piece:
                 assert each.text.startswith((before + each.piece).removeprefix(" "))
@@ -300,6 +311,31 @@ def test_the_end_is_an_alternative_to_the_first_word(
 ) -> None:
     found = trained.alternatives(sources[0], k=trained.tgt_tokenizer.vocab_size)
     assert [each.text for each in found if each.piece == "<eos>"] == [""]
+
+
+@pytest.mark.parametrize("prefix", ["The cow", "The cow ", "The cow sleeps here today."])
+def test_the_end_is_an_alternative_behind_a_prefix(
+    prefix: str, trained: Translator, sources: list[str]
+) -> None:
+    found = trained.alternatives(sources[0], prefix, k=trained.tgt_tokenizer.vocab_size)
+    (end,) = [each for each in found if each.piece == "<eos>"]
+    assert end.text == prefix.rstrip()
+    scored = trained.score(sources[0], prefix.rstrip())
+    words = trained.tgt_tokenizer.pre_tokens(prefix)[:-1]
+    n_said = len(trained.tgt_tokenizer.encode("".join(words).removeprefix(" ")))
+    assert math.log(end.probability) == pytest.approx(sum(scored.tgt_log_probs[n_said:]), rel=1e-3)
+
+
+def test_alternatives_in_a_later_sentence_leave_the_others_alone(
+    trained: Translator, sources: list[str]
+) -> None:
+    """What stands before is the prefix, what stands behind is translated as ever."""
+    text = f"{sources[0]} {sources[1]}\n{sources[2]}"
+    last = trained.translate(sources[2]).text
+    alone = trained.alternatives(sources[1], "The c", k=3)
+    found = trained.alternatives(text, "So it is. The c", k=3)
+    assert [each.probability for each in found] == pytest.approx([a.probability for a in alone])
+    assert [each.text for each in found] == [f"So it is. {a.text}\n{last}" for a in alone]
 
 
 def test_as_many_alternatives_as_there_are(trained: Translator, sources: list[str]) -> None:
@@ -495,7 +531,7 @@ def searches(trained: Translator, monkeypatch: pytest.MonkeyPatch) -> list[Decod
 
 def suspect(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> Suspicion:
     suspicion = Suspicion(*answers)
-    monkeypatch.setattr(translator_module, "find_suspicions", suspicion)
+    monkeypatch.setattr(retry_module, "find_suspicions", suspicion)
     return suspicion
 
 

@@ -86,6 +86,14 @@ def test_the_installed_package_is_the_one_that_runs(run: Callable[..., str], ins
     assert Path(where).is_relative_to(installed.parent)
 
 
+def test_what_a_space_needs_travels_along(run: Callable[..., str], repo: Path, installed: Path):
+    code = "from hubnmt.hub.space import find_beside; print(find_beside({!r}))"
+    for name in ("app.py", "requirements.txt"):
+        carried = Path(run("python", "-c", code.format(name)).strip())
+        assert carried.is_relative_to(installed.parent)
+        assert carried.read_bytes() == (repo / name).read_bytes()
+
+
 @pytest.mark.usefixtures("bundled_model")
 def test_translate_works_anywhere(run: Callable[..., str]):
     text = run("hubnmt", "translate", "Ein Hund rennt im Schnee.", "--model", "de-en-multi30k")

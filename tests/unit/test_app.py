@@ -32,6 +32,24 @@ def test_others_who_reach_the_page_open_no_local_folder(
     assert not registry.allow_local
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment", "may"),
+    [
+        ([], {}, True),
+        ([], {"HUBNMT_HUB": "0"}, False),
+        (["--share"], {}, False),
+        ([], {"SPACE_ID": "user/space"}, False),
+        ([], {"SPACE_ID": "user/space", "HUBNMT_HUB": "1"}, True),
+    ],
+)
+def test_strangers_name_models_of_the_hub_only_if_the_owner_says_so(
+    arguments: list[str], environment: Mapping[str, str], may: bool
+):
+    options = app.parse_arguments([*arguments, "--model", "x"])
+    assert app.may_ask_hub(options, environment) is may
+    assert app.make_registry(options, environment).allow_hub is may
+
+
 def test_the_option_goes_before_the_environment():
     environment = {"HUBNMT_MODEL": "from-environment"}
     for arguments, opening in ((["--model", "mine"], "mine"), ([], "from-environment")):

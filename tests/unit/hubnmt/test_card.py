@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hubnmt.card import CardFacts, TestResult, escape_cell, write_card
+from hubnmt.card import CardFacts, TestResult, address_card, escape_cell, write_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.metrics import Scores
 
@@ -57,6 +57,8 @@ def full(bare: CardFacts) -> CardFacts:
         data="Multi30k: 29,000 captions.",
         data_license="Research, non-commercial.",
         limits="Captions only.",
+        bias="Guesses who people are.",
+        citation="@misc{multi30k,\n  year = {2016}\n}",
         recipe="[model]\nd_model = 12\n",
         cleaning="29,000 of 29,001 pairs kept.",
         training={"machine": "one CPU core", "minutes": 7.5, "seed": 3, "git commit": None},
@@ -161,6 +163,9 @@ def test_what_was_not_measured_is_absent(bare: CardFacts) -> None:
         ("good", (), ["## Good translations"]),
         ("bad", (), ["## Bad translations"]),
         ("limits", "", ["## Limits"]),
+        ("bias", "", ["## Bias"]),
+        ("citation", "", ["## How to cite", "```bibtex\n@misc{multi30k,"]),
+        ("license", "", ["license:"]),
         ("recipe", "", ["```toml"]),
         ("cleaning", "", ["29,001"]),
     ],
@@ -171,6 +176,20 @@ def test_a_section_goes_with_its_facts(
     with_it, without = write_card(full), write_card(dataclasses.replace(full, **{field: empty}))
     assert [word for word in words if word not in with_it] == []
     assert [word for word in words if word in without] == []
+
+
+def test_a_citation_in_words_stays_in_words(bare: CardFacts) -> None:
+    card = write_card(dataclasses.replace(bare, citation="Please cite us."))
+    assert card.endswith("## How to cite\n\nPlease cite us.\n")
+
+
+def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
+    card = write_card(full)
+    assert 'from_pretrained("de-en-tiny")' in card
+    addressed = address_card(card, "user/new")
+    assert addressed == card.replace('from_pretrained("de-en-tiny")', 'from_pretrained("user/new")')
+    assert address_card(addressed, "user/new") == addressed
+    assert address_card("# by hand", "user/new") == "# by hand"
 
 
 def test_what_the_run_did_not_record_is_not_listed(full: CardFacts) -> None:

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from hubnmt.attention_map import Attention
 from hubnmt.batching import batch_sources, batch_targets
-from hubnmt.explain import Attention, attend, readable_pieces, score_targets
+from hubnmt.explain import attend, readable_pieces, score_targets
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -23,6 +24,12 @@ def attention(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Attention:
         src_tokenizer=tiny_tokenizer,
         tgt_tokenizer=tiny_tokenizer,
     )
+
+
+def score_of(
+    model: Transformer, pairs: list[tuple[list[int], list[int]]], tokenizer: Tokenizer
+) -> list[tuple[float, ...]]:
+    return score_targets(model, pairs, src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
 
 
 def score_by_hand(
@@ -47,7 +54,7 @@ def test_scores_of_a_batch_are_those_of_each_token_by_hand(
 ) -> None:
     texts = [("Ein Hund", "A dog is running."), (SRC, ""), ("x", TGT), (tiny_texts[8], "men")]
     pairs = [(tiny_tokenizer.encode(src), tiny_tokenizer.encode(tgt)) for src, tgt in texts]
-    scored = score_targets(tiny_model, pairs, tiny_tokenizer, tiny_tokenizer)
+    scored = score_of(tiny_model, pairs, tiny_tokenizer)
     with torch.no_grad():
         for (src, tgt), log_probs in zip(pairs, scored, strict=True):
             expected = score_by_hand(tiny_model, src, tgt, tiny_tokenizer)
@@ -60,7 +67,7 @@ def test_a_model_that_knows_nothing_gives_each_piece_the_same_chance(
     with torch.no_grad():
         tiny_model.tgt_embedding.weight.zero_()
     pair = (tiny_tokenizer.encode(SRC), tiny_tokenizer.encode(TGT))
-    (log_probs,) = score_targets(tiny_model, [pair], tiny_tokenizer, tiny_tokenizer)
+    (log_probs,) = score_of(tiny_model, [pair], tiny_tokenizer)
     assert log_probs == pytest.approx([-math.log(300)] * (len(pair[1]) + 1))
 
 
@@ -68,7 +75,7 @@ def test_log_probs_beside_the_maps_equal_the_score(
     attention: Attention, tiny_model: Transformer, tiny_tokenizer: Tokenizer
 ) -> None:
     pair = (tiny_tokenizer.encode(SRC), tiny_tokenizer.encode(TGT))
-    (expected,) = score_targets(tiny_model, [pair], tiny_tokenizer, tiny_tokenizer)
+    (expected,) = score_of(tiny_model, [pair], tiny_tokenizer)
     assert attention.tgt_log_probs == pytest.approx(expected, rel=1e-4)
 
 

@@ -74,12 +74,24 @@ def test_a_text_is_cut_after_each_sentence() -> None:
         ("de", "Dr. Müller fährt am Montag nach Bonn."),
         ("de", "Die Fabrik kostet ca. 3.500 Euro im Monat."),
         ("de-CH", "Prof. Dr. Huber lacht."),
+        ("de", "Das Kind wartet in der 96. Straße."),
+        (
+            "de-AT",
+            "Auf Höhe des 2. Stocks an einem Haus aus dem 19. Jahrhundert.",
+        ),
+        ("cs", "Dnes je 3. Května."),
         ("en", "Dr. Smith lives in the U.S. with his dog."),
         ("en", "He paid 3.50 for fruit, e.g. apples."),
     ],
 )
 def test_abbreviations_and_numbers_are_not_split(language: str, sentence: str) -> None:
     assert split_sentences(sentence, language) == [Segment(sentence, "")]
+
+
+def test_numbers_end_a_sentence_where_they_are_no_ordinals_or_too_large() -> None:
+    assert len(split_sentences("I have 3. You have none.", "en")) == 2
+    assert len(split_sentences("Das war 1999. Heute ist es anders.", "de")) == 2
+    assert len(split_sentences("Im Stock Nummer 3.\nDort wohnt er.", "de")) == 2
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hubnmt.metrics import score_corpus, sentence_chrf
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training import finish as finishing
+from training.alignment import choose_head
 from training.finish import main, pick_samples, pieces_per_word, tune_decoding
 from training.train import Run
 
@@ -399,3 +400,29 @@ def test_results_do_not_go_to_standard_output(
 ) -> None:
     finish_run()
     assert capsys.readouterr().out == ""
+
+
+# --- the head that aligns ------------------------------------------------------------------------
+
+
+def test_the_head_that_aligns_best_is_stored_and_said(
+    finish_run: Finish, valid_pair: str, run_dir: Path
+) -> None:
+    assert load_model(run_dir / "best").model.config.alignment_head is None
+    stored = load_model(finish_run())
+    best = choose_head(Translator(stored), *read_pair(valid_pair))
+    assert best is not None
+    assert stored.model.config.alignment_head == best.head
+    assert stored.model.config.alignment_shift == best.shift
+    layer, head = best.head
+    assert f"layer {layer}, head {head} (from 0)" in stored.card
+    assert f"{100 * best.accuracy:.1f} % of {best.n_links:,} word links" in stored.card
+
+
+def test_a_model_without_links_to_measure_with_stores_none(
+    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finishing, "choose_head", lambda *_: None)
+    stored = load_model(finish_run())
+    assert stored.model.config.alignment_head is None
+    assert "alignment head" not in stored.card

@@ -15,6 +15,7 @@ from hubnmt.commands.options import (
 )
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError
+from hubnmt.translator import Translator
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -36,6 +37,8 @@ def test_given_options_make_a_decoding_config() -> None:
 
 def test_a_flag_can_be_switched_off() -> None:
     assert decoding_options(parse("--no-sample")) == {"sample": False}
+    assert decoding_options(parse("--no-guard", "--no-split")) == {"guard": False, "split": False}
+    assert decoding_options(parse("--guard", "--split")) == {"guard": True, "split": True}
 
 
 @pytest.mark.parametrize("arguments", [["--beam-size", "two"], ["--no-such-option"]])
@@ -51,6 +54,18 @@ def test_the_model_is_loaded_as_asked(model: str) -> None:
     assert {str(parameter.dtype) for parameter in translator.model.parameters()} == {
         "torch.bfloat16"
     }
+
+
+def test_the_engine_is_the_one_asked_for(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser, asked = Parser(prog="x"), {}
+    add_model_options(parser)
+    monkeypatch.setattr(Translator, "from_pretrained", lambda model, **how: asked.update(how))
+    load_translator(parser.parse_args(["--model", model]))
+    assert asked == {"device": "cpu", "dtype": "float32", "engine": "torch"}
+    load_translator(parser.parse_args(["--model", model, "--engine", "ctranslate2"]))
+    assert asked["engine"] == "ctranslate2"
+    with pytest.raises(ConfigError, match=r"--engine.*ctranslate2"):
+        parser.parse_args(["--model", model, "--engine", "onnx"])
 
 
 def test_chunks_hold_every_line_once(monkeypatch: pytest.MonkeyPatch) -> None:

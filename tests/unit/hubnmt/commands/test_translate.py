@@ -153,13 +153,23 @@ def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
 def test_a_line_of_100_000_characters_is_translated_in_parts(
     model: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubnmt.translator.find_suspicions", lambda **_: [])  # it is all nonsense
-    line = ("Zwei Männer stehen am Herd, und ein Hund rennt. " * 3000)[:100_000].strip()
+    monkeypatch.setattr("hubnmt.retry.find_suspicions", lambda **_: [])  # it is all nonsense
+    sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
+    line = (sentence * 3000)[:100_000].strip()
     options = ["--beam-size", 1, "--max-new-tokens", 1]
     out = run("translate", line, "--model", model, "--json", *options)
     answer = json.loads(out)
     assert "".join(answer["src_tokens"]).count("Herd") == line.count("Herd")
     assert any("longer than" in warning for warning in answer["warnings"])
+
+
+def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
+    text = "Ein Hund rennt. Ja!"
+    for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
+        out = run("translate", text, "--model", model, "--json", *flags, *QUICK)
+        found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
+        assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
+        assert found.src_tokens.count("<eos>") == (1 if flags else 2)
 
 
 def test_ctrl_c_is_one_line(

@@ -193,11 +193,17 @@ def test_a_full_queue_is_said_politely(
             "session_hash": "s",
         }
         answers = []
-        for _ in range(4):
+        for _ in range(5):
             answers.append(httpx.post(call, json=body))
             time.sleep(0.3)
         leave.set()
-        assert [answer.status_code for answer in answers] == [200, 200, 503, 503]
+        assert [answer.status_code for answer in answers] == [
+            200,
+            200,
+            200,
+            503,
+            503,
+        ]  # two run, one waits
         assert "Queue is full" in answers[-1].json()["detail"]
 
 

@@ -1,9 +1,7 @@
 from pathlib import Path
 
-import pytest
-
 from hubnmt.config import ModelConfig
-from hubnmt.ui.facts import MAX_HEAD_CHARS, Score, read_facts, read_scores
+from hubnmt.ui.facts import read_facts
 
 CARD = """---
 language: [de, en]
@@ -21,34 +19,6 @@ model-index:
 ---
 BLEU 99 in the text counts for nothing.
 """
-
-
-def test_the_first_score_of_each_metric_is_read():
-    assert read_scores(CARD) == (
-        Score("BLEU", 42.5, "Multi30k 2016"),
-        Score("chrF", 61.0, "Multi30k 2016"),
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "no front matter",
-        "---\nmodel-index: 3\n---\n",
-        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: good}]}]}]\n---\n",
-        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: 1000}]}]}]\n---\n",
-        "---\n[unclosed\n---\n",
-        "---\n!!python/object/apply:os.system [ls]\n---\n",
-        "---\n" + "[" * 5000 + "\n---\n",
-        "---\nnever closed: 1",
-        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: .nan}]}]}]\n---\n",
-        "---\ndate: 2026-99-99\n---\n",
-        f"---\nlong: {'x' * MAX_HEAD_CHARS}\n{CARD[4:]}",
-    ],
-)
-def test_a_card_without_usable_scores_has_none(text: str):
-    assert read_scores(text) == ()
 
 
 def test_facts_come_from_config_card_and_folder(tmp_path: Path):

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui import controls
 from hubnmt.ui.endpoints import Endpoints
-from hubnmt.ui.handlers import Answer, Handlers
+from hubnmt.ui.handlers import Answer, Handlers, Timed
 from hubnmt.ui.registry import ModelRegistry
+from tests.page import FakeTranslator
 
 TEXT = "ein hund rennt im schnee"
 
@@ -130,3 +132,35 @@ def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers
         _translate(handlers, n_best=9)
     with pytest.raises(InputError):
         _translate(handlers, "")
+
+
+def test_a_growing_translation_is_searched_once(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_searches, translate = 0, FakeTranslator.translate
+
+    def count(self: FakeTranslator, text: str, **options: Any) -> Any:
+        nonlocal n_searches
+        n_searches += 1
+        return translate(self, text, **options)
+
+    monkeypatch.setattr(FakeTranslator, "translate", count)
+    *grown, last = handlers.stream_text("ein hund rennt", "")
+    assert n_searches == 1
+    assert isinstance(last, Timed)
+    assert last.translation.text == grown[-1] == "EIN HUND RENNT"
+
+
+def test_a_head_that_aligns_one_step_late_does_not_open_the_explorer(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows belong to the words before; the average is shown first."""
+    answer = _translate(handlers)
+    at_once = handlers.explore(answer.alternatives)
+    translator = handlers.registry.get("")
+    late = dataclasses.replace(translator.config, alignment_shift=1)
+    monkeypatch.setattr(translator, "config", late)
+    one_later = handlers.explore(answer.alternatives)
+    assert at_once is not None
+    assert one_later is not None
+    assert (at_once["start"], one_later["start"]) == ([1, 2], None)

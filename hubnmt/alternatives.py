@@ -1,0 +1,121 @@
+"""What else could come at one place of a translation, and where each choice would lead.
+
+Takes a source and the translation so far, gives the most probable next pieces, each with the whole
+text it leads to. Must not know which engine searches.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from hubnmt.config import DecodingConfig
+from hubnmt.decoding import ForcedPrefix
+from hubnmt.engine import force_prefix
+from hubnmt.explain import next_log_probs, readable_pieces
+from hubnmt.join import decode_line
+from hubnmt.model import Transformer
+from hubnmt.pipeline import Engine
+from hubnmt.plan import Plan
+from hubnmt.prefix import bind_prefix
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translation import Alternative
+
+Ask = Callable[[Sequence[int]], Tensor]
+"""Target tokens so far to (V,) log-probabilities of the next one."""
+
+
+def find_alternatives(
+    plan: Plan,
+    prefix: str,
+    k: int,
+    decoding: DecodingConfig,
+    engine: Engine,
+    model: Transformer,
+    *,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> list[Alternative]:
+    """Rank the next pieces behind a prefix, and complete the text from each.
+
+    Args:
+        plan: of the source; not empty.
+        prefix: the translation so far, see `hubnmt.prefix` if it has several sentences.
+        k: how many.
+        decoding: how to complete.
+        engine: completes.
+        model: is asked what comes next.
+        src_tokenizer: of the source.
+        tgt_tokenizer: of the target.
+
+    Returns:
+        most probable first; fewer than k if the prefix leaves fewer choices.
+    """
+    bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
+    parts = plan.spoken[len(bound.said) :]
+    before = "".join(text + space for text, space in bound.said)
+    rest = engine.search([part.ids for part in parts[1:]], decoding)
+    behind = parts[0].space if rest else ""
+    for part, (best, *_) in zip(parts[1:], rest, strict=True):
+        behind += decode_line(best.ids, tgt_tokenizer) + part.space
+    forced = force_prefix(bound.open, tgt_tokenizer)
+    said = [] if forced is None else list(forced.forced_ids)
+    open_bytes = b"" if forced is None else forced.open_bytes
+    ask = functools.partial(
+        next_log_probs,
+        model,
+        parts[0].ids,
+        src_tokenizer=src_tokenizer,
+        tgt_tokenizer=tgt_tokenizer,
+    )
+    found = []
+    for log_prob, token_id in _rank(ask, bound.open, forced, k, tgt_tokenizer):
+        if token_id == tgt_tokenizer.eos_id:
+            text = bound.open.rstrip()
+        else:
+            begun = ForcedPrefix(
+                [*said, token_id],
+                open_bytes[len(tgt_tokenizer.piece_bytes(token_id)) :],
+                vocab_size=tgt_tokenizer.vocab_size,
+                piece_bytes=tgt_tokenizer.piece_bytes,
+            )
+            best = engine.search([parts[0].ids], decoding, prefix=begun)[0][0]
+            text = decode_line(best.ids, tgt_tokenizer)
+        found.append(
+            Alternative(
+                piece=readable_pieces([token_id], tgt_tokenizer)[0],
+                probability=math.exp(log_prob),
+                text=before + text + behind,
+            )
+        )
+    return found
+
+
+def _rank(
+    ask: Ask, prefix: str, forced: ForcedPrefix | None, k: int, tokenizer: Tokenizer
+) -> list[tuple[float, int]]:
+    """Give the k best (log-probability, id) that agree with the prefix, and its end."""
+    said = [] if forced is None else list(forced.forced_ids)
+    log_probs = ask(said)  # (V,)
+    if forced is not None:
+        tokens = torch.tensor([[said]], dtype=torch.int64)
+        log_probs = forced(log_probs[None, None], tokens)[0, 0]  # (V,)
+        log_probs[tokenizer.eos_id] = _end_log_prob(ask, prefix, said, tokenizer)
+    top = log_probs.topk(min(k, len(log_probs)))
+    pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
+    return [pair for pair in pairs if pair[0] != -math.inf]
+
+
+def _end_log_prob(ask: Ask, prefix: str, said: list[int], tokenizer: Tokenizer) -> float:
+    """Log-probability that behind the whole words the open word is said, and then the end.
+
+    The pieces beside it are counted from the same place, so the end has to pay for the open word; a
+    space at the end of the prefix costs nothing, because an end takes it away.
+    """
+    total, so_far = 0.0, list(said)
+    for token_id in [*tokenizer.encode(prefix.rstrip())[len(said) :], tokenizer.eos_id]:
+        total += float(ask(so_far)[token_id])
+        so_far.append(token_id)
+    return total

@@ -1,0 +1,175 @@
+"""The search as CTranslate2 runs it: the same rows in, the same hypotheses out.
+
+Takes a stored model, is an `hubnmt.pipeline.Engine`. Must not know text. Greedy and beam search are
+CTranslate2's. What it does not do as we do is left to the reference engine: sampling (its own
+random numbers), prefixes that end inside a word, the repetition penalty (on logits there), n-gram
+blocking in a beam (scores are renormalised there), and rows that reach their length limit (there is
+no end of sentence in their score there).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hubnmt.batching import group_by_length
+from hubnmt.checkpoint import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
+from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine, max_tgt_tokens
+from hubnmt.export import N_POSITIONS, list_pieces, open_ctranslate2
+
+
+class CTranslate2Engine:
+    """Searches with CTranslate2, exported from the stored weights when it is made."""
+
+    def __init__(
+        self, stored: StoredModel, reference: TorchEngine, *, device: torch.device, dtype: str
+    ) -> None:
+        """Export the weights to a temporary folder and load them from there.
+
+        Args:
+            stored: the model.
+            reference: does what CTranslate2 does otherwise.
+            device: where it runs.
+            dtype: of its products: `float32`, `float16`, `bfloat16` or `int8`.
+
+        Raises:
+            ConfigError: if CTranslate2 is not installed, or cannot run so.
+        """
+        self._reference = reference
+        self._peer = open_ctranslate2(stored, device=device, compute_type=dtype)
+        self._tgt_tokenizer = stored.tgt_tokenizer
+        self._src_pieces = list_pieces(stored.src_tokenizer)
+        self._tgt_pieces = list_pieces(stored.tgt_tokenizer)
+        self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
+
+    def search(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        *,
+        prefix: ForcedPrefix | None = None,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        watch: Watch | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Translate rows of ids; see `hubnmt.pipeline.Engine`. A beam's steps cannot be watched."""
+        if prefix is not None or not _is_same_there(decoding):
+            return self._reference.search(
+                rows, decoding, prefix=prefix, batch_tokens=batch_tokens, watch=watch
+            )
+        found: list[list[Hypothesis]] = [[] for _ in rows]
+        budget = max(1, batch_tokens // decoding.beam_size)
+        able = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
+        for group in group_by_length([len(rows[index]) + 1 for index in able], budget):
+            batch = [able[place] for place in group]
+            results = self._search_batch([rows[index] for index in batch], decoding, watch)
+            for index, hypotheses in zip(batch, results, strict=True):
+                found[index] = hypotheses
+        undone = [index for index, hypotheses in enumerate(found) if not hypotheses]
+        again = [rows[index] for index in undone]
+        redone = self._reference.search(again, decoding, batch_tokens=batch_tokens)
+        for index, hypotheses in zip(undone, redone, strict=True):
+            found[index] = hypotheses
+        return found
+
+    def _search_batch(
+        self, rows: Sequence[Sequence[int]], decoding: DecodingConfig, watch: Watch | None
+    ) -> list[list[Hypothesis]]:
+        """Search one batch; a row that only the reference can do right gives an empty list."""
+        caps = [max_tgt_tokens(len(row), decoding) for row in rows]
+        sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
+        shown = _Shown(watch, self._tgt_tokenizer.bos_id, self._tgt_tokenizer.eos_id)
+        is_shown = watch is not None and decoding.beam_size == 1
+        answers = self._peer.translate_batch(
+            sources,
+            beam_size=decoding.beam_size,
+            num_hypotheses=decoding.beam_size,
+            length_penalty=decoding.length_penalty,
+            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+            max_input_length=0,
+            max_decoding_length=min(max(caps), N_POSITIONS - 1),
+            min_decoding_length=0,
+            callback=shown.add if is_shown else None,
+        )
+        shown.raise_error()
+        chosen = []
+        for cap, answer in zip(caps, answers, strict=True):
+            hypotheses = [[self._tgt_ids[piece] for piece in each] for each in answer.hypotheses]
+            is_whole = self._are_whole(hypotheses, cap)
+            chosen.append(self._distinct(hypotheses)[: decoding.n_best] if is_whole else [])
+        return self._score(sources, chosen, decoding.length_penalty)
+
+    def _are_whole(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
+        """Tell whether none was cut, and none says what our search never does."""
+        never = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
+        limit = min(cap, N_POSITIONS - 1)
+        return all(len(ids) < limit and never.isdisjoint(ids) for ids in hypotheses)
+
+    def _distinct(self, hypotheses: Sequence[list[int]]) -> list[list[int]]:
+        """Keep the best of each surface text: BPE can spell one text in many ways."""
+        best: dict[str, list[int]] = {}
+        for ids in hypotheses:
+            best.setdefault(self._tgt_tokenizer.decode(ids), ids)
+        return list(best.values())
+
+    def _score(
+        self,
+        sources: Sequence[list[str]],
+        chosen: Sequence[list[list[int]]],
+        length_penalty: float,
+    ) -> list[list[Hypothesis]]:
+        """Ask for the log-probability of every token: a search there gives the sum alone."""
+        pairs = [
+            (source, [self._tgt_pieces[token_id] for token_id in ids])
+            for source, targets in zip(sources, chosen, strict=True)
+            for ids in targets
+        ]
+        scored = iter(
+            self._peer.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0)
+            if pairs
+            else []
+        )
+        return [
+            [_make_hypothesis(ids, next(scored).log_probs, length_penalty) for ids in targets]
+            for targets in chosen
+        ]
+
+
+def _is_same_there(decoding: DecodingConfig) -> bool:
+    """Tell whether CTranslate2 gives these options the meaning they have here."""
+    blocks_in_beam = decoding.no_repeat_ngram_size and decoding.beam_size > 1
+    return not (decoding.sample or decoding.repetition_penalty != 1 or blocks_in_beam)
+
+
+def _make_hypothesis(
+    ids: list[int], log_probs: Sequence[float], length_penalty: float
+) -> Hypothesis:
+    total = sum(log_probs)
+    return Hypothesis(ids, total, total / len(log_probs) ** length_penalty, tuple(log_probs))
+
+
+class _Shown:
+    """Passes the tokens of a greedy search on to a watcher, and its wish to stop back."""
+
+    def __init__(self, watch: Watch | None, bos_id: int, eos_id: int) -> None:
+        self._watch = watch
+        self._eos_id = eos_id
+        self._said = [bos_id]
+        self._error: BaseException | None = None
+
+    def add(self, step: Any) -> bool:
+        """Take one token; returns whether to stop. CTranslate2 swallows errors, so they wait."""
+        try:
+            if step.token_id != self._eos_id and self._watch is not None:
+                self._said.append(step.token_id)
+                self._watch(torch.tensor([[self._said]]))
+        except BaseException as error:
+            self._error = error
+            return True
+        return False
+
+    def raise_error(self) -> None:
+        """Raise what the watcher raised."""
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,99 @@
+"""The line to the Hub: an address, a token, patience, and plain words when it breaks.
+
+Takes the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`, as `huggingface_hub` reads them)
+and calls to make, gives what they return. Must not know models. What the client does by itself
+(2.4) sets the measure of patience here: requests about repositories are tried once, downloads go on
+after a broken connection but not after an answer of 5xx, a commit is never repeated.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import huggingface_hub
+from huggingface_hub import HfApi, get_token
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+from hubnmt.errors import HubError, HubNMTError
+from hubnmt.hub.trouble import HTTP_ERROR, explain, is_unreachable
+
+WAITS_S = (1.0, 3.0)
+"""Before the second and the third try; a fourth would try the user's patience."""
+LONGEST_WAIT_S = 30.0
+"""A Hub that asks for more gets no second try: the user is told how long to wait."""
+TIMEOUT_S = 30.0
+"""For an answer about a repository, which is small."""
+
+_Answer = TypeVar("_Answer")
+
+
+def connect(token: str | None = None) -> HfApi:
+    """Return the genuine client for the Hub at `HF_ENDPOINT`.
+
+    Args:
+        token: None takes `HF_TOKEN`, or the one that `hf auth login` left.
+
+    Raises:
+        HubError: if the token has characters no token has; it is not shown.
+    """
+    sent = token or get_token() or ""
+    if not (sent.isascii() and sent.isprintable()) or " " in sent:
+        raise HubError("the token has blanks or characters no token has: copy it again")
+    return HfApi(endpoint=endpoint(), token=token)
+
+
+def endpoint() -> str:
+    """Return the address of the Hub; a mirror is named by `HF_ENDPOINT`."""
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or huggingface_hub.constants.ENDPOINT
+
+
+def is_offline() -> bool:
+    """Tell whether `HF_HUB_OFFLINE` keeps us from the network."""
+    return huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+@contextmanager
+def plain_words(target: str) -> Iterator[None]:
+    """Turn whatever the client raises into a `HubError` about `target`.
+
+    The original is not chained: a traceback of it may show what was sent.
+    """
+    try:
+        yield
+    except HubNMTError:
+        raise
+    except (OSError, RuntimeError, ValueError, HTTP_ERROR) as error:
+        raise explain(error, target=target, endpoint=endpoint()) from None
+
+
+def patiently(call: Callable[[], _Answer]) -> _Answer:
+    """Make a call that can be repeated without harm, and repeat it if the Hub has trouble."""
+    for wait in WAITS_S:
+        try:
+            return call()
+        except (OSError, HTTP_ERROR) as error:
+            seconds = _wait_before_next(error, wait)
+            if seconds is None:
+                raise
+            pause(seconds)
+    return call()
+
+
+def pause(seconds: float) -> None:
+    """Give the Hub time."""
+    time.sleep(seconds)
+
+
+def _wait_before_next(error: BaseException, wait: float) -> float | None:
+    """Say how long to wait before trying again, in seconds; None if that would not help."""
+    if isinstance(error, LocalEntryNotFoundError) or not is_unreachable(error):
+        return None  # the former means that the client has been patient itself
+    if is_offline() or type(error).__name__ == "ConnectError":
+        return None  # nobody there: no network, a wrong address; that does not pass in seconds
+    if isinstance(error, HfHubHTTPError):
+        asked = error.response.headers.get("Retry-After") or ""
+        seconds = float(asked) if asked.isdigit() else wait
+        return seconds if seconds <= LONGEST_WAIT_S else None
+    return wait

@@ -1,0 +1,221 @@
+"""Which models there are: in the package, in the cache, on the Hub.
+
+Takes an author and a search word, gives one line's worth of facts per model, all from metadata: no
+weights are fetched. Must not know tensors. The Hub answers in pages, and the next one is asked for
+when somebody reads that far.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from huggingface_hub import CacheNotFound, ModelInfo, constants, scan_cache_dir
+
+from hubnmt.checkpoint import LIBRARY, bundled_models, load_config
+from hubnmt.config import ModelConfig
+from hubnmt.errors import HubNMTError
+from hubnmt.hub.client import connect, endpoint, plain_words
+from hubnmt.hub.contents import ALLOWED, CARD
+from hubnmt.hub.pull import find_cached
+from hubnmt.hub.reference import HubReference
+from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
+
+DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
+FACTS = [
+    "author",
+    "cardData",
+    "lastModified",
+    "model-index",
+    "private",
+    "safetensors",
+    "sha",
+    "tags",
+]
+"""What the Hub is asked to tell of each model."""
+
+FRESH_S = 60.0
+"""A page shown again within this time is not asked for again."""
+MAX_PAGES = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ListedModel:
+    """What can be said of a model without opening it; None and empty: nobody said."""
+
+    name: str
+    """As `from_pretrained` takes it."""
+    source: Literal["bundled", "cached", "hub"]
+    src_lang: str = ""
+    tgt_lang: str = ""
+    scores: tuple[Score, ...] = ()
+    """From the card, the first of each metric."""
+    size_bytes: int | None = None
+    """Of the weights on the Hub, of the whole folder on this machine."""
+    n_parameters: int | None = None
+    commit: str = ""
+    is_private: bool = False
+
+
+def list_bundled(*, search: str = "") -> list[ListedModel]:
+    """List the models that travel inside the package."""
+    models = bundled_models().items()
+    return [
+        _from_folder(name, folder, "bundled")
+        for name, folder in models
+        if search.lower() in name.lower()
+    ]
+
+
+def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
+    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first."""
+    try:
+        repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    except CacheNotFound:
+        return []
+    listed = []
+    for repo in sorted(repos, key=lambda repo: -repo.last_modified):
+        if repo.repo_type != "model" or not _is_wanted(repo.repo_id, author, search):
+            continue
+        for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
+            reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
+            if (found := _find_ours(reference)) is not None:
+                listed.append(found)
+    return listed
+
+
+def _is_wanted(name: str, author: str, search: str) -> bool:
+    owner = name.partition("/")[0]
+    return (not author or owner.lower() == author.lower()) and search.lower() in name.lower()
+
+
+def _find_ours(reference: HubReference) -> ListedModel | None:
+    """Describe a cached repository, if it is a whole model of ours."""
+    try:
+        pulled = find_cached(reference)
+        if pulled is None:
+            return None
+        return dataclasses.replace(
+            _from_folder(str(reference), pulled.folder, "cached"), commit=pulled.commit
+        )
+    except HubNMTError:  # another library's
+        return None
+
+
+def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) -> ListedModel:
+    config: ModelConfig = load_config(folder)
+    card = folder / CARD
+    text = card.read_text("utf-8", "replace") if card.is_file() else ""
+    files = [folder / name for name in ALLOWED if (folder / name).is_file()]
+    return ListedModel(
+        name=name,
+        source=source,
+        src_lang=config.src_lang,
+        tgt_lang=config.tgt_lang,
+        scores=read_scores(read_metadata(text)),
+        size_bytes=sum(file.stat().st_size for file in files),
+        n_parameters=config.n_parameters,
+    )
+
+
+def list_hub(
+    *, author: str = "", search: str = "", token: str | None = None
+) -> Iterator[ListedModel]:
+    """List the models on the Hub that are tagged `hubnmt`; the last changed first.
+
+    Pages are fetched as the iterator is read.
+
+    Raises:
+        HubError: if the Hub refuses or cannot be reached.
+    """
+    api = connect(token)
+    with plain_words("the list of models"):
+        found = api.list_models(
+            filter=LIBRARY,
+            author=author or None,
+            search=search or None,
+            sort="last_modified",
+            expand=FACTS,  # type: ignore[arg-type]  # the client lists the names it knows
+        )
+        for info in found:
+            yield _from_info(info)
+
+
+def _from_info(info: ModelInfo) -> ListedModel:
+    metadata = _plain(info.card_data)
+    if info.model_index:  # the Hub gives it apart as well
+        metadata["model-index"] = info.model_index
+    languages = (*read_languages(metadata), "", "")
+    counts = info.safetensors.parameters if info.safetensors else {}
+    known = bool(counts) and set(counts) <= set(DTYPE_BYTES)
+    return ListedModel(
+        name=info.id,
+        source="hub",
+        src_lang=languages[0],
+        tgt_lang=languages[1],
+        scores=read_scores(metadata),
+        size_bytes=sum(n * DTYPE_BYTES[kind] for kind, n in counts.items()) if known else None,
+        n_parameters=info.safetensors.total if info.safetensors else None,
+        commit=info.sha or "",
+        is_private=bool(info.private),
+    )
+
+
+def _plain(card: Any) -> dict[str, Any]:
+    """Return a card as the client parsed it (untyped there) as plain values."""
+    return dict(card.to_dict()) if card else {}
+
+
+class Catalogue:
+    """Pages of the Hub's list, kept for a short while: a page that many look at asks once.
+
+    One for the whole process; safe to share between threads.
+    """
+
+    def __init__(
+        self, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            fresh_s: how long an answer is good for.
+            clock: seconds, going up.
+        """
+        self._fresh_s, self._clock = fresh_s, clock
+        self._pages: OrderedDict[tuple[str, ...], tuple[float, list[ListedModel]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def page(
+        self,
+        *,
+        author: str = "",
+        search: str = "",
+        size: int = 20,
+        number: int = 0,
+        token: str | None = None,
+    ) -> list[ListedModel]:
+        """Return one page of the list, counted from 0; an empty one is behind the end.
+
+        Raises:
+            HubError: if the Hub refuses or cannot be reached.
+        """
+        whose = hashlib.sha256((token or "").encode()).hexdigest()
+        key = (endpoint(), whose, author, search, str(size), str(number))
+        now = self._clock()
+        with self._lock:
+            until, models = self._pages.get(key, (now, []))
+            if until > now:
+                return models
+        found = list_hub(author=author, search=search, token=token)
+        models = list(itertools.islice(found, number * size, (number + 1) * size))
+        with self._lock:
+            self._pages[key] = (now + self._fresh_s, models)
+            self._pages.move_to_end(key)
+            while len(self._pages) > MAX_PAGES:
+                self._pages.popitem(last=False)
+        return models

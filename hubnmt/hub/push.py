@@ -1,0 +1,195 @@
+"""From a model folder to a repository on the Hub.
+
+Takes a folder, gives the commit. Must not know training. Before the first byte leaves, the folder
+is loaded as a user would load it, and only the files of a model folder are looked at: run state,
+logs and data beside them stay at home.
+"""
+
+import dataclasses
+import logging
+import os
+import re
+from pathlib import Path
+
+from huggingface_hub import HfApi, ModelCard
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+from hubnmt.card import CardFacts, address_card, write_card
+from hubnmt.checkpoint import LIBRARY, StoredModel, load_model
+from hubnmt.errors import HubError, ModelFolderError
+from hubnmt.hub.client import connect, patiently, plain_words
+from hubnmt.hub.commit import Content, State, Wish, commit, look
+from hubnmt.hub.contents import ALLOWED, CARD, CONFIG, WEIGHTS
+from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
+from hubnmt.metadata import check_metadata
+from hubnmt.tokenizer import ROUND_TRIP, normalize
+
+logger = logging.getLogger(__name__)
+
+SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
+"""A token of the Hub; one pasted into a card would be read by everyone."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Pushed:
+    """A model on the Hub."""
+
+    url: str
+    """Where to look at it: the repository, or the pull request."""
+    commit: str
+    """The hash; of the commit before if nothing had changed."""
+    changed: tuple[str, ...]
+    """Names sent or removed."""
+
+
+def push(
+    folder: str | os.PathLike[str],
+    repo: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    create_pr: bool = False,
+    message: str | None = None,
+    token: str | None = None,
+) -> Pushed:
+    """Publish a model folder in one commit; what the Hub has already does not travel again.
+
+    Args:
+        folder: a model folder; files of other kinds in it stay here.
+        repo: `user/name`; made if it is not there.
+        private: make a new repository private; one that is public is refused.
+        revision: branch to push to, made if it is not there; None is `main`.
+        create_pr: propose the change as a pull request in place of making it.
+        message: of the commit.
+        token: None takes `HF_TOKEN` or the login.
+
+    Raises:
+        ModelFolderError: if the folder is not sound; nothing was sent.
+        HubError: if the Hub refuses or cannot be reached; the repository is as it was.
+    """
+    check_repo(repo)
+    _check_branch(revision, create_pr=create_pr)
+    contents = collect(Path(folder), repo)
+    api = connect(token)
+    with plain_words(repo):
+        state = _prepare(api, repo, revision or MAIN, private=private)
+        _check_target(state, repo, private=private)
+        wish = Wish(
+            repo=repo,
+            kind="model",
+            revision=revision or MAIN,
+            contents=contents,
+            unwanted=[name for name in ALLOWED if name not in contents],
+            message=message or "Push with hubnmt",
+            create_pr=create_pr,
+        )
+        done = commit(api, wish, state)
+    logger.info("%s: %s", repo, ", ".join(done.changed) or "nothing had changed")
+    url = done.pull_request or f"{api.endpoint}/{repo}"
+    return Pushed(url=url, commit=done.commit, changed=done.changed)
+
+
+def _check_branch(revision: str | None, *, create_pr: bool) -> None:
+    if revision is None:
+        return
+    if create_pr:
+        raise HubError(
+            "give a branch or a pull request, not both: the Hub makes those against main"
+        )
+    check_revision(revision)
+    if COMMIT.fullmatch(revision):
+        raise HubError(f"revision = {revision!r} is a commit, which never changes; name a branch")
+
+
+# --- what leaves ---
+
+
+def collect(folder: Path, repo: str) -> dict[str, Content]:
+    """Check a model folder as a whole and list what leaves it.
+
+    Returns:
+        name in the repository to file, or to content where that is written anew: the card.
+
+    Raises:
+        ModelFolderError: naming the file and the remedy.
+    """
+    if not folder.is_dir():
+        raise ModelFolderError(f"{folder}: no such folder; save the model first")
+    stored = load_model(folder)
+    _check_tokenizers(stored, folder)
+    names = [name for name in ALLOWED if (folder / name).is_file()]
+    for name in names:
+        _check_link(folder / name)
+        if name != WEIGHTS and SECRET.search((folder / name).read_text("utf-8", "replace")):
+            raise ModelFolderError(f"{folder / name}: holds a token of the Hub; take it out first")
+    contents: dict[str, Content] = {name: folder / name for name in names}
+    contents[CARD] = _card(stored, repo, folder / CARD)
+    left = sorted(path.name for path in folder.iterdir() if path.name not in ALLOWED)
+    if left:
+        logger.info("stays here: %s", ", ".join(left))
+    return contents
+
+
+def _check_tokenizers(stored: StoredModel, folder: Path) -> None:
+    for tokenizer in (stored.src_tokenizer, stored.tgt_tokenizer):
+        back = tokenizer.decode(tokenizer.encode(ROUND_TRIP))
+        if back != normalize(ROUND_TRIP):
+            raise ModelFolderError(
+                f"{folder}: the tokenizer does not give a text back as it was ({back!r}); "
+                "save the model again from the run"
+            )
+
+
+def _check_link(path: Path) -> None:
+    """Refuse a link that leads away, but for those of the cache of `huggingface_hub`."""
+    if not path.is_symlink():
+        return
+    folder = path.parent.resolve()
+    homes = (folder, folder.parent.parent / "blobs")
+    if not any((path.parent / path.readlink()).resolve().is_relative_to(home) for home in homes):
+        raise ModelFolderError(f"{path}: a link that leads out of the folder; copy the file here")
+
+
+def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
+    """Return the card for the Hub; a folder without one gets what can be said of every model."""
+    text = stored.card
+    if not text.strip():
+        name = repo.partition("/")[2]
+        text = write_card(CardFacts(name=name, title=name, config=stored.model.config))
+    try:
+        check_metadata(text)
+        ModelCard(text)
+    except ValueError as error:  # the client's own view of a card, its scores included
+        first = str(error).splitlines()[0]
+        raise ModelFolderError(f"{path}: {first}; mend its head, between the --- lines") from None
+    return address_card(text, repo).encode()
+
+
+# --- where it goes ---
+
+
+def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> State:
+    """Look at the repository and the branch, making what is not there."""
+    try:
+        return look(api, repo, "model", revision)
+    except RepositoryNotFoundError:
+        patiently(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
+    except RevisionNotFoundError:
+        pass
+    if revision != MAIN:
+        patiently(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
+    return look(api, repo, "model", revision)
+
+
+def _check_target(state: State, repo: str, *, private: bool) -> None:
+    """Refuse to show what should be private, and to write over what is not ours.
+
+    Raises:
+        HubError: with the remedy.
+    """
+    if private and not state.is_private:
+        raise HubError(f"{repo} is public: make it private in its settings, or push to a new name")
+    has_model = CONFIG in state.files or WEIGHTS in state.files
+    if LIBRARY not in (state.library, *state.tags) and (state.library or has_model):
+        kind = f"a model of the library {state.library!r}" if state.library else "another model"
+        raise HubError(f"{repo} holds {kind}: push to a new name, or empty it first")

@@ -1,0 +1,119 @@
+"""What a model card's YAML head says.
+
+Takes the text of a card, gives its metadata and the measured scores in it. A card is anybody's
+text: what cannot be read says nothing, and the model works without. Must not know the network.
+Source of the format: https://huggingface.co/docs/hub/model-cards
+"""
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from hubnmt.checkpoint import LIBRARY
+from hubnmt.errors import ModelFolderError
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_CHARS = 100_000
+"""A card's YAML head longer than this is not read: no honest one is."""
+
+METRIC_NAMES = {"bleu": "BLEU", "sacrebleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Score:
+    """One measured number from a model card."""
+
+    metric: str
+    """`BLEU`, `chrF` or `chrF++`."""
+    value: float
+    """0 to 100."""
+    dataset: str
+    """What it was measured on; may be empty."""
+
+
+def read_metadata(card: str) -> dict[str, Any]:
+    """Parse the head of a card; empty if there is none, or none that can be read."""
+    try:
+        return _parse_head(card)
+    except ModelFolderError as error:
+        logger.warning("the model card cannot be read (%s)", error)
+        return {}
+
+
+def check_metadata(card: str) -> None:
+    """Refuse a card the Hub could not file: no head, or one that does not say what this is.
+
+    Raises:
+        ModelFolderError: listing what is wrong.
+    """
+    values = _parse_head(card)
+    problems = []
+    if values.get("library_name") != LIBRARY:
+        problems.append(f"library_name is not {LIBRARY}")
+    tags = values.get("tags")
+    if not isinstance(tags, list) or LIBRARY not in tags:
+        problems.append(f"tags do not list {LIBRARY}")
+    if not read_languages(values):
+        problems.append("language lists no language")
+    if problems:
+        raise ModelFolderError("; ".join(problems))
+
+
+def _parse_head(card: str) -> dict[str, Any]:
+    """Parse the YAML between the two `---` lines that open a card.
+
+    Raises:
+        ModelFolderError: if it is far too long, or no table of keys and values.
+    """
+    lines = card.splitlines()
+    if not lines or lines[0].strip() != "---":
+        return {}
+    end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), 0)
+    head = "\n".join(lines[1:end])
+    if len(head) > MAX_HEAD_CHARS:
+        raise ModelFolderError(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
+    try:
+        values = yaml.safe_load(head)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ModelFolderError(f"the head is no valid YAML, {type(error).__name__}") from None
+    if values is not None and not isinstance(values, dict):
+        raise ModelFolderError("the head is no table of keys and values")
+    return values or {}
+
+
+def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
+    """List the languages, source first, as our cards give them."""
+    languages = metadata.get("language")
+    listed = languages if isinstance(languages, list) else [languages]
+    return tuple(language for language in listed if isinstance(language, str) and language)
+
+
+def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
+    """Read the measured scores, the first of each metric."""
+    first: dict[str, Score] = {}
+    for score in _scores(metadata):
+        first.setdefault(score.metric, score)
+    return tuple(first.values())
+
+
+def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
+    """Walk `model-index` -> results -> metrics, past whatever has another shape."""
+    for model in _dicts(metadata.get("model-index")):
+        for result in _dicts(model.get("results")):
+            dataset = result.get("dataset")
+            dataset_name = dataset.get("name", "") if isinstance(dataset, dict) else ""
+            for metric in _dicts(result.get("metrics")):
+                name = METRIC_NAMES.get(str(metric.get("type")).lower())
+                value = metric.get("value")
+                if name and isinstance(value, (int, float)) and 0 <= value <= 100:
+                    yield Score(name, float(value), str(dataset_name))
+
+
+def _dicts(value: Any) -> Iterator[dict[Any, Any]]:
+    """Yield the dictionaries of a list; nothing if it is no list."""
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))

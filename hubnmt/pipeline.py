@@ -1,0 +1,260 @@
+"""The way of a text through the model: plan, search, second try, join.
+
+Takes texts and decoding options, gives `Translation`s, at once or growing. Must not know which
+engine searches, nor how a model is loaded.
+"""
+
+import codecs
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol
+
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
+from hubnmt.engine import DEFAULT_BATCH_TOKENS, force_prefix, max_tgt_tokens
+from hubnmt.join import decode_line, join_parts
+from hubnmt.plan import Part, make_plan
+from hubnmt.prefix import bind_prefix
+from hubnmt.retry import retry_suspicious
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translation import Translation
+from hubnmt.watched import Watched
+
+Replay = Callable[[Sequence[tuple[Sequence[int], Sequence[int]]]], list[tuple[float, ...]]]
+"""Pairs of source and target ids to the log-probability of each target token and of eos, nats."""
+
+
+class Engine(Protocol):
+    """What runs a model: rows of source ids to hypotheses. `TorchEngine` is the reference."""
+
+    def search(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        *,
+        prefix: ForcedPrefix | None = None,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        watch: Watch | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Translate rows of ids (no special tokens).
+
+        Args:
+            rows: sources.
+            decoding: strategy and options; its `prefix` text counts for nothing here.
+            prefix: what every target begins with.
+            batch_tokens: source tokens times hypotheses per batch.
+            watch: may be shown the tokens so far, (B, W, t), at each step.
+
+        Returns:
+            for each row up to `n_best` hypotheses, best first, no two with the same text.
+        """
+        ...
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class _Draft:
+    """A text on its way."""
+
+    text: str
+    parts: tuple[Part, ...]
+    """Of the plan; behind what a prefix says in full stands the white space of the prefix."""
+    n_given: int
+    """Spoken parts that the prefix says in full."""
+    open_prefix: str
+    """What the part behind those must begin with; empty binds nothing."""
+    found: list[list[Hypothesis]]
+    """Of each spoken part, as far as they are known."""
+    warnings: tuple[str, ...]
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The spoken parts."""
+        return [part.ids for part in self.parts if part.ids]
+
+
+class Pipeline:
+    """Texts to translations, through one engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        replay: Replay,
+        *,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        config: ModelConfig,
+    ) -> None:
+        """Bind what every text needs.
+
+        Args:
+            engine: searches.
+            replay: scores what a prefix says in full.
+            src_tokenizer: of the source.
+            tgt_tokenizer: of the target.
+            config: languages, and how long a source may be.
+        """
+        self.engine = engine
+        self._replay = replay
+        self._src_tokenizer = src_tokenizer
+        self._tgt_tokenizer = tgt_tokenizer
+        self._config = config
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        decoding: DecodingConfig,
+        *,
+        guard: bool,
+        split: bool,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    ) -> list[Translation]:
+        """Translate texts, all their parts together."""
+        drafts = [self._draft(text, decoding, split=split) for text in texts]
+        # The prefix binds one part of each text; all parts that begin alike are searched at once.
+        places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for number, draft in enumerate(drafts):
+            for part in range(draft.n_given, len(draft.rows)):
+                draft.found.append([])
+                prefix = draft.open_prefix if part == draft.n_given else ""
+                places[prefix].append((number, part))
+        for prefix, group in places.items():
+            hypotheses = self.engine.search(
+                [drafts[number].rows[part] for number, part in group],
+                decoding,
+                prefix=force_prefix(prefix, self._tgt_tokenizer),
+                batch_tokens=batch_tokens,
+            )
+            for (number, part), found in zip(group, hypotheses, strict=True):
+                drafts[number].found[part] = found
+        return self._finish(drafts, decoding, guard=guard)
+
+    def stream(
+        self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool
+    ) -> Generator[str, None, Translation]:
+        """Translate one text and yield it as it grows; return what `translate` does."""
+        draft = self._draft(text, decoding, split=split)
+        prefix = force_prefix(draft.open_prefix, self._tgt_tokenizer)
+        for ids in draft.rows[len(draft.found) :]:
+            run = functools.partial(self._search_watched, ids, decoding, prefix)
+            with Watched(run) as search:
+                for tokens in search:
+                    yield self._show(draft, tokens[0, 0, 1:].tolist())
+                draft.found += search.result
+            prefix = None
+        (translation,) = self._finish([draft], decoding, guard=guard)
+        yield translation.text
+        return translation
+
+    def _search_watched(
+        self, ids: list[int], decoding: DecodingConfig, prefix: ForcedPrefix | None, watch: Watch
+    ) -> list[list[Hypothesis]]:
+        return self.engine.search([ids], decoding, prefix=prefix, watch=watch)
+
+    def _draft(self, text: str, decoding: DecodingConfig, *, split: bool) -> _Draft:
+        """Plan a text and share out the prefix."""
+        plan = make_plan(
+            text,
+            self._src_tokenizer,
+            language=self._config.src_lang,
+            max_src_tokens=self._config.max_src_tokens,
+            split=split,
+        )
+        bound = bind_prefix(decoding.prefix, plan, language=self._config.tgt_lang)
+        said = iter(bound.said)
+        parts = []
+        for part in plan.parts:
+            sentence = next(said, None) if part.ids else None
+            parts.append(part._replace(space=sentence.space) if sentence else part)
+        given = [self._tgt_tokenizer.encode(sentence.text) for sentence in bound.said]
+        pairs = [(part.ids, ids) for part, ids in zip(plan.spoken, given, strict=False)]
+        scored = zip(given, self._replay(pairs) if pairs else [], strict=True)
+        return _Draft(
+            text=text,
+            parts=tuple(parts),
+            n_given=len(given),
+            open_prefix=bound.open,
+            found=[
+                [_take_as_said(ids, log_probs, decoding.length_penalty)]
+                for ids, log_probs in scored
+            ],
+            warnings=plan.warnings,
+        )
+
+    def _finish(
+        self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool
+    ) -> list[Translation]:
+        """Look at every part with suspicion, then join the parts of each text."""
+        notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
+        if guard:
+            self._retry(drafts, decoding, notes)
+        return [
+            join_parts(
+                draft.text,
+                draft.parts,
+                draft.found,
+                n_best=decoding.n_best,
+                sample=decoding.sample,
+                src_tokenizer=self._src_tokenizer,
+                tgt_tokenizer=self._tgt_tokenizer,
+                notes=said,
+            )
+            for draft, said in zip(drafts, notes, strict=True)
+        ]
+
+    def _retry(
+        self, drafts: Sequence[_Draft], decoding: DecodingConfig, notes: Sequence[list[str]]
+    ) -> None:
+        """Retry suspicious parts once and note it; what a prefix binds is as the user wants it."""
+        places = [
+            (number, part)
+            for number, draft in enumerate(drafts)
+            for part in range(draft.n_given + bool(draft.open_prefix), len(draft.rows))
+        ]
+        kept, said = retry_suspicious(
+            [drafts[number].rows[part] for number, part in places],
+            [drafts[number].found[part] for number, part in places],
+            decoding,
+            self.engine.search,
+            src_tokenizer=self._src_tokenizer,
+            tgt_tokenizer=self._tgt_tokenizer,
+        )
+        for (number, part), hypotheses, note in zip(places, kept, said, strict=True):
+            drafts[number].found[part] = hypotheses
+            notes[number].append(note)
+
+    def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
+        """Say of each part whose translation was ended by its length that it was."""
+        said = []
+        for part in range(draft.n_given, len(draft.rows)):
+            text = draft.open_prefix if part == draft.n_given else ""
+            prefix = force_prefix(text, self._tgt_tokenizer)
+            cap = max_tgt_tokens(len(draft.rows[part]), decoding, prefix)
+            if len(draft.found[part][0].ids) >= cap:
+                said.append("the translation reached max_new_tokens and was ended there")
+        return said
+
+    def _show(self, draft: _Draft, said: list[int]) -> str:
+        """Show a text whose later parts are not translated yet, up to the last word said."""
+        texts = [decode_line(each[0].ids, self._tgt_tokenizer) for each in draft.found]
+        # Bytes that may become a character are held back; those that never can are shown as such.
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        partial = decoder.decode(self._tgt_tokenizer.decode_bytes(said))
+        texts.append(" ".join(partial.splitlines()))
+        shown = ""
+        for part in draft.parts:
+            if part.ids:
+                shown += texts.pop(0)
+                if not texts:
+                    break
+            shown += part.space
+        return shown
+
+
+def _take_as_said(
+    ids: Sequence[int], log_probs: tuple[float, ...], length_penalty: float
+) -> Hypothesis:
+    """Make a hypothesis of a translation that was given, with what the model thinks of it."""
+    total = sum(log_probs)
+    return Hypothesis(list(ids), total, total / len(log_probs) ** length_penalty, log_probs)

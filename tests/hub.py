@@ -1,0 +1,91 @@
+"""A Hub of a test's own, and what tests of the Hub share."""
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+
+from hubnmt.card import CardFacts, TestResult, write_card
+from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.metrics import Scores
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+from tests.hub_server import HubServer, User
+
+TOKEN = "hf_tokenOfTheWriterThatNobodyMaySee12345"
+READER = "hf_tokenOfAReaderThatNobodyMaySee1234567"
+REPO = "user/de-en-tiny"
+
+
+@contextmanager
+def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer]:
+    """Serve an empty Hub and make it the one this process talks to, with a cache of its own.
+
+    Waiting is skipped, here and in the client: it would make the tests slow and prove nothing.
+    """
+    with HubServer() as hub:
+        hub.store.users |= {TOKEN: User("user"), READER: User("reader", can_write=False)}
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+        no_time = types.SimpleNamespace(sleep=lambda _: None)
+        for module in ("hubnmt.hub.client", "huggingface_hub.utils._http"):
+            monkeypatch.setattr(sys.modules[module], "time", no_time)
+        monkeypatch.setattr("huggingface_hub.file_download.time", no_time)
+        yield hub
+        huggingface_hub.close_session()
+
+
+def save_with_card(
+    folder: Path, model: Transformer, tokenizer: Tokenizer, *, license: str = "other"
+) -> Path:
+    """Write a model folder with a full card."""
+    facts = CardFacts(
+        name=folder.name,
+        title="Grüße: German to English",
+        config=model.config,
+        license=license,
+        datasets=("bentrevett/multi30k",),
+        results=[
+            TestResult(
+                name="Multi30k test",
+                dataset="bentrevett/multi30k",
+                scores=Scores(
+                    n=3,
+                    bleu=41.25,
+                    bleu_signature="tok:13a|version:2",
+                    chrf=60.5,
+                    chrf_signature="nc:6|version:2",
+                    chrf_plus_plus=58.0,
+                ),
+                decoding=DecodingConfig(),
+            )
+        ],
+    )
+    stored = StoredModel(
+        model=model,
+        src_tokenizer=tokenizer,
+        tgt_tokenizer=tokenizer,
+        decoding=DecodingConfig(beam_size=2),
+        card=write_card(facts),
+    )
+    save_model(folder, stored)
+    return folder
+
+
+def change_weights(model: Transformer) -> None:
+    """Make it another model of the same shape."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.125)
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """Return the content of a folder's files by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -1,0 +1,134 @@
+"""What the small Hub says about repositories and files, in the Hub's JSON.
+
+Takes values of `store`, gives dictionaries. Knows nothing of HTTP.
+"""
+
+import json
+import struct
+from typing import Any
+
+import yaml
+
+from tests.hub_server.store import Blob, Repo
+
+WHEN = "2026-01-02T03:04:05.000Z"
+
+
+def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str, Any]:
+    """Answer of `/api/models/ID` and, per model, of the listing."""
+    commit = repo.resolve(revision)
+    card = read_card(commit.files.get("README.md"))
+    config = read_json(commit.files.get("config.json"))
+    library = card.get("library_name") or ("transformers" if "model_type" in config else None)
+    tags = [*as_list(card.get("tags")), *as_list(card.get("language"))]
+    if library:
+        tags.append(library)
+    answer: dict[str, Any] = {
+        "id": repo.id,
+        "modelId": repo.id,
+        "author": repo.owner,
+        "sha": commit.oid,
+        "private": repo.private,
+        "gated": "auto" if repo.gated else False,
+        "disabled": False,
+        "tags": list(dict.fromkeys(tags)),
+        "lastModified": WHEN,
+        "createdAt": WHEN,
+        "downloads": 0,
+        "likes": 0,
+        "cardData": card,
+        "siblings": [describe_sibling(*item, blobs=blobs) for item in sorted(commit.files.items())],
+        "usedStorage": sum(len(blob.data) for blob in commit.files.values() if blob.is_lfs),
+    }
+    if library:
+        answer["library_name"] = library
+    if "model-index" in card:
+        answer["model-index"] = card["model-index"]
+    if numbers := count_numbers(commit.files.get("model.safetensors")):
+        answer["safetensors"] = {"parameters": numbers, "total": sum(numbers.values())}
+    return answer
+
+
+def describe_sibling(name: str, blob: Blob, *, blobs: bool) -> dict[str, Any]:
+    """One file in the answer about a repository."""
+    if not blobs:
+        return {"rfilename": name}
+    sibling: dict[str, Any] = {"rfilename": name, "size": len(blob.data), "blobId": blob.oid}
+    if blob.is_lfs:
+        lfs = {"sha256": blob.sha256, "size": len(blob.data), "pointerSize": len(blob.pointer)}
+        sibling["lfs"] = lfs
+    return sibling
+
+
+def describe_file(name: str, blob: Blob) -> dict[str, Any]:
+    """One file in the answers about trees and paths."""
+    entry: dict[str, Any] = {
+        "type": "file",
+        "path": name,
+        "size": len(blob.data),
+        "oid": blob.oid,
+    }
+    if blob.is_lfs:
+        lfs = {"oid": blob.sha256, "size": len(blob.data), "pointerSize": len(blob.pointer)}
+        entry["lfs"] = lfs
+    return entry
+
+
+def describe_refs(repo: Repo, *, pull_requests: bool) -> dict[str, Any]:
+    """Answer of `/refs`."""
+
+    def refs(names: dict[str, str], prefix: str) -> list[dict[str, str]]:
+        rows = names.items()
+        return [{"name": k, "ref": f"{prefix}{k}", "targetCommit": v} for k, v in rows]
+
+    answer: dict[str, Any] = {
+        "branches": refs(repo.branches, "refs/heads/"),
+        "tags": refs(repo.tags, "refs/tags/"),
+        "converts": [],
+    }
+    if pull_requests:
+        answer["pullRequests"] = refs(repo.pull_requests, "")
+    return answer
+
+
+def read_card(blob: Blob | None) -> dict[str, Any]:
+    """Parse the YAML head of a README, or nothing."""
+    text = blob.data.decode("utf-8", "replace") if blob else ""
+    if not text.startswith("---\n") or "\n---" not in text[4:]:
+        return {}
+    try:
+        head = yaml.safe_load(text[4:].split("\n---")[0])
+    except yaml.YAMLError:
+        return {}
+    return head if isinstance(head, dict) else {}
+
+
+def read_json(blob: Blob | None) -> dict[str, Any]:
+    """Parse a JSON object, or nothing."""
+    try:
+        values = json.loads(blob.data) if blob else {}
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def count_numbers(blob: Blob | None) -> dict[str, int]:
+    """Count the numbers of each type in a safetensors file, from its header."""
+    try:
+        (length,) = struct.unpack("<Q", blob.data[:8] if blob else b"")
+        header = json.loads(blob.data[8 : 8 + length] if blob else b"")
+    except (struct.error, ValueError):
+        return {}
+    counts: dict[str, int] = {}
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            n = 1
+            for size in tensor["shape"]:
+                n *= size
+            counts[tensor["dtype"]] = counts.get(tensor["dtype"], 0) + n
+    return counts
+
+
+def as_list(value: Any) -> list[Any]:
+    """Make a list of what a card gives as a list or alone."""
+    return value if isinstance(value, list) else [value] if value else []

@@ -1,0 +1,200 @@
+"""Whole commands against a Hub on loopback: interrupted, out of reach, with a token to keep.
+
+Each starts a Python of its own, which takes seconds; what they prove in whole, the unit tests prove
+in parts.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.checkpoint import load_model, save_model
+from tests.hub import REPO, TOKEN, change_weights, read_folder
+from tests.hub_server import Fault, HubServer
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(hub: HubServer, environment: dict[str, str], repo: Path) -> Start:
+    """Start a command as a shell would, with a cache and a login of its own."""
+    environment |= {
+        "PYTHONPATH": str(repo),
+        "HF_ENDPOINT": hub.url,
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_OFFLINE": "0",
+    }
+
+    def start_command(*arguments: object, **changes: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "hubnmt", *map(str, arguments)],
+            env=environment | changes,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start_command
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """Wait for a command; no token of ours may be in what it said."""
+    out, err = process.communicate(timeout=120)
+    assert TOKEN not in out + err
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the command never came to it"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "step", "hint"),
+    [
+        ("pull", "GET /objects/", "pull again to go on"),
+        ("push", "PUT /objects/", "push again to be sure"),
+        ("push", "POST .*/commit/", "push again to be sure"),
+    ],
+)
+def test_ctrl_c_is_one_line_and_the_next_try_works(
+    command: str, step: str, hint: str, hub: HubServer, model_folder: Path, start: Start
+):
+    if command == "pull":
+        hub.store.put(REPO, read_folder(model_folder))
+    arguments = ("pull", REPO) if command == "pull" else ("push", model_folder, REPO)
+    hub.faults.add(Fault(step, pause_s=1.0))
+    process = start(*arguments)
+    wait_for(lambda: hub.asked(step))
+    time.sleep(0.2)  # into the body
+    os.kill(process.pid, signal.SIGINT)
+    status, out, err = finish(process)
+    assert (status, out) == (130, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("hubnmt: interrupted; ")
+    assert last.endswith(hint)
+    assert finish(start(*arguments))[0] == 0
+    files = hub.repo(REPO).files()
+    assert {name for name in files if name != "README.md"} == {
+        "config.json",
+        "decoding.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+
+
+@pytest.mark.slow
+def test_two_pushes_at_the_same_time_end_with_one_of_the_two(
+    hub: HubServer, model_folder: Path, tmp_path: Path, start: Start
+):
+    hub.store.put(
+        REPO, read_folder(model_folder) | {"README.md": b"---\nlibrary_name: hubnmt\n---\n"}
+    )
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        stored = load_model(model_folder)
+        change_weights(stored.model)
+        if folder.name == "two":
+            change_weights(stored.model)
+        save_model(folder, stored)
+    ended = [finish(process) for process in [start("push", f, REPO) for f in folders]]
+    weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
+    statuses = sorted(status for status, _, _ in ended)
+    assert statuses in ([0, 0], [0, 2])  # one after the other, or truly at once
+    history = hub.repo(REPO).history()
+    assert len(history) == 2 + statuses.count(0)
+    assert hub.repo(REPO).files()["model.safetensors"] in weights
+    refused = [err for status, _, err in ended if status == 2]
+    assert all("nothing was overwritten" in err for err in refused)
+
+
+@pytest.mark.slow
+def test_offline_after_a_pull(hub: HubServer, model_folder: Path, start: Start):
+    hub.store.put(REPO, read_folder(model_folder))
+    options = ("Ein Hund", "--model", REPO, "--max-new-tokens", 4)
+    status, _, err = finish(start("translate", *options, HF_HUB_OFFLINE="1"))
+    assert status == 2
+    assert "pull it once with the network on" in err
+    assert finish(start("pull", REPO))[0] == 0
+    hub.requests.clear()
+    assert finish(start("translate", *options, HF_HUB_OFFLINE="1"))[0] == 0
+    assert hub.requests == []
+
+
+@pytest.mark.slow
+def test_a_mirror_without_xet_is_told_how(hub: HubServer, model_folder: Path, start: Start):
+    status, _, err = finish(start("push", model_folder, REPO, HF_HUB_DISABLE_XET="0"))
+    assert status == 2
+    assert "set HF_HUB_DISABLE_XET=1" in err
+    assert hub.repo(REPO).files() == {}
+
+
+# --- the token -----------------------------------------------------------------------------------
+
+LEAKS = """
+import logging, sys, traceback
+logging.basicConfig(level=logging.DEBUG)
+from hubnmt import Translator
+from hubnmt.hub import push
+token = sys.stdin.readline().strip()
+for attempt in (
+    lambda: Translator.from_pretrained("user/nothing", token=token),
+    lambda: Translator.from_pretrained("user/nothing", token=token + "ü"),
+    lambda: Translator.from_pretrained({model!r}).push_to_hub({repo!r}, token=token),
+    lambda: push({model!r}, "other/model", token=token),
+):
+    try:
+        attempt()
+    except Exception:
+        traceback.print_exc()
+vars_of = vars(Translator.from_pretrained({repo!r}, token=token))
+assert token not in repr(vars_of)
+Translator.from_pretrained({repo!r}, token=token).save_pretrained({saved!r})
+"""
+
+
+@pytest.mark.parametrize("disturbed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_token_is_nowhere_to_be_read(
+    disturbed: bool,
+    hub: HubServer,
+    model_folder: Path,
+    environment: dict[str, str],
+    repo: Path,
+    tmp_path: Path,
+):
+    if disturbed:
+        hub.faults.add(Fault("PUT|commit", times=1, status=500))
+    saved = tmp_path / "saved"
+    code = LEAKS.format(model=str(model_folder), repo=REPO, saved=str(saved))
+    environment |= {"PYTHONPATH": str(repo), "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        input=TOKEN,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr.replace(TOKEN, "***")
+    assert TOKEN not in done.stdout + done.stderr
+    assert "Traceback" in done.stderr  # it did fail where it should
+    secret = TOKEN.encode()
+    for folder in (saved, model_folder, Path(environment["HF_HOME"])):
+        assert not any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    contents = [*hub.repo(REPO).files().values(), *hub.store.objects.values()]
+    assert not any(secret in content for content in contents)
+    assert any(TOKEN in value for r in hub.asked("api/models") for value in r.headers.values())
+    assert not any(
+        TOKEN in value for r in hub.asked(r"\w /objects/") for value in r.headers.values()
+    )

@@ -1,0 +1,140 @@
+"""What `hubnmt space` uploads is a working app: taken from the Hub, installed, booted, asked.
+
+The Space's environment is a fresh one that borrows the installed dependencies (their versions are
+compared with the uploaded pins), so that nothing is downloaded; hubnmt itself it has only from what
+was uploaded. `.ci/run` installs the same pins from nothing.
+"""
+
+import importlib.metadata
+import json
+import socket
+import subprocess
+import sysconfig
+import time
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+
+from hubnmt import Translator
+from hubnmt.hub import open_space, push
+from tests.hub import TOKEN
+from tests.hub_server import HubServer, Repo
+
+pytestmark = pytest.mark.slow
+
+MODEL, SPACE = "user/secret-model", "user/demo"
+TEXT = "Ein Hund rennt im Schnee."
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an environment without hubnmt: the lent folder's own .pth files are not read."""
+    home = tmp_path_factory.mktemp("space") / "env"
+    venv.create(home, with_pip=False, symlinks=True)
+    variables = {"base": str(home), "platbase": str(home)}
+    own = Path(sysconfig.get_path("purelib", scheme="venv", vars=variables))
+    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (own / "lent.pth").write_text("\n".join(sorted(lent)) + "\n", encoding="utf-8")
+    return home / "bin" / "python"
+
+
+def check_out(space: Repo, folder: Path) -> Path:
+    """Write what the Hub holds into a folder, as the Hub's builder does."""
+    for name, content in space.files().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+@contextmanager
+def booted(python: Path, folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Run `python app.py` as a Space does; give its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    log = folder.parent / "log.txt"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [python, "app.py"],
+            cwd=folder,
+            env=environment | {"GRADIO_SERVER_PORT": str(port), "SPACE_ID": SPACE},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < deadline:
+                try:
+                    urllib.request.urlopen(url, timeout=5).close()
+                    break
+                except OSError:
+                    time.sleep(0.2)
+            assert process.poll() is None, log.read_text()
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+    assert TOKEN not in log.read_text()
+
+
+def test_the_uploaded_pins_are_what_is_borrowed(hub: HubServer, model_folder: Path):
+    push(model_folder, MODEL)
+    open_space(SPACE, MODEL)
+    requirements = hub.repo(SPACE, "space").files()["requirements.txt"].decode()
+    pins = [line.split("==") for line in requirements.splitlines() if "==" in line]
+    assert pins
+    for name, version in pins:
+        assert importlib.metadata.version(name).split("+")[0] == version
+
+
+def test_the_space_translates_with_a_private_model(
+    hub: HubServer,
+    model_folder: Path,
+    environment: dict[str, str],
+    python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    push(model_folder, MODEL, private=True)
+    open_space(SPACE, MODEL, with_token=True)
+    space = hub.repo(SPACE, "space")
+    folder = check_out(space, tmp_path / "space" / "app")
+    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
+    outside |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", **space.variables, **space.secrets}
+    expected = Translator.from_pretrained(model_folder).translate(TEXT)
+    monkeypatch.delenv("HF_TOKEN")
+    with booted(python, folder, outside) as url:
+        client = Client(url, verbose=False)
+        said = client.predict(TEXT, api_name="/translate")
+        names = [model["name"] for model in client.predict(api_name="/models")]
+        client.close()
+    text = said[0] if isinstance(said, (list, tuple)) else said
+    assert text == expected.text
+    assert names == [MODEL]
+    assert hub.asked(f"GET /api/models/{MODEL}")
+
+
+def test_a_bundled_model_boots_without_the_hub(
+    hub: HubServer,
+    bundled_model: Path,
+    environment: dict[str, str],
+    python: Path,
+    tmp_path: Path,
+):
+    open_space(SPACE, bundled_model.name)
+    space = hub.repo(SPACE, "space")
+    folder = check_out(space, tmp_path / "space" / "app")
+    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
+    with booted(python, folder, outside | space.variables) as url:
+        client = Client(url, verbose=False)
+        said = client.predict(TEXT, api_name="/translate")
+        client.close()
+    assert "dog" in json.dumps(said).lower()

@@ -1,0 +1,151 @@
+"""The commands of the Hub, as typed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt import Translator
+from hubnmt.__main__ import build_parser, main
+from hubnmt.errors import ConfigError
+from tests.hub import REPO, TOKEN, read_folder
+from tests.hub_server import Fault, HubServer
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def stored(hub: HubServer, model_folder: Path) -> HubServer:
+    """A Hub with one model."""
+    hub.store.put(REPO, read_folder(model_folder))
+    return hub
+
+
+@pytest.fixture
+def refuse(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must be refused in one line; returns that line."""
+
+    def run_refused(*arguments: object) -> str:
+        status = main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        assert status == 2
+        assert out == ""
+        last = err.splitlines()[-1]  # the client's own warnings may stand before
+        assert last.startswith("hubnmt: error: ")
+        assert TOKEN not in err
+        return last
+
+    return run_refused
+
+
+def test_push_then_pull(hub: HubServer, model_folder: Path, tmp_path: Path, run: Run):
+    assert run("push", model_folder, REPO, "--message", "first") == f"{hub.url}/{REPO}\n"
+    assert hub.repo(REPO).history()[0] == "first"
+    assert run("pull", REPO, tmp_path / "mine") == f"{tmp_path / 'mine'}\n"
+    assert "model.safetensors" in read_folder(tmp_path / "mine")
+
+
+def test_push_options_reach_the_hub(hub: HubServer, model_folder: Path, run: Run):
+    said = json.loads(run("push", model_folder, REPO, "--private", "--revision", "wip", "--json"))
+    assert hub.repo(REPO).private
+    assert said["commit"] == hub.repo(REPO).branches["wip"]
+    (model_folder / "decoding.json").write_text("{}")
+    assert run("push", model_folder, REPO, "--create-pr").endswith("/discussions/1\n")
+
+
+def test_pull_shows_the_commit(stored: HubServer, run: Run):
+    commit = stored.repo(REPO).branches["main"]
+    folder = Path(run("pull", REPO).strip())
+    assert folder.name == commit
+    facts = json.loads(run("pull", f"{REPO}@{commit}", "--json"))
+    assert facts == {"model": f"{REPO}@{commit}", "commit": commit, "folder": str(folder)}
+
+
+def test_a_hub_model_works_where_a_model_is_asked_for(stored: HubServer, run: Run):
+    options = ("--max-new-tokens", 4)
+    assert run("translate", "Ein Hund", "--model", REPO, *options).endswith("\n")
+    facts = json.loads(run("inspect", REPO, "--json"))
+    commit = stored.repo(REPO).branches["main"]
+    assert facts["model"]["commit"] == Path(facts["model"]["folder"]).name == commit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pull", "no-slash"], "must be USER/NAME"),
+        (["pull", "user/nothing"], "check the spelling"),
+        (["pull", f"{REPO}@v9"], "no such branch, tag or commit"),
+        (["push", "nowhere", REPO], "no such folder"),
+        (["translate", "x", "--model", "user/nothing"], "check the spelling"),
+        (["space", "user/demo", "--model", "./here"], "push it first"),
+        (["list", "--limit", "-1"], "--limit"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str], words: str, stored: HubServer, refuse: Callable[..., str]
+):
+    assert words in refuse(*arguments)
+
+
+def test_list_tells_pair_bleu_and_size(stored: HubServer, run: Run):
+    (line,) = [line for line in run("list", "--author", "user").splitlines() if REPO in line]
+    assert "de to en" in line
+    assert "BLEU 41.2" in line
+    assert "MB" in line
+    assert line.endswith("hub")
+    run("pull", REPO)
+    rows = [json.loads(line) for line in run("list", "--author", "user", "--json").splitlines()]
+    assert [(row["name"], row["source"]) for row in rows] == [(REPO, "cached"), (REPO, "hub")]
+    assert rows[1]["bleu"] == 41.25
+    assert rows[1]["chrf"] == 60.5
+
+
+def test_list_stops_at_the_limit_and_says_so(stored: HubServer, capfd: pytest.CaptureFixture[str]):
+    stored.store.put("user/more", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    assert main(["list", "--author", "user", "--limit", "1"]) == 0
+    out, err = capfd.readouterr()
+    assert len(out.splitlines()) == 1
+    assert "there are more: --limit 2" in err
+
+
+def test_list_without_the_hub_shows_what_is_here(
+    stored: HubServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    assert main(["pull", REPO]) == 0
+    capfd.readouterr()
+    stored.faults.add(Fault("GET /api/models", times=None, status=503))
+    assert main(["list", "--search", "tiny"]) == 0
+    out, err = capfd.readouterr()
+    assert REPO in out
+    assert "the Hub's models are not listed" in err
+    monkeypatch.setenv("HUBNMT_HUB", "0")
+    stored.requests.clear()
+    assert main(["list", "--search", "tiny"]) == 0
+    assert REPO in capfd.readouterr().out
+    assert stored.requests == []
+
+
+def test_space_prints_its_link(stored: HubServer, run: Run):
+    assert run("space", "user/demo", "--model", REPO) == f"{stored.url}/spaces/user/demo\n"
+    assert stored.repo("user/demo", "space").variables == {"HUBNMT_MODEL": REPO}
+    said = json.loads(run("space", "user/demo", "--model", REPO, "--json"))
+    assert said["changed"] == []
+
+
+@pytest.mark.parametrize("command", [["pull", REPO], ["push", "dir", REPO], ["list"]])
+def test_no_token_on_the_command_line(command: list[str]):
+    with pytest.raises(ConfigError, match="unrecognized arguments: --token"):
+        build_parser().parse_args([*command, "--token", "x"])
+
+
+def test_python_pushes_and_pulls(hub: HubServer, model_folder: Path):
+    translator = Translator.from_pretrained(model_folder)
+    assert translator.revision is None
+    pushed = translator.push_to_hub(REPO, private=True, message="from Python")
+    again = Translator.from_pretrained(REPO)
+    assert again.revision == pushed.commit
+    options = {"max_new_tokens": 4}
+    text = "Ein Hund rennt."
+    assert again.translate(text, **options) == translator.translate(text, **options)
+    assert hub.repo(REPO).private

@@ -1,0 +1,105 @@
+"""What the rooms of text share: a model that follows a script, and one that says nonsense.
+
+Where the words of a translation matter, the model is exchanged for a script that knows what to say;
+everything else, from plan to beam search and back, is the real thing.
+"""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt import engine, retry
+from hubnmt.checkpoint import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+
+BOS, EOS, V = 1, 2, 300
+Script = Callable[[list[int], tuple[int, ...]], dict[int, float]]
+"""(source ids, what was said) to the log-probabilities of what may come; the rest is hopeless."""
+
+
+def make_scripted_step(script: Script) -> type:
+    """Build a stand-in for `ModelStep` that follows a script."""
+
+    class ScriptedStep:
+        def __init__(
+            self, model: object, src_ids: Tensor, src_pad_mask: Tensor, *, never: Sequence[int]
+        ) -> None:
+            lengths = (~src_pad_mask).sum(1).tolist()
+            rows = zip(src_ids.tolist(), lengths, strict=True)
+            self._sources = [row[: n - 1] for row, n in rows]
+            self._said: list[list[tuple[int, ...]]] = [[()] for _ in self._sources]
+
+        def __call__(self, last_ids: Tensor) -> Tensor:
+            log_probs = torch.full((*last_ids.shape, V), -40.0)
+            log_probs[:, :, EOS] = -90.0
+            for b, last in enumerate(last_ids.tolist()):
+                for w, token in enumerate(last):
+                    said = () if token == BOS else (*self._said[b][w], token)
+                    self._said[b][w] = said
+                    for token_id, log_prob in script(self._sources[b], said).items():
+                        log_probs[b, w, token_id] = log_prob
+            return log_probs
+
+        def reorder(self, parents: Tensor) -> None:
+            pairs = zip(self._said, parents.tolist(), strict=True)
+            self._said = [[said[parent] for parent in row] for said, row in pairs]
+
+        def keep(self, rows: Tensor) -> None:
+            self._sources = [self._sources[row] for row in rows.tolist()]
+            self._said = [list(self._said[row]) for row in rows.tolist()]
+
+    return ScriptedStep
+
+
+def copy_source(src: list[int], said: tuple[int, ...]) -> dict[int, float]:
+    return {[*src, EOS][min(len(said), len(src))]: -0.01}
+
+
+@pytest.fixture
+def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
+    """Random but decided weights: no two continuations are nearly equal."""
+    with torch.no_grad():
+        for parameter in tiny_model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
+        tiny_model.src_embedding.weight.mul_(2)
+    decoding = DecodingConfig(beam_size=3, n_best=2)
+    return StoredModel(
+        model=tiny_model,
+        src_tokenizer=tiny_tokenizer,
+        tgt_tokenizer=tiny_tokenizer,
+        decoding=decoding,
+    )
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nonsense and copies are suspicious, but here they are meant."""
+    monkeypatch.setattr(retry, "find_suspicions", lambda **_: [])
+
+
+@pytest.fixture
+def random_model(stored: StoredModel, trusting: None) -> Translator:
+    """Says nonsense, the same one each time."""
+    return Translator(stored)
+
+
+@pytest.fixture
+def parrot(stored: StoredModel, trusting: None, monkeypatch: pytest.MonkeyPatch) -> Translator:
+    """Says what it hears, so what comes out must be what went in."""
+    monkeypatch.setattr(engine, "ModelStep", make_scripted_step(copy_source))
+    return Translator(stored)
+
+
+@pytest.fixture
+def follow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], None]:
+    """Let a script take the model's place."""
+
+    def exchange(script: Script) -> None:
+        monkeypatch.setattr(engine, "ModelStep", make_scripted_step(script))
+
+    return exchange

@@ -1,0 +1,109 @@
+"""The line to the Hub."""
+
+import traceback
+
+import huggingface_hub
+import pytest
+
+from hubnmt.errors import HubError, HubUnreachableError, InputError
+from hubnmt.hub import client
+from hubnmt.hub.client import WAITS_S, connect, endpoint, is_offline, patiently, plain_words
+from hubnmt.hub.trouble import HTTP_ERROR
+from tests.hub import TOKEN
+from tests.hub_server import Fault, HubServer
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was waited for, in seconds; nobody waits."""
+    seen: list[float] = []
+    monkeypatch.setattr(client, "pause", seen.append)
+    return seen
+
+
+class Flaky:
+    """Fails a number of times, then answers."""
+
+    def __init__(self, n_failures: int, error: BaseException) -> None:
+        self.n_failures, self.error, self.n_calls = n_failures, error, 0
+
+    def __call__(self) -> str:
+        self.n_calls += 1
+        if self.n_calls <= self.n_failures:
+            raise self.error
+        return "answer"
+
+
+def test_a_call_that_fails_for_a_moment_is_repeated(waits: list[float]):
+    call = Flaky(2, HTTP_ERROR("cut"))
+    assert patiently(call) == "answer"
+    assert waits == list(WAITS_S)
+
+
+def test_patience_ends(waits: list[float]):
+    call = Flaky(99, HTTP_ERROR("cut"))
+    with pytest.raises(HTTP_ERROR):
+        patiently(call)
+    assert call.n_calls == len(WAITS_S) + 1
+
+
+def test_a_mistake_is_not_repeated(waits: list[float]):
+    call = Flaky(99, OSError("no such file"))
+    with pytest.raises(OSError, match="no such file"):
+        patiently(call)
+    assert call.n_calls == 1
+    assert waits == []
+
+
+def test_offline_nothing_is_repeated(waits: list[float], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert is_offline()
+    call = Flaky(99, HTTP_ERROR("cut"))
+    with pytest.raises(HTTP_ERROR):
+        patiently(call)
+    assert call.n_calls == 1
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("soon", 1.0), ("", 1.0)])
+def test_the_hub_says_how_long_to_wait(
+    asked: str, waited: float, hub: HubServer, waits: list[float]
+):
+    hub.store.create("model", "user/a")
+    hub.faults.add(Fault("GET", status=429, headers={"Retry-After": asked}))
+    patiently(lambda: connect().model_info("user/a"))
+    assert waits == [waited]
+
+
+def test_the_address_is_the_environments(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example/")
+    assert endpoint() == "http://mirror.example"
+    assert connect().endpoint == "http://mirror.example"
+    monkeypatch.delenv("HF_ENDPOINT")
+    assert endpoint() == huggingface_hub.constants.ENDPOINT
+
+
+@pytest.mark.parametrize("token", [TOKEN + "\n", TOKEN + "ü", "two " + TOKEN, TOKEN + "\x00"])
+def test_a_spoiled_token_is_refused_unseen(token: str, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(HubError, match="copy it again") as error:
+        connect(token)
+    assert TOKEN not in "".join(traceback.format_exception(error.value))
+    if token[-1] not in "\n\0":  # the client cuts off the one, no environment holds the other
+        monkeypatch.setenv("HF_TOKEN", token)
+        with pytest.raises(HubError, match="copy it again"):
+            connect()
+
+
+def test_errors_become_sentences_and_no_traceback_shows_what_was_sent():
+    with pytest.raises(HubUnreachableError) as error, plain_words("user/name"):
+        raise HTTP_ERROR(f"Illegal header value b'Bearer {TOKEN}'")
+    assert TOKEN not in "".join(traceback.format_exception(error.value))
+
+
+def test_our_own_errors_pass_as_they_are():
+    with pytest.raises(InputError, match="mine"), plain_words("user/name"):
+        raise InputError("mine")
+
+
+def test_ctrl_c_passes():
+    with pytest.raises(KeyboardInterrupt), plain_words("user/name"):
+        raise KeyboardInterrupt

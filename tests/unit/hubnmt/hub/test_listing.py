@@ -1,0 +1,168 @@
+"""What there is, from metadata alone."""
+
+import shutil
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+from hubnmt.config import ModelConfig
+from hubnmt.errors import HubError
+from hubnmt.hub import listing
+from hubnmt.hub.listing import Catalogue, list_bundled, list_cached, list_hub
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
+from hubnmt.metadata import Score
+from tests.hub import READER, REPO, read_folder
+from tests.hub_server import Fault, HubServer
+
+CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
+
+
+@pytest.fixture
+def full_hub(hub: HubServer, model_folder: Path) -> HubServer:
+    """A Hub with three models of ours and one of another library."""
+    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put("user/fr-en", {"README.md": CARD})
+    hub.store.put("other/fr-en-big", {"README.md": CARD})
+    hub.store.put("other/opus", {"README.md": b"---\ntags: [translation]\n---\n"})
+    return hub
+
+
+def names(models: object) -> list[str]:
+    return [model.name for model in models]  # type: ignore[attr-defined]  # any list of them
+
+
+def test_the_hubs_models_are_those_tagged(full_hub: HubServer):
+    assert names(list_hub()) == ["other/fr-en-big", REPO, "user/fr-en"]
+    assert names(list_hub(author="other")) == ["other/fr-en-big"]
+    assert names(list_hub(search="tiny")) == [REPO]
+    assert names(list_hub(author="other", search="tiny")) == []
+
+
+def test_facts_come_without_the_weights(full_hub: HubServer, tiny_config: ModelConfig):
+    (model,) = list_hub(search="tiny")
+    assert (model.src_lang, model.tgt_lang) == ("de", "en")
+    assert model.scores == (
+        Score("BLEU", 41.25, "Multi30k test"),
+        Score("chrF", 60.5, "Multi30k test"),
+    )
+    assert model.n_parameters == tiny_config.n_parameters
+    assert model.size_bytes == 4 * tiny_config.n_parameters
+    assert model.commit == full_hub.repo(REPO).branches["main"]
+    assert full_hub.asked("resolve|objects") == []
+
+
+def test_what_nobody_said_is_absent(full_hub: HubServer):
+    (model,) = list_hub(author="other")
+    assert model.scores == ()
+    assert model.size_bytes is None
+    assert model.n_parameters is None
+
+
+def test_private_models_are_their_owners(full_hub: HubServer):
+    full_hub.repo(REPO).private = True
+    assert REPO in names(list_hub())
+    assert REPO not in names(list_hub(token=READER))
+
+
+def test_the_next_page_is_asked_for_when_it_is_read(full_hub: HubServer):
+    full_hub.page_size = 2
+    found = list_hub()
+    assert [next(found).name, next(found).name] == ["other/fr-en-big", REPO]
+    assert len(full_hub.asked("GET /api/models")) == 1
+    assert names(found) == ["user/fr-en"]
+    assert len(full_hub.asked("GET /api/models")) == 2
+
+
+def test_a_hub_in_trouble_says_so(full_hub: HubServer):
+    full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
+    with pytest.raises(HubError, match="trouble of its own"):
+        list(list_hub())
+
+
+# --- on this machine -----------------------------------------------------------------------------
+
+
+def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder: Path):
+    assert list_cached() == []
+    pulled = pull(HubReference(REPO))
+    huggingface_hub.HfApi(endpoint=full_hub.url).hf_hub_download("other/opus", "README.md")
+    (model,) = list_cached()
+    assert (model.name, model.commit, model.source) == (REPO, pulled.commit, "cached")
+    assert (model.src_lang, model.tgt_lang) == ("de", "en")
+    assert model.scores[0] == Score("BLEU", 41.25, "Multi30k test")
+    assert model.size_bytes == sum(map(len, read_folder(model_folder).values()))
+    assert list_cached(search="nope") == []
+    assert list_cached(author="other") == []
+    (pulled.folder / "tokenizer.json").unlink()
+    assert list_cached() == []
+
+
+def test_an_older_commit_is_listed_by_its_hash(full_hub: HubServer):
+    old = pull(HubReference(REPO))
+    full_hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
+    pull(HubReference(REPO))
+    assert sorted(names(list_cached())) == sorted([REPO, f"{REPO}@{old.commit}"])
+
+
+def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):
+    folder = pull(HubReference(REPO)).folder
+    (folder / "config.json").resolve().write_text("{}")
+    assert list_cached() == []
+
+
+def test_bundled_models_are_listed(model_folder: Path, monkeypatch: pytest.MonkeyPatch):
+    bundled = {"de-en-tiny": model_folder, "ml-en-x": model_folder}
+    monkeypatch.setattr(listing, "bundled_models", lambda: bundled)
+    assert names(list_bundled()) == ["de-en-tiny", "ml-en-x"]
+    (model,) = list_bundled(search="ML")
+    assert model.source == "bundled"
+    assert model.scores[1].metric == "chrF"
+
+
+def test_a_cache_that_is_not_there_is_empty(hub: HubServer, tmp_path: Path):
+    shutil.rmtree(tmp_path / "hub-cache", ignore_errors=True)
+    assert list_cached() == []
+
+
+# --- the short memory ----------------------------------------------------------------------------
+
+
+def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
+    now = [0.0]
+    catalogue = Catalogue(fresh_s=60, clock=lambda: now[0])
+    first = catalogue.page(size=2)
+    assert names(first) == ["other/fr-en-big", REPO]
+    assert catalogue.page(size=2) == first
+    assert len(full_hub.asked("GET /api/models")) == 1
+    now[0] = 61
+    assert catalogue.page(size=2) == first
+    assert len(full_hub.asked("GET /api/models")) == 2
+
+
+def test_pages_searches_and_readers_are_kept_apart(full_hub: HubServer):
+    full_hub.repo(REPO).private = True
+    catalogue = Catalogue()
+    assert REPO in names(catalogue.page())
+    assert REPO not in names(catalogue.page(token=READER))
+    assert names(catalogue.page(size=2, number=1)) == ["user/fr-en"]
+    assert catalogue.page(size=2, number=2) == []
+    assert names(catalogue.page(search="big")) == ["other/fr-en-big"]
+
+
+def test_a_failure_is_not_remembered(full_hub: HubServer):
+    catalogue = Catalogue()
+    full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
+    with pytest.raises(HubError):
+        catalogue.page()
+    full_hub.faults.clear()
+    assert len(catalogue.page()) == 3
+
+
+def test_the_memory_is_bounded(full_hub: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(listing, "MAX_PAGES", 2)
+    catalogue = Catalogue()
+    for search in ("a", "b", "c", "a"):
+        catalogue.page(search=search)
+    assert len(full_hub.asked("GET /api/models")) == 4

@@ -1,0 +1,419 @@
+"""A model comes whole and as the Hub states it, or not at all; and the next try works."""
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
+from hubnmt.hub.contents import ALLOWED
+from hubnmt.hub.pull import find_cached, pull, pull_to
+from hubnmt.hub.reference import HubReference
+from tests.hub import READER, REPO, TOKEN, read_folder
+from tests.hub_server import Fault, HubServer
+
+REFERENCE = HubReference(REPO)
+WEIGHTS = r"GET /objects/"
+
+
+@pytest.fixture
+def stored(hub: HubServer, model_folder: Path) -> dict[str, bytes]:
+    """A good model on the Hub; its files."""
+    files = read_folder(model_folder)
+    hub.store.put(REPO, files)
+    return files
+
+
+def head(hub: HubServer, branch: str = "main") -> str:
+    return hub.repo(REPO).branches[branch]
+
+
+def cache_is_empty_or_whole(stored: dict[str, bytes]) -> bool:
+    """No half file is in use: every blob in the cache is one of the model's files."""
+    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+    blobs = [path for path in cache.glob("models--*/blobs/*") if path.is_file()]
+    return all(path.read_bytes() in stored.values() for path in blobs)
+
+
+def test_a_model_comes_with_its_commit(hub: HubServer, stored: dict[str, bytes]):
+    pulled = pull(REFERENCE)
+    assert pulled.commit == head(hub)
+    assert read_folder(pulled.folder) == stored
+
+
+def test_only_the_files_of_a_model_folder_are_fetched(hub: HubServer, stored: dict[str, bytes]):
+    others = {
+        "run/state.pt": b"pickle",
+        "app.py": b"evil",
+        "logs.txt": b"x",
+        "a/config.json": b"{}",
+    }
+    hub.store.put(REPO, others)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    asked = {request.path.split("/")[-1] for request in hub.asked("resolve/")}
+    assert asked <= set(ALLOWED)
+
+
+def test_a_second_pull_downloads_nothing(hub: HubServer, stored: dict[str, bytes]):
+    first = pull(REFERENCE)
+    hub.requests.clear()
+    assert pull(REFERENCE) == first
+    assert hub.asked("resolve|objects") == []
+
+
+def test_a_commit_in_the_cache_needs_no_network(hub: HubServer, stored: dict[str, bytes]):
+    first = pull(REFERENCE)
+    hub.requests.clear()
+    assert pull(HubReference(REPO, first.commit)) == first
+    assert hub.requests == []
+
+
+def test_a_branch_a_tag_and_a_commit_are_found(hub: HubServer, stored: dict[str, bytes]):
+    old = head(hub)
+    repo = hub.repo(REPO)
+    repo.tags["v1"] = repo.branches["feature/a"] = old
+    hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
+    for revision in ("v1", "feature/a", old):
+        assert pull(HubReference(REPO, revision)).commit == old
+    assert pull(REFERENCE).commit == head(hub) != old
+
+
+def test_a_branch_that_moved_is_fetched_anew(hub: HubServer, stored: dict[str, bytes]):
+    old = pull(REFERENCE)
+    hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
+    new = pull(REFERENCE)
+    assert old.commit != new.commit
+    assert (new.folder / "decoding.json").read_bytes() == b'{"beam_size": 3}'
+    assert pull(REFERENCE, local_files_only=True) == new
+    assert read_folder(old.folder) == stored
+
+
+# --- without a network ---------------------------------------------------------------------------
+
+
+def test_offline_takes_the_cache(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    pulled = pull(REFERENCE)
+    hub.requests.clear()
+    assert pull(REFERENCE, local_files_only=True) == pulled
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert pull(REFERENCE) == pulled
+    assert hub.requests == []
+
+
+def test_offline_without_a_copy_says_what_to_do(hub: HubServer, stored: dict[str, bytes]):
+    with pytest.raises(HubError, match=r"not in the cache.*pull it once with the network on"):
+        pull(REFERENCE, local_files_only=True)
+    assert hub.requests == []
+
+
+def test_a_hub_in_trouble_leaves_the_copy_in_use(
+    hub: HubServer, stored: dict[str, bytes], caplog: pytest.LogCaptureFixture
+):
+    pulled = pull(REFERENCE)
+    hub.faults.add(Fault(".", times=None, status=503))
+    with caplog.at_level(logging.WARNING, "hubnmt"):
+        assert pull(REFERENCE) == pulled
+    assert "using the cached commit" in caplog.text
+
+
+def test_a_refusal_is_not_answered_from_the_cache(hub: HubServer, stored: dict[str, bytes]):
+    pull(REFERENCE)
+    hub.repo(REPO).private = True
+    with pytest.raises(HubError, match="private"):
+        pull(REFERENCE, token=READER)
+
+
+def test_nobody_there_is_said_in_one_line(hub: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(
+        HubUnreachableError, match=r"cannot reach http://127.0.0.1:9 .*network"
+    ) as e:
+        pull(REFERENCE)
+    assert "\n" not in str(e.value)
+
+
+def test_another_cache_can_be_named(hub: HubServer, stored: dict[str, bytes], tmp_path: Path):
+    pulled = pull(REFERENCE, cache_dir=tmp_path / "elsewhere")
+    assert pulled.folder.is_relative_to(tmp_path / "elsewhere")
+    assert find_cached(REFERENCE) is None
+    assert find_cached(REFERENCE, cache_dir=tmp_path / "elsewhere") == pulled
+
+
+# --- private and gated ---------------------------------------------------------------------------
+
+
+def test_a_private_model_needs_a_token_that_may_read_it(hub: HubServer, stored: dict[str, bytes]):
+    repo = hub.repo(REPO)
+    repo.private = True
+    with pytest.raises(HubError, match=r"or it is private.*HF_TOKEN"):
+        pull(REFERENCE, token=READER)
+    repo.guests.add("reader")
+    assert pull(REFERENCE, token=READER).commit == head(hub)
+
+
+def test_a_gated_model_says_where_to_ask(hub: HubServer, stored: dict[str, bytes]):
+    hub.repo(REPO).gated = True
+    with pytest.raises(HubError, match=f"gated: ask for access at {hub.url}/{REPO}"):
+        pull(REFERENCE, token=READER)
+    assert pull(REFERENCE, token=TOKEN).commit == head(hub)
+
+
+def test_an_unknown_token_is_said_and_not_shown(hub: HubServer, stored: dict[str, bytes]):
+    with pytest.raises(HubError, match="does not accept this token") as error:
+        pull(REFERENCE, token="hf_nobodyKnowsThisOne")
+    assert "nobodyKnows" not in str(error.value)
+
+
+# --- what is not ours ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (
+            {"config.json": b'{"model_type": "marian"}', "pytorch_model.bin": b"x"},
+            "of the library 'transformers': it has no model.safetensors.*pickled",
+        ),
+        ({"README.md": b"# hello"}, "not a hubnmt model: it has no config.json and no model"),
+        (
+            {
+                "config.json": b"{}",
+                "tokenizer.json": b"{}",
+                "model-00001-of-00002.safetensors": b"",
+                "model.safetensors.index.json": b"{}",
+            },
+            "weights come in several files, ours in one",
+        ),
+    ],
+)
+def test_a_repository_of_another_kind_is_named(
+    files: dict[str, bytes], sentence: str, hub: HubServer
+):
+    hub.store.put(REPO, files)
+    with pytest.raises(HubError, match=sentence):
+        pull(REFERENCE)
+    assert hub.asked("resolve/") == []
+
+
+def test_a_foreign_config_is_refused_before_the_weights_come(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.store.put(REPO, {"config.json": b'{"library": "other"}'})
+    with pytest.raises(ModelFolderError, match="another library"):
+        pull(REFERENCE)
+    assert hub.asked("safetensors") == []
+
+
+def test_a_config_that_asks_for_too_much_is_refused_early(hub: HubServer, stored: dict[str, bytes]):
+    huge = stored["config.json"].replace(b'"d_model": 12', b'"d_model": 16368')
+    hub.store.put(REPO, {"config.json": huge.replace(b'"d_ff": 20', b'"d_ff": 131072')})
+    with pytest.raises((ModelFolderError, HubError), match=r"parameters"):
+        pull(REFERENCE)
+    assert hub.asked("safetensors") == []
+
+
+def test_weights_that_do_not_fit_the_config_are_not_fetched(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.store.put(REPO, {"model.safetensors": b"tiny"})
+    with pytest.raises(HubError, match=r"has 4 bytes, but config.json describes .* parameters"):
+        pull(REFERENCE)
+    assert hub.asked("safetensors") == []
+
+
+def test_a_huge_tokenizer_is_not_fetched(hub: HubServer, stored: dict[str, bytes]):
+    hub.store.put(REPO, {"tokenizer.json": bytes(65 * 2**20)})
+    with pytest.raises(HubError, match=r"tokenizer.json has 65 MiB, at most 64"):
+        pull(REFERENCE)
+    assert hub.asked("resolve/") == []
+
+
+def test_a_name_that_climbs_out_is_not_followed(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    hub.store.put(REPO, {"../../evil.txt": b"x", "..\\evil.txt": b"x", "/tmp/evil.txt": b"x"})
+    pull(REFERENCE)
+    assert list(tmp_path.rglob("evil*")) == []
+
+
+# --- trouble on the way --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault(path, times=1, status=status))
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "does not accept this token: make one at"),
+        (403, "forbids this"),
+        (404, "not found"),
+        (429, "too many requests.*wait"),
+        (500, r"trouble of its own \(500\): try again"),
+        (503, r"trouble of its own \(503\): try again"),
+    ],
+)
+@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+def test_lasting_trouble_is_one_line_and_the_next_try_works(
+    status: int, sentence: str, path: str, hub: HubServer, stored: dict[str, bytes]
+):
+    hub.faults.add(Fault(path, times=None, status=status))
+    with pytest.raises(HubError, match=sentence) as error:
+        pull(REFERENCE)
+    assert "\n" not in str(error.value)
+    assert TOKEN not in str(error.value)
+    assert cache_is_empty_or_whole(stored)
+    assert find_cached(REFERENCE) is None
+    hub.faults.clear()
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.faults.add(
+        Fault("GET /api/models", times=None, status=429, headers={"Retry-After": "3600"})
+    )
+    with pytest.raises(HubUnreachableError, match="wait 3600 s"):
+        pull(REFERENCE)
+    assert len(hub.asked("GET /api/models")) == 1
+
+
+def test_a_broken_download_goes_on_where_it_stopped(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+    hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
+    assert read_folder(pull(REFERENCE).folder) == stored
+    first, second = hub.asked(WEIGHTS)
+    assert "Range" not in {name.title() for name in first.headers}
+    ranges = {name.lower(): value for name, value in second.headers.items()}
+    assert ranges["range"] == "bytes=5000-"
+
+
+def test_a_connection_that_always_breaks_leaves_nothing_half(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.faults.add(Fault(WEIGHTS, times=None, cut_after=2000))
+    with pytest.raises(HubUnreachableError, match="try again"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+    hub.faults.clear()
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+def test_slow_bytes_arrive(hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault(WEIGHTS, times=1, pause_s=0.02))
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.05)
+    hub.faults.add(Fault(WEIGHTS, times=None, pause_s=0.4))
+    with pytest.raises(HubUnreachableError, match="cannot reach"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+
+
+def test_a_wrong_size_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=7))
+    with pytest.raises(HubError, match="broke off: try again"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+    hub.faults.clear()
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+@pytest.mark.parametrize("path", [WEIGHTS, "GET .*tokenizer.json"])
+def test_wrong_content_once_is_fetched_again(path: str, hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault(path, times=1, spoil=True))
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+@pytest.mark.parametrize("path", [WEIGHTS, "GET .*config.json"])
+def test_wrong_content_for_ever_is_never_kept(path: str, hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault(path, times=None, spoil=True))
+    with pytest.raises(HubError, match=r"other content than the Hub states.*proxy or mirror"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+    hub.faults.clear()
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+def test_a_file_changed_in_the_cache_is_seen(hub: HubServer, stored: dict[str, bytes]):
+    weights = pull(REFERENCE).folder / "model.safetensors"
+    spoiled = bytearray(weights.read_bytes())
+    spoiled[-1] ^= 1
+    weights.resolve().write_bytes(spoiled)
+    with pytest.raises(HubError, match="not whole"):
+        pull(REFERENCE, local_files_only=True)
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*tokenizer", WEIGHTS])
+def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: dict[str, bytes]):
+    old = pull(REFERENCE)
+    spoon = bytearray(stored["model.safetensors"])
+    spoon[-1] ^= 1
+    changed = stored | {"model.safetensors": bytes(spoon), "tokenizer.json": b"{}"}
+    hub.store.put(REPO, changed)
+    stop = Fault(path, pause_s=0.2, before=lambda: os.kill(os.getpid(), signal.SIGINT))
+    hub.faults.add(stop)
+    with pytest.raises(KeyboardInterrupt):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored | {f"new {k}": v for k, v in changed.items()})
+    assert pull(REFERENCE, local_files_only=True) == old
+    assert read_folder(pull(REFERENCE).folder) == changed
+
+
+# --- into a folder -------------------------------------------------------------------------------
+
+
+def test_a_folder_of_ones_own_gets_real_files(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    pulled = pull_to(REFERENCE, tmp_path / "mine")
+    assert pulled.folder == tmp_path / "mine"
+    assert read_folder(tmp_path / "mine") == stored
+    assert not any(path.is_symlink() for path in (tmp_path / "mine").iterdir())
+
+
+def test_a_folder_with_an_older_model_is_brought_up_to_date(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    pull_to(REFERENCE, tmp_path / "mine")
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
+    pull_to(REFERENCE, tmp_path / "mine")
+    assert (tmp_path / "mine" / "decoding.json").read_bytes() == b'{"beam_size": 3}'
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").write_text("dear")
+    with pytest.raises(InputError, match="other files"):
+        pull_to(REFERENCE, tmp_path / "letters")
+    with pytest.raises(InputError, match="is a file"):
+        pull_to(REFERENCE, tmp_path / "letters" / "a.txt")
+    assert hub.requests == []
+
+
+def test_what_came_is_loaded_before_it_is_given(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    hub.store.put(REPO, {"tokenizer.json": b"{}"})
+    with pytest.raises(ModelFolderError, match="tokenizer"):
+        pull_to(REFERENCE, tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()

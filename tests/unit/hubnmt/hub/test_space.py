@@ -1,0 +1,168 @@
+"""A Space that serves a model holds what it needs, and no more."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hubnmt.errors import HubError
+from hubnmt.hub import space
+from hubnmt.hub.space import collect, find_beside, open_space, write_readme
+from tests.hub import READER, REPO, TOKEN, read_folder
+from tests.hub_server import Fault, HubServer
+
+SPACE = "user/demo"
+
+
+@pytest.fixture
+def served(hub: HubServer, model_folder: Path) -> HubServer:
+    """A Hub with a model to serve."""
+    hub.store.put(REPO, read_folder(model_folder))
+    return hub
+
+
+def test_a_space_is_made_with_what_it_needs(served: HubServer, repo: Path):
+    opened = open_space(SPACE, REPO)
+    made = served.repo(SPACE, "space")
+    files = made.files()
+    assert opened.url == f"{served.url}/spaces/{SPACE}"
+    assert opened.commit == made.branches["main"]
+    assert files["app.py"] == (repo / "app.py").read_bytes()
+    assert files["requirements.txt"] == (repo / "requirements.txt").read_bytes()
+    assert files["hubnmt/translator.py"] == (repo / "hubnmt" / "translator.py").read_bytes()
+    assert {name.split("/")[0] for name in files} == {
+        "README.md",
+        "app.py",
+        "hubnmt",
+        "requirements.txt",
+    }
+    assert not [name for name in files if "pretrained" in name or "__pycache__" in name]
+    assert made.variables == {"HUBNMT_MODEL": REPO}
+    assert made.secrets == {}
+    assert made.history() == [f"Serve {REPO} with hubnmt", "initial commit"]
+
+
+def test_twice_is_once(served: HubServer):
+    first = open_space(SPACE, REPO)
+    served.requests.clear()
+    second = open_space(SPACE, REPO)
+    assert second.commit == first.commit
+    assert second.changed == ()
+    assert served.asked("^(POST|PUT)") == []
+
+
+def test_an_older_space_is_brought_up_to_date_and_its_owners_files_stay(served: HubServer):
+    old = {"hubnmt/gone.py": b"x", "app.py": b"old", "notes.md": b"mine"}
+    served.store.put(SPACE, old, kind="space")
+    opened = open_space(SPACE, f"{REPO}@main")
+    files = served.repo(SPACE, "space").files()
+    assert "hubnmt/gone.py" not in files
+    assert files["notes.md"] == b"mine"
+    assert files["app.py"] != b"old"
+    assert "hubnmt/gone.py" in opened.changed
+
+
+def test_the_front_matter_is_what_the_hub_builds_by(repo: Path):
+    requirements = (repo / "requirements.txt").read_text()
+    readme = write_readme(SPACE, f"{REPO}@v1", requirements)
+    head = yaml.safe_load(readme.split("---\n")[1])
+    ours = yaml.safe_load((repo / "README.md").read_text().split("---\n")[1])
+    for key in ("sdk", "sdk_version", "python_version", "app_file", "license", "emoji"):
+        assert head[key] == ours[key]
+    assert head["title"] == "demo"
+    assert head["models"] == [REPO]
+
+
+def test_a_bundled_model_travels_along(
+    hub: HubServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(space, "bundled_models", lambda: {"de-en-tiny": model_folder})
+    monkeypatch.setattr(space, "PRETRAINED", model_folder.parent)
+    open_space(SPACE, "de-en-tiny")
+    files = hub.repo(SPACE, "space").files()
+    weights = (model_folder / "model.safetensors").read_bytes()
+    assert files["hubnmt/pretrained/de-en-tiny/model.safetensors"] == weights
+    assert "models" not in yaml.safe_load(files["README.md"].decode().split("---\n")[1])
+
+
+def test_a_local_folder_must_be_pushed_first(hub: HubServer, model_folder: Path):
+    with pytest.raises(HubError, match="push it first"):
+        open_space(SPACE, str(model_folder))
+    assert hub.requests == []
+
+
+def test_a_model_that_is_not_there_makes_no_space(hub: HubServer):
+    with pytest.raises(HubError, match="check the spelling"):
+        open_space(SPACE, "user/nothing")
+    assert ("space", SPACE) not in hub.store.repos
+
+
+def test_a_repository_of_another_kind_makes_no_space(hub: HubServer):
+    hub.store.put("other/opus", {"config.json": b'{"model_type": "marian"}'})
+    with pytest.raises(HubError, match="of the library 'transformers'"):
+        open_space(SPACE, "other/opus")
+    assert ("space", SPACE) not in hub.store.repos
+
+
+@pytest.mark.parametrize("closed", ["private", "gated"])
+def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, served: HubServer):
+    setattr(served.repo(REPO), closed, True)
+    with pytest.raises(HubError, match=f"is {closed}.*--with-token"):
+        open_space(SPACE, REPO)
+    assert ("space", SPACE) not in served.store.repos
+    open_space(SPACE, REPO, with_token=True)
+    made = served.repo(SPACE, "space")
+    assert made.secrets == {"HF_TOKEN": TOKEN}
+    assert not any(TOKEN.encode() in content for content in made.files().values())
+
+
+def test_no_token_cannot_be_given_away(served: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(HubError, match="there is no token to give"):
+        open_space(SPACE, REPO, with_token=True)
+
+
+def test_private_makes_a_private_space(served: HubServer):
+    open_space(SPACE, REPO, private=True)
+    assert served.repo(SPACE, "space").private
+    served.store.create("space", "user/open")
+    with pytest.raises(HubError, match="is public"):
+        open_space("user/open", REPO, private=True)
+    assert served.repo("user/open", "space").files() == {}
+
+
+@pytest.mark.parametrize("step", ["POST .*variables", "POST .*/commit/", "POST .*preupload"])
+@pytest.mark.parametrize("status", [403, 503])
+def test_lasting_trouble_is_one_line_and_the_next_try_works(
+    step: str, status: int, served: HubServer
+):
+    served.faults.add(Fault(step, times=None, status=status))
+    with pytest.raises(HubError, match=r"forbids|trouble of its own") as error:
+        open_space(SPACE, REPO)
+    assert "\n" not in str(error.value)
+    assert served.repo(SPACE, "space").files() == {}
+    served.faults.clear()
+    open_space(SPACE, REPO)
+    assert "app.py" in served.repo(SPACE, "space").files()
+
+
+def test_another_persons_space_is_left_alone(served: HubServer):
+    served.store.create("space", SPACE)
+    with pytest.raises(HubError, match="forbids"):
+        open_space(SPACE, REPO, token=READER)
+
+
+def test_a_wheel_carries_what_lies_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(space, "PACKAGE", tmp_path / "site-packages" / "hubnmt")
+    monkeypatch.setattr(space, "CARRIED", tmp_path / "carried")
+    with pytest.raises(HubError, match=r"has no app\.py"):
+        find_beside("app.py")
+    (tmp_path / "carried").mkdir()
+    (tmp_path / "carried" / "app.py").write_text("x")
+    assert find_beside("app.py") == tmp_path / "carried" / "app.py"
+
+
+def test_python_caches_stay_here(served: HubServer):
+    assert not [name for name in collect(SPACE, REPO) if name.endswith(".pyc")]

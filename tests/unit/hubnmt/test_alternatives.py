@@ -1,0 +1,85 @@
+"""Alternatives: the ranking by a table that can be checked by hand.
+
+A trained model's alternatives are looked at in `tests/integration/test_decoding_options.py`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt import alternatives as alternatives_module
+from hubnmt.alternatives import find_alternatives
+from hubnmt.config import DecodingConfig
+from hubnmt.engine import TorchEngine
+from hubnmt.model import Transformer
+from hubnmt.plan import make_plan
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translation import Alternative
+
+
+@pytest.fixture
+def find(tiny_model: Transformer, tiny_tokenizer: Tokenizer, monkeypatch: Any) -> Any:
+    """Rank by a table: (tokens so far) to {token: probability}; all else is impossible."""
+    both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+
+    def call(
+        table: dict[tuple[int, ...], dict[int, float]], prefix: str, k: int = 9, src: str = "Ein"
+    ) -> list[Alternative]:
+        def ask(_model: Any, _src: Any, said: Sequence[int], **_: Any) -> Tensor:
+            log_probs = torch.full((tiny_tokenizer.vocab_size,), -math.inf)
+            for token_id, probability in table.get(tuple(said), {}).items():
+                log_probs[token_id] = math.log(probability)
+            return log_probs
+
+        monkeypatch.setattr(alternatives_module, "next_log_probs", ask)
+        plan = make_plan(src, tiny_tokenizer, language="de", max_src_tokens=40)
+        decoding = DecodingConfig(beam_size=1, max_new_tokens=4)
+        return find_alternatives(
+            plan, prefix, k, decoding, TorchEngine(tiny_model, **both), tiny_model, **both
+        )
+
+    return call
+
+
+def test_the_end_pays_for_the_open_word(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    """ "A" then " dog" in its pieces: 0.5 each; then the end: 0.2."""
+    (article, *dog), eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
+    table = {(article, *dog[:n]): {piece: 0.5} for n, piece in enumerate(dog)}
+    table[article, *dog] = {eos: 0.2, dog[0]: 0.8}
+    found = {each.piece: each for each in find(table, "A dog")}
+    assert found["<eos>"].probability == pytest.approx(0.2 * 0.5 ** len(dog))
+    assert found["<eos>"].text == "A dog"
+    assert len(found) == 2
+
+
+def test_an_end_behind_a_space_costs_itself_alone(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    said, eos = tuple(tiny_tokenizer.encode("A dog")), tiny_tokenizer.eos_id
+    space = tiny_tokenizer.encode("x x")[2]
+    table = {said: {eos: 0.3, space: 0.6, tiny_tokenizer.encode(".")[-1]: 0.1}}
+    first, second = find(table, "A dog ")
+    assert [first.probability, second.probability] == pytest.approx([0.6, 0.3])
+    assert (second.piece, second.text) == ("<eos>", "A dog")
+    assert first.text.startswith("A dog ")
+
+
+def test_without_a_prefix_the_table_is_the_answer(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    pieces = {tiny_tokenizer.encode(word)[0]: 0.2 + n / 10 for n, word in enumerate(("A", "2"))}
+    found = find({(): {**pieces, tiny_tokenizer.eos_id: 0.5}}, "")
+    assert [each.probability for each in found] == pytest.approx([0.5, 0.3, 0.2][: len(found)])
+    assert (found[0].piece, found[0].text) == ("<eos>", "")
+
+
+def test_k_cuts_the_list_at_the_most_probable(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    table = {(): {token_id: (token_id - 2) / 99 for token_id in range(3, 12)}}
+    assert [each.probability for each in find(table, "", k=2)] == pytest.approx([9 / 99, 8 / 99])
+
+
+def test_what_stands_around_a_sentence_stays(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    table = {(): {tiny_tokenizer.eos_id: 1.0}}
+    (end,) = find(table, "So it is.  ", src="Ja. Nein. Gut.\nEnde.")
+    assert end.text.startswith("So it is.   ")
+    assert end.text.count("\n") == 1

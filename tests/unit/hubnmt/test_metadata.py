@@ -1,0 +1,96 @@
+"""The head of a card: read with care, refused with a reason."""
+
+import pytest
+
+from hubnmt.errors import ModelFolderError
+from hubnmt.metadata import (
+    MAX_HEAD_CHARS,
+    Score,
+    check_metadata,
+    read_languages,
+    read_metadata,
+    read_scores,
+)
+
+CARD = """---
+language: [de, en]
+model-index:
+- name: tiny
+  results:
+  - task: {type: translation}
+    dataset: {name: Multi30k 2016, type: bentrevett/multi30k}
+    metrics:
+    - {type: bleu, value: 42.5}
+    - {type: chrf, value: 61}
+    - {type: wer, value: 3}
+  - dataset: {name: Multi30k 2017}
+    metrics: [{type: BLEU, value: 30.1}]
+---
+BLEU 99 in the text counts for nothing.
+"""
+
+
+def test_the_first_score_of_each_metric_is_read():
+    assert read_scores(read_metadata(CARD)) == (
+        Score("BLEU", 42.5, "Multi30k 2016"),
+        Score("chrF", 61.0, "Multi30k 2016"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no front matter",
+        "---\nmodel-index: 3\n---\n",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: good}]}]}]\n---\n",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: 1000}]}]}]\n---\n",
+        "---\n[unclosed\n---\n",
+        "---\n!!python/object/apply:os.system [ls]\n---\n",
+        "---\n" + "[" * 5000 + "\n---\n",
+        "---\nnever closed: 1",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: .nan}]}]}]\n---\n",
+        "---\ndate: 2026-99-99\n---\n",
+        f"---\nlong: {'x' * MAX_HEAD_CHARS}\n{CARD[4:]}",
+    ],
+)
+def test_a_card_without_usable_scores_has_none(text: str):
+    assert read_scores(read_metadata(text)) == ()
+
+
+def test_languages_are_listed_source_first():
+    assert read_languages(read_metadata(CARD)) == ("de", "en")
+    assert read_languages({"language": "no"}) == ("no",)
+    assert read_languages({"language": [False, "", "en"]}) == ("en",)
+    assert read_languages({}) == ()
+
+
+GOOD = """---
+language: [de, en]
+library_name: hubnmt
+tags: [hubnmt, translation]
+---
+# Titel ü
+"""
+
+
+def test_a_card_of_ours_passes():
+    check_metadata(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("card", "problem"),
+    [
+        ("", "library_name"),
+        ("# no head", "tags"),
+        (GOOD.replace("hubnmt\ntags", "transformers\ntags"), "library_name is not hubnmt"),
+        (GOOD.replace("[hubnmt, translation]", "hubnmt"), "tags do not list hubnmt"),
+        (GOOD.replace("[de, en]", "[]"), "language"),
+        ("---\n- a list\n---\n", "no table"),
+        ("---\n[unclosed\n---\n", "no valid YAML"),
+        (f"---\nlong: {'x' * MAX_HEAD_CHARS}\n---\n", "longer than"),
+    ],
+)
+def test_a_card_the_hub_could_not_file_is_refused(card: str, problem: str):
+    with pytest.raises(ModelFolderError, match=problem):
+        check_metadata(card)
