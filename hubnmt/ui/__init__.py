@@ -22,6 +22,7 @@ may import each other:
 - `client_api`: the endpoints, put into the page
 - `layout`: the model, the tabs, and what reaches across them
 
-From `parts` on the rooms know Gradio, and none before. The explorer itself is drawn by the browser, from `assets/`. Nothing here knows how translation
-works, and nothing outside imports from here but `app.py`.
+From `parts` on the rooms know Gradio, and none before. The explorer itself is drawn by the browser,
+from `assets/`. Nothing here knows how translation works, and nothing outside imports from here but
+`app.py`.
 """
