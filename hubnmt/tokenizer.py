@@ -75,6 +75,7 @@ _NORMAL_STEPS = [
     *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
 ]
 _NORMALIZER = normalizers.Sequence(_NORMAL_STEPS)
+_SPLITTER = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
 
 
 def normalize(text: str) -> str:
@@ -97,7 +98,7 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     inner.normalizer = normalizers.Sequence([*_NORMAL_STEPS, normalizers.Prepend(" ")])
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated"),
+            _SPLITTER,
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -196,7 +197,11 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer as one JSON file that the `tokenizers` library also reads."""
-        Path(path).write_text(self._inner.to_str(pretty=False), encoding="utf-8")
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def to_json(self) -> str:
+        """Return what `save` writes: all that decides how text is cut."""
+        return self._inner.to_str(pretty=False)
 
     @property
     def vocab_size(self) -> int:
@@ -211,18 +216,20 @@ class Tokenizer:
         """Return the ids of many texts, using all cores."""
         return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
 
-    def encode_with_dropout(self, texts: Sequence[str], dropout: float) -> list[list[int]]:
-        """Return ids with each merge skipped at random, which shows a model rarer splits.
+    def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return all merges: ids of two neighbours to rank (lowest first) and id of the whole."""
+        vocab: dict[str, int] = self._inner.get_vocab()
+        learned = json.loads(self._inner.to_str())["model"]["merges"]
+        return {
+            (vocab[left], vocab[right]): (rank, vocab[left + right])
+            for rank, (left, right) in enumerate(learned)
+        }
 
-        The library draws from its own unseeded generator, so two calls differ.
-        Source: Provilkov et al. 2020, https://arxiv.org/abs/1910.13267
-        """
-        model = self._inner.model
-        model.dropout = dropout
-        try:
-            return self.encode_batch(texts)
-        finally:
-            model.dropout = None
+    def byte_ids(self) -> list[int]:
+        """Return the ids of the 256 single bytes, in their order."""
+        vocab: dict[str, int] = self._inner.get_vocab()
+        chars = {byte: char for char, byte in BYTE_OF_CHAR.items()}
+        return [vocab[chars[byte]] for byte in range(256)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids; bytes that are not valid UTF-8 become U+FFFD."""
@@ -257,9 +264,8 @@ class Tokenizer:
     def pre_tokens(self, text: str) -> list[str]:
         """Split a text as the merges see it: no merge crosses these borders."""
         assert self._inner.normalizer is not None
-        splitter = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
         normal = self._inner.normalizer.normalize_str(text) if text else ""
-        return [word for word, _ in splitter.pre_tokenize_str(normal)]
+        return [word for word, _ in _SPLITTER.pre_tokenize_str(normal)]
 
     def merge_steps(self, word: str) -> list[list[bytes]]:
         """Show how a word becomes pieces: one merge a step, of the pair that was learned first.

@@ -13,7 +13,7 @@ import torch
 from hubnmt.errors import InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
-from training.batches import collate, plan_epoch
+from training.batches import collate, measure_lengths, plan_epoch
 from training.loss import projected_cross_entropy
 
 
@@ -81,7 +81,7 @@ def measure_loss(
         )
     total = torch.zeros((), device=translator.device)
     n_tokens = 0
-    for rows in plan_epoch(ids, batch_tokens=batch_tokens, seed=0):
+    for rows in plan_epoch(measure_lengths(ids), batch_tokens=batch_tokens, seed=0):
         batch = collate(
             [ids[row] for row in rows], src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
         ).to(translator.device)

@@ -28,6 +28,7 @@ from hubnmt.textfile import read_aligned, read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.alignment import choose_head
+from training.weights import describe_judged
 
 log = logging.getLogger("training")
 
@@ -125,8 +126,7 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
         "machine": machine["device"],
         "minutes until the best weights": round(best["minutes"], 1),
         "steps until the best weights": best["step"],
-        "weights": f"mean of the last {recipe['run']['average_last']} snapshots, one every "
-        f"{recipe['run']['eval_every']} steps",
+        "weights": describe_judged(recipe["run"]),
         "validation, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
         f"loss {best['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],

@@ -2,92 +2,219 @@
 
 Takes a recipe, gives a `Corpus`. Must not know the model. The vocabulary is learned on the training
 split only, once per run: a run that is resumed loads its own.
+
+Each step is kept in the cache under the key of all that decides it, so that a second start skips
+it: validation pairs (key: content), clean texts (content and cleaning), vocabulary (texts and its
+size), ids (texts, vocabulary and longest pair).
 """
 
 import dataclasses
+import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from hubnmt.checkpoint import write_json
+from tqdm import tqdm
+
+from hubnmt.checkpoint import read_json, write_json
 from hubnmt.errors import InputError
-from hubnmt.tokenizer import Tokenizer
-from training.batches import Pair
+from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
+from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
+from training.cache import cached
+from training.cleaning import CleaningReport
 from training.config import RunConfig
-from training.corpora import CleaningReport, TextPair, clean, drop_long, load_split
+from training.corpora import content_key, load_split, read_clean, valid_key
+from training.pair_store import PairStore, write_pairs
+from training.sources import TextPair
+from training.text_store import read_report, read_texts, write_texts
 
 log = logging.getLogger("training")
+
+REPORT_FILE = "cleaning.json"
+VALID_FILE = "valid.arrow"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
     """What the run learns from and chooses on."""
 
-    train: list[Pair]
+    train: PairStore
     """Ids of the kept training pairs."""
     valid: list[TextPair]
     """Validation texts."""
     report: CleaningReport
+    content: str
+    """Changes with the training texts and their cleaning."""
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
 
     def save(self, folder: Path) -> None:
         """Keep the tokenizers and the cleaning report in the run's folder."""
-        if self.src_tokenizer is self.tgt_tokenizer:
-            self.src_tokenizer.save(folder / "tokenizer.json")
-        else:
-            self.src_tokenizer.save(folder / "tokenizer_src.json")
-            self.tgt_tokenizer.save(folder / "tokenizer_tgt.json")
-        write_json(folder / "cleaning.json", self.report.to_dict())
+        _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
+        write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
+
+
+def cache_folder(config: RunConfig) -> Path:
+    """Name the folder where a recipe's prepared texts are kept."""
+    return Path(config.data.cache or Path(config.run.folder) / ".cache")
 
 
 def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
-    """Read, clean, learn or load the vocabulary, encode.
+    """Read, clean, learn or load the vocabulary, encode; or find all that in the cache.
 
     Args:
         config: the recipe.
         resumed: run folder whose tokenizers to use; None, or a folder without, learns new ones.
 
     Raises:
-        InputError: if nothing is left to train on, or a file cannot be used.
+        InputError: if nothing is left to train on, a file cannot be used, or the texts are not
+            those that a resumed run began with.
     """
-    texts, report = clean(load_split(config.data, "train"), config.data)
-    valid = [(src.strip(), tgt.strip()) for src, tgt in load_split(config.data, "valid")]
-    if not texts or not valid:
+    require_pyarrow()
+    content = content_key(config.data)
+    if resumed is not None:
+        _check_content(resumed, content)
+    valid = _read_valid(config)
+    texts = _clean_texts(config, content)
+    report = read_report(texts)
+    if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
-    src_tokenizer, tgt_tokenizer = _tokenizers(config, resumed, texts)
-    src_ids = src_tokenizer.encode_batch([src for src, _ in texts])
-    tgt_ids = tgt_tokenizer.encode_batch([tgt for _, tgt in texts])
-    pairs = drop_long(
-        zip(src_ids, tgt_ids, strict=True), max_tokens=config.data.max_tokens, report=report
-    )
-    if not pairs:
+    tokenizers = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    train = _encode(config, texts, tokenizers)
+    for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
+        n_long = report.kept(name) - count
+        report.drop(name, f"longer than {config.data.max_tokens} tokens", n_long)
+    if not len(train):
         raise InputError(f"nothing to train on: {report}")
-    log.info("data: %s", report)
+    for line in report.lines():
+        log.info("data: %s", line)
     return Corpus(
-        train=list(pairs),
+        train=train,
         valid=valid,
         report=report,
-        src_tokenizer=src_tokenizer,
-        tgt_tokenizer=tgt_tokenizer,
+        content=content,
+        src_tokenizer=tokenizers[0],
+        tgt_tokenizer=tokenizers[1],
     )
 
 
-def _tokenizers(
-    config: RunConfig, folder: Path | None, texts: Sequence[TextPair]
-) -> tuple[Tokenizer, Tokenizer]:
-    vocab_size = config.tokenizer.vocab_size
-    names = (
-        ["tokenizer.json"] if config.tokenizer.joint else [f"tokenizer_{s}.json" for s in _SIDES]
-    )
-    if folder is not None and all((folder / name).exists() for name in names):
-        loaded = [Tokenizer.load(folder / name) for name in names]
-        return loaded[0], loaded[-1]
-    if config.tokenizer.joint:
-        joint = Tokenizer.train((side for pair in texts for side in pair), vocab_size)
-        return joint, joint
-    src, tgt = (Tokenizer.train((pair[side] for pair in texts), vocab_size) for side in (0, 1))
-    return src, tgt
+def _read_valid(config: RunConfig) -> list[TextPair]:
+    """Return the validation pairs; those of a long stream are not looked for twice."""
+
+    def build(folder: Path) -> None:
+        with TableWriter(folder / VALID_FILE, {"src": TEXT, "tgt": TEXT}) as writer:
+            for pair in load_split(config.data, "valid"):
+                writer.add(*(_whole_characters(text.strip()) for text in pair))
+
+    folder = cached(cache_folder(config), f"valid-{valid_key(config.data)}", build)
+    return [
+        pair
+        for src, tgt in read_columns(folder / VALID_FILE)
+        for pair in zip(src, tgt, strict=True)
+    ]
 
 
-_SIDES = ("src", "tgt")
+def _whole_characters(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
+def _check_content(run_folder: Path, content: str) -> None:
+    """Refuse to go on with other texts: the run could never be repeated."""
+    path = run_folder / REPORT_FILE
+    if path.exists() and read_json(path).get("content", content) != content:
+        raise InputError(
+            f"the training, validation or test texts are not those that {run_folder} began with; "
+            "bring those back (of a Hub dataset: data.revision), or start a new run"
+        )
+
+
+def _clean_texts(config: RunConfig, content: str) -> Path:
+    """Return the cache's folder of clean texts."""
+
+    def build(folder: Path) -> None:
+        report = CleaningReport()
+        write_texts(
+            folder,
+            tqdm(read_clean(config.data, report), unit=" pairs", leave=False, disable=None),
+            report,
+            names=list(config.data.training_corpora()),
+            drop_duplicates=config.data.drop_duplicates,
+        )
+
+    return cached(cache_folder(config), f"texts-{content}", build)
+
+
+def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairStore:
+    """Return the ids of all texts that are short enough."""
+    max_tokens = config.data.max_tokens
+
+    def rows() -> Iterator[tuple[int, list[int], list[int]]]:
+        for corpora, *sides in read_texts(texts):
+            ids = [t.encode_batch(side) for t, side in zip(tokenizers, sides, strict=True)]
+            for corpus, src, tgt in zip(corpora, *ids, strict=True):
+                if max(len(src), len(tgt)) <= max_tokens:
+                    yield corpus, src, tgt
+
+    def build(folder: Path) -> None:
+        write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
+
+    key = _digest(texts.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
+    return PairStore(cached(cache_folder(config), f"pairs-{key}", build))
+
+
+def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Return the vocabulary of the training texts, learned now or before."""
+    settings = config.tokenizer
+
+    def build(folder: Path) -> None:
+        if settings.joint:
+            joint = Tokenizer.train(_sides(texts, 1, 2), settings.vocab_size)
+            learned = (joint, joint)
+        else:
+            src, tgt = (Tokenizer.train(_sides(texts, n), settings.vocab_size) for n in (1, 2))
+            learned = (src, tgt)
+        _save_tokenizers(folder, learned)
+
+    key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
+    return _load(_file_names(config), cached(cache_folder(config), f"vocabulary-{key}", build))
+
+
+def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
+    """Return the vocabulary that a run has already, if it has."""
+    names = _file_names(config)
+    if folder is None or not all((folder / name).exists() for name in names):
+        return None
+    return _load(names, folder)
+
+
+def _load(names: list[str], folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    loaded = [Tokenizer.load(folder / name) for name in names]
+    return loaded[0], loaded[-1]
+
+
+def _file_names(config: RunConfig) -> list[str]:
+    return ["tokenizer.json"] if config.tokenizer.joint else list(_SEPARATE)
+
+
+_SEPARATE = ("tokenizer_src.json", "tokenizer_tgt.json")
+
+
+def _save_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    src, tgt = tokenizers
+    if src is tgt:
+        src.save(folder / "tokenizer.json")
+    else:
+        for name, tokenizer in zip(_SEPARATE, tokenizers, strict=True):
+            tokenizer.save(folder / name)
+
+
+def _sides(texts: Path, *columns: int) -> Iterator[str]:
+    """Yield the texts of some columns, pair by pair."""
+    for chunk in read_texts(texts):
+        for row in zip(*(chunk[column] for column in columns), strict=True):
+            yield from row
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

@@ -1,6 +1,7 @@
-"""The run as people read it: log lines, metrics.jsonl, TensorBoard, samples.md.
+"""The run as people read it: metrics.jsonl, samples.md, TensorBoard, and a tracker if asked for.
 
-Takes numbers and texts as they come, gives files in the run folder. Must not know the optimizer.
+Takes numbers, texts and attention as they come, gives files in the run folder. Must not know the
+optimizer.
 """
 
 import json
@@ -12,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
+from training.pictures import draw_heads
+from training.run_folder import explain_failed_save
+from training.tracking import Tracker
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
     from torch.utils.tensorboard import SummaryWriter
@@ -25,40 +30,59 @@ log = logging.getLogger(__name__)
 class RunReport:
     """Writes what happens in a run; every file only grows, so a resumed run continues them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tracker: Tracker | None = None) -> None:
         """Open the run's files for appending."""
         self._folder = folder
+        self._tracker = tracker
         self._board = None if SummaryWriter is None else SummaryWriter(str(folder / "tensorboard"))
         if self._board is None:
             log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
 
     def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Record one set of numbers in metrics.jsonl and TensorBoard.
+        """Record one set of numbers.
 
         Args:
             step: optimizer step.
             kind: `train` or `valid`.
             values: numbers become curves, texts only go to the file.
+
+        Raises:
+            ModelFolderError: if the disk is full.
         """
         finite = {name: _finite(value) for name, value in values.items()}
         record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
-        with (self._folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        self._append("metrics.jsonl", json.dumps(record) + "\n")
         if self._board is not None:
             for name, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{kind}/{name}", value, step)
+        if self._tracker is not None:
+            self._tracker.add(step, kind, values)
 
     def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Append translations of the same few sentences: (source, reference, translation)."""
-        path = self._folder / "samples.md"
-        lines = [] if path.exists() else ["# The same sentences as the model learns\n"]
+        """Append translations of the same few sentences: (source, reference, translation).
+
+        Raises:
+            ModelFolderError: if the disk is full.
+        """
+        exists = (self._folder / "samples.md").exists()
+        lines = [] if exists else ["# The same sentences as the model learns\n"]
         lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
         lines += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        self._append("samples.md", "\n".join(lines) + "\n")
         if self._board is not None:
             self._board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
+
+    def add_attention(self, step: int, attention: Attention) -> None:
+        """Draw the cross-attention of one sentence pair, with its tokens as text beside it."""
+        if self._board is not None:
+            self._board.add_image("attention/cross", draw_heads(attention.cross), step)
+            columns, rows = (
+                " ".join(f"`{token.strip() or '␣'}`" for token in tokens)
+                for tokens in (attention.src_tokens, attention.tgt_tokens)
+            )
+            text = f"rows of pictures: layers; columns: heads\n\nrows: {rows}\n\ncolumns: {columns}"
+            self._board.add_text("attention/tokens", text, step)
 
     def rewind(self, step: int) -> None:
         """Forget what was recorded behind a step: a killed run wrote more than its state knows."""
@@ -76,6 +100,16 @@ class RunReport:
         """Flush the curves."""
         if self._board is not None:
             self._board.close()
+        if self._tracker is not None:
+            self._tracker.close()
+
+    def _append(self, name: str, text: str) -> None:
+        path = self._folder / name
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise explain_failed_save(path, error) from error
 
 
 def _finite(value: Any) -> Any:

@@ -5,6 +5,7 @@ belongs to a run from the moment its `recipe.json` stands, which is written when
 so a mistake on the command line does not use up a name.
 """
 
+import dataclasses
 import json
 import platform
 import subprocess
@@ -17,11 +18,23 @@ import torch
 
 import hubnmt
 from hubnmt.checkpoint import write_json
-from hubnmt.errors import ConfigError
-from training.config import RunConfig, load_recipe
+from hubnmt.errors import ConfigError, ModelFolderError
+from training.config import SECTIONS, RunConfig, load_recipe
 
 FREE_ON_RESUME = {
-    "run": {"folder", "max_steps", "max_minutes", "patience", "device", "n_threads", "log_every"}
+    "run": {
+        "folder",
+        "max_steps",
+        "max_minutes",
+        "patience",
+        "device",
+        "n_threads",
+        "log_every",
+        "save_every",
+        "compile",
+    },
+    "data": {"cache"},
+    "log": {"hook", "project"},
 }
 """Settings that may change when a run goes on: they decide when it stops, not what it learns."""
 
@@ -42,7 +55,7 @@ def load_settings(
     config = load_recipe(recipe, every)
     if stored is not None:
         now = json.loads(json.dumps(config.to_dict()))
-        differences = list(_differences(stored["recipe"], now))
+        differences = list(_differences(_with_defaults(stored["recipe"]), now))
         if differences:
             raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
     return config, every
@@ -82,6 +95,19 @@ def claim_folder(
     write_json(folder / "recipe.json", config.to_dict())
 
 
+def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
+    """Put a full or vanished disk into one line; libraries tell it in many ways."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    lines = str(error).splitlines() or [type(error).__name__]
+    reason = (cause.strerror if isinstance(cause, OSError) else None) or lines[0]
+    return ModelFolderError(
+        f"{path}: cannot be saved ({reason}); what was saved before is whole: make room, then go "
+        "on with --resume"
+    )
+
+
 def make_folder(folder: Path) -> None:
     """Make a run's folder.
 
@@ -94,6 +120,20 @@ def make_folder(folder: Path) -> None:
         raise ConfigError(
             f"run.folder: {folder} cannot be made ({error.strerror}); choose another"
         ) from None
+
+
+def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
+    """Add the settings that came later: a run older than one was made with its default."""
+    full = dict(stored)
+    for section, cls in SECTIONS.items():
+        defaults: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            if field.default_factory is not dataclasses.MISSING:
+                defaults[field.name] = field.default_factory()
+            elif field.default is not dataclasses.MISSING:
+                defaults[field.name] = field.default
+        full[section] = json.loads(json.dumps(defaults)) | stored.get(section, {})
+    return full
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

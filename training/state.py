@@ -1,29 +1,41 @@
 """Everything a run needs to go on as if it had never stopped.
 
-Takes model, optimizer and progress, gives one file, and back. Must not know the Hub. A save is
-written beside its place, flushed to the disk, and moved there in one step, so a torn file is never
-taken for a state. Reading uses `weights_only`: tensors and plain values, no code.
+Takes the moving parts of a run, gives files in its folder, and back. Must not know the Hub. A file
+is written beside its place, flushed to the disk, and moved there in one step, so a torn one is
+never taken for a state. Reading uses `weights_only`: tensors and plain values, no code.
+
+`state.pt` is written often; the snapshots of past weights change at validations only and lie in
+files of their own, `snapshots/STEP.pt`, which are there before the state that names them.
 """
 
+import ast
 import dataclasses
 import os
 import pickle
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from hubnmt.errors import ModelFolderError
+from training.feed import Position
+from training.run_folder import explain_failed_save
+from training.step import Stepper
+from training.weights import MovingAverage, Weights
 
 STATE_FILE = "state.pt"
+SNAPSHOT_FOLDER = "snapshots"
+FORMAT_VERSION = 2
+"""Version 1, which had no number, held the snapshots within `state.pt`."""
 _BROKEN = (
     OSError,
     EOFError,
     AttributeError,
     LookupError,
     RuntimeError,
+    SyntaxError,
     TypeError,
     ValueError,
     pickle.UnpicklingError,
@@ -40,7 +52,7 @@ class Progress:
     epoch: int = 0
     """Passes over the data begun, counted from 0."""
     batch: int = 0
-    """Batches of this epoch done."""
+    """Batches of this epoch done, those of all processes."""
     seconds: float = 0.0
     """Training time, validations included, over all sittings."""
     best_bleu: float = -1.0
@@ -49,36 +61,77 @@ class Progress:
     """Step of the best BLEU."""
     n_worse: int = 0
     """Validations since the best."""
-    snapshots: list[dict[str, Tensor]] = dataclasses.field(default_factory=list)
-    """The last weights, for averaging; oldest first."""
+    n_skipped: int = 0
+    """Steps that float16 overflowed."""
+    snapshots: dict[int, Weights] = dataclasses.field(default_factory=dict)
+    """The last weights by their step, for averaging; oldest first."""
+
+    @property
+    def position(self) -> Position:
+        """Where in the data the run stands."""
+        return Position(self.epoch, self.batch)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What moves in a run; a state restores it in place."""
+
+    stepper: Stepper
+    moving_average: MovingAverage | None = None
+    """None where another way of averaging is judged."""
+
+
+def random_states() -> dict[str, Any]:
+    """Read the random generators of this process."""
+    on_gpu = torch.cuda.is_available()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state() if on_gpu else None,
+        "python": list(random.getstate()),
+    }
 
 
 def save_state(
-    folder: Path, *, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    folder: Path, parts: Parts, progress: Progress, *, generators: Sequence[dict[str, Any]]
 ) -> None:
-    """Write the run's state, atomically."""
+    """Write the run's state, atomically.
+
+    Args:
+        folder: the run's.
+        parts: model, optimizer, averages.
+        progress: where the run stands.
+        generators: `random_states` of each process.
+
+    Raises:
+        ModelFolderError: if the disk is full or gone; what was saved before is whole.
+    """
+    snapshots = folder / SNAPSHOT_FOLDER
+    for step, weights in progress.snapshots.items():
+        # One of this very step may be left from a sitting that was killed: write it anew.
+        if step == progress.step or not _snapshot_path(folder, step).is_file():
+            _write(_snapshot_path(folder, step), weights)
+    average = parts.moving_average
+    values = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)}
     state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "progress": {
-            field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)
-        },
-        "torch_rng": torch.get_rng_state(),
-        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python_rng": list(random.getstate()),
+        "format_version": FORMAT_VERSION,
+        "model": parts.stepper.model.state_dict(),
+        "optimizer": parts.stepper.optimizer.state_dict(),
+        "scaler": parts.stepper.scaler.state_dict(),
+        "moving_average": None if average is None else average.weights,
+        "progress": values | {"snapshots": list(progress.snapshots)},
+        "generators": list(generators),
     }
-    draft = folder / f".{STATE_FILE}.draft"
-    with draft.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(folder / STATE_FILE)
+    _write(folder / STATE_FILE, state)
+    wanted = {_snapshot_path(folder, step).name for step in progress.snapshots}
+    for path in snapshots.glob("*.pt"):
+        if path.name not in wanted:
+            path.unlink()
 
 
-def load_state(
-    folder: Path, *, model: torch.nn.Module, optimizer: torch.optim.Optimizer
-) -> Progress:
-    """Restore model, optimizer and random state in place.
+def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
+    """Restore the parts and the random generators of one process in place.
+
+    A run that goes on with more processes than it had gives the new ones generators of their own.
 
     Raises:
         ModelFolderError: if there is no whole state file.
@@ -87,27 +140,87 @@ def load_state(
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; this run cannot be resumed")
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state = _migrate(torch.load(path, map_location="cpu", weights_only=True))
+        if state["format_version"] != FORMAT_VERSION:
+            raise ModelFolderError(
+                f"{path}: format_version {state['format_version']!r} is not {FORMAT_VERSION}; "
+                "go on with the hubnmt that wrote it"
+            )
         progress = Progress(**state["progress"])
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        version, numbers, gauss = state["python_rng"]
-        random.setstate((version, tuple(numbers), gauss))
-        torch.set_rng_state(state["torch_rng"])
-        if state["cuda_rng"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(state["cuda_rng"])
+        if not isinstance(progress.snapshots, dict):
+            progress.snapshots = {
+                step: torch.load(_snapshot_path(folder, step), weights_only=True)
+                for step in state["progress"]["snapshots"]
+            }
+        _restore(parts, state, rank=rank)
+    except ModelFolderError:
+        raise
     except _BROKEN as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderError(f"{path}: not a whole state of this run ({first})") from error
     return progress
 
 
-def average(snapshots: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Average weights element by element.
+def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
+    stepper = parts.stepper
+    stepper.model.load_state_dict(state["model"])
+    stepper.optimizer.load_state_dict(state["optimizer"])
+    if state["scaler"]:  # only float16 has a scale
+        stepper.scaler.load_state_dict(state["scaler"])
+    if parts.moving_average is not None:
+        parts.moving_average.restore(state["moving_average"])
+    if rank < len(state["generators"]):
+        _set_random_states(state["generators"][rank])
 
-    Source: Vaswani et al. 2017, section 6.1 (they average the last 5 checkpoints).
-    """
+
+def _set_random_states(states: dict[str, Any]) -> None:
+    version, numbers, gauss = states["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    torch.set_rng_state(states["torch"])
+    if states["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])
+
+
+def _migrate(state: dict[str, Any]) -> dict[str, Any]:
+    """Read version 1 as if it were written today."""
+    if "format_version" in state:
+        return state
+    progress, every = state["progress"], state["progress"]["snapshots"]
+    # The steps of the snapshots were not written down; any rising numbers keep their order.
+    snapshots = {progress["step"] - len(every) + 1 + i: each for i, each in enumerate(every)}
+    cuda = state["cuda_rng"][0] if state["cuda_rng"] else None
+    python = state["python_rng"]
+    python = ast.literal_eval(python) if isinstance(python, str) else python  # the very first
+    generators = {"torch": state["torch_rng"], "cuda": cuda, "python": python}
     return {
-        name: torch.stack([snapshot[name] for snapshot in snapshots]).mean(0)
-        for name in snapshots[0]
+        "format_version": FORMAT_VERSION,
+        "model": state["model"],
+        "optimizer": state["optimizer"],
+        "scaler": {},
+        "moving_average": None,
+        "progress": progress | {"snapshots": snapshots},
+        "generators": [generators],
     }
+
+
+def _snapshot_path(folder: Path, step: int) -> Path:
+    return folder / SNAPSHOT_FOLDER / f"{step:08d}.pt"
+
+
+def _write(path: Path, value: Any) -> None:
+    """Write a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with draft.open("wb") as file:
+            torch.save(value, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)  # the new name must outlive a power cut, too
+        os.close(folder)
+    except (OSError, RuntimeError) as error:  # torch's writer tells a full disk either way
+        raise explain_failed_save(path, error) from error
+    finally:
+        draft.unlink(missing_ok=True)  # what a full disk needs least

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from hubnmt import Translator
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import serving
+from training.data_config import DataConfig
 
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
@@ -76,6 +78,12 @@ def test_both_commands_install_the_pinned_set():
     assert all("pip install -r requirements.txt" in command for command in commands)
 
 
+def test_the_example_of_a_recipe_is_one():
+    (example,) = [snippet.text for snippet in SNIPPETS if snippet.language == "toml"]
+    data = DataConfig.from_dict(tomllib.loads(example)["data"], where="README")
+    assert list(data.training_corpora()) == ["main", "speeches", "back"]
+
+
 def test_links_lead_to_files(repo: Path):
     dead = [match["path"] for match in LINK.finditer(README) if not (repo / match["path"]).exists()]
     assert dead == []
@@ -85,7 +93,7 @@ def test_the_map_names_files_that_exist(repo: Path):
     table = README.split("\n## Map of the files\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
-    homes = [repo, repo / "hubnmt"]
+    homes = [repo, repo / "hubnmt", repo / "training"]
     assert [name for name in names if not any((home / name).exists() for home in homes)] == []
 
 

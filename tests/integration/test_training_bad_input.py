@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from training import corpora
 from training.train import main
 
 
@@ -85,7 +84,10 @@ SETTINGS = [
     ("run.max_steps=many", "max_steps = 'many' must be int"),
     ("run.max_steps", "must read section.key=value"),
     ("data.train=", "train is empty and dataset is not set"),
-    ("data.train=one.tsv", "train needs a source and a target file, got 1"),
+    ("data.train=one.de", "train: one.de has no translation beside it"),
+    ("data.train=none.tsv", "none.tsv: cannot be read"),
+    ("data.corpora.x.files=none.jsonl", "none.jsonl: cannot be read"),
+    ("data.corpora.x.file=a.tsv", "corpora.x: unknown key 'file' (did you mean 'files'?"),
     ("data.train=none.de,none.en", "none.de: cannot be read"),
     ("data.valid=none.de,none.en", "none.de: cannot be read"),
     ("data.max_tokens=1", "nothing to train on"),
@@ -188,11 +190,12 @@ def test_binary_files_are_nothing_to_train_on(desk: Desk, one_line: OneLine) -> 
 
 
 def test_a_line_of_a_hundred_thousand_characters_is_dropped_and_counted(desk: Desk) -> None:
-    for side in ("de", "en"):
+    for side, word in (("de", "lang "), ("en", "long ")):
         with (desk.folder / f"farm.train.{side}").open("a", encoding="utf-8") as file:
-            file.write("lang " * 20_000 + "\n")
+            file.write(word * 20_000 + "\n")
     assert desk.train() == 0
     report = json.loads((desk.folder / "runs/farm/cleaning.json").read_text(encoding="utf-8"))
+    del report["content"]
     assert report == {"n_read": 121, "n_kept": 120, "dropped": {"longer than 40 tokens": 1}}
 
 
@@ -221,7 +224,8 @@ def test_a_dataset_out_of_reach_names_the_way_out(
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("Couldn't reach the Hub\nwith details")
 
-    monkeypatch.setattr(datasets, "load_dataset", fail)
+    for name in ("load_dataset", "load_dataset_builder"):
+        monkeypatch.setattr(datasets, name, fail)
     assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
     line = one_line()
     assert "'nobody/nothing' (train) cannot be loaded: Couldn't reach the Hub" in line
@@ -231,9 +235,57 @@ def test_a_dataset_out_of_reach_names_the_way_out(
 def test_without_the_datasets_library_the_message_says_what_to_install(
     desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
     assert "pip install 'hubnmt[train]'" in one_line()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.tsv", "a\tb\tc\n1\t2\t3\n", "no column 'de' or 'en'; its first line reads: a, b, c"),
+        ("x.csv", "de,fr\neins,un\n", "x.csv: no column 'en'; its first line reads: de, fr"),
+        ("x.jsonl", '{"de": "x", "text": "y"}\n', "no column 'en'; its columns: de, text; set"),
+        ("x.jsonl", "{\n", "x.jsonl, line 1: not JSON"),
+        ("x.parquet", "no parquet", "x.parquet: not a whole Parquet file"),
+        ("x.tsv.gz", "no gzip", "x.tsv.gz: not a whole gzip file"),
+        ("x.xlsx", "", "x.xlsx has no translation beside it: name two text files, SRC,TGT, or"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_named(
+    name: str, content: str, message: str, desk: Desk, one_line: OneLine
+) -> None:
+    (desk.folder / name).write_text(content, encoding="utf-8")
+    if name == "x.csv":
+        desk_settings = (f"data.train={desk.folder / name}", "data.src_column=de")
+    else:
+        desk_settings = (f"data.train={desk.folder / name}",)
+    assert desk.train(*desk_settings) == 2
+    assert message in one_line()
+
+
+def test_a_filter_that_lets_nothing_through_is_nothing_to_train_on(
+    desk: Desk, one_line: OneLine
+) -> None:
+    table = desk.folder / "x.tsv"
+    table.write_text("kind\tde\ten\na\tEins.\tOne.\n", encoding="utf-8")
+    corpus = [
+        f"data.corpora.x.{s}" for s in (f"files={table}", "where_column=kind", "where_values=b")
+    ]
+    assert desk.train("data.train=", *corpus) == 2
+    assert "nothing to train on: 0 of 0 pairs kept" in one_line()
+
+
+def test_a_test_set_that_is_not_there_is_named(desk: Desk, one_line: OneLine) -> None:
+    assert desk.train("data.test=none.de,none.en") == 2
+    assert "none.de: cannot be read" in one_line()
+
+
+def test_a_cache_that_cannot_be_written_names_the_way_out(desk: Desk, one_line: OneLine) -> None:
+    (desk.folder / "file").write_text("in the way", encoding="utf-8")
+    assert desk.train(f"data.cache={desk.folder / 'file' / 'cache'}") == 2
+    assert "the cache cannot be written" in (line := one_line())
+    assert "data.cache=FOLDER" in line
 
 
 # --- the run folder ------------------------------------------------------------------------------

@@ -6,7 +6,15 @@ from itertools import pairwise
 import pytest
 import torch
 
-from hubnmt.batching import batch_sources, batch_targets, group_by_length, pad_rows
+from hubnmt.batching import (
+    Ragged,
+    batch_ragged_sources,
+    batch_ragged_targets,
+    batch_sources,
+    batch_targets,
+    group_by_length,
+    pad_rows,
+)
 
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[7, 8, 9], [5], [], [6, 4, 3, 7, 8]]
@@ -59,6 +67,31 @@ def test_batch_is_what_each_row_alone_would_be() -> None:
         width = alone.src_ids.shape[1]
         assert torch.equal(together.src_ids[index : index + 1, :width], alone.src_ids)
         assert together.src_pad_mask[index, width:].all()
+
+
+@pytest.mark.parametrize("rows", [ROWS, [[]], [[5]], [[PAD, EOS, PAD], [BOS]], ROWS[::-1]])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_rows_that_are_no_lists_make_the_same_tensors(
+    rows: list[list[int]], dtype: torch.dtype
+) -> None:
+    flat, starts = [9, 9, 9], []
+    for row in reversed(rows):  # they may stand in any order, with anything between
+        starts.insert(0, len(flat))
+        flat += [*row, 9]
+    ragged = Ragged(
+        torch.tensor(flat, dtype=dtype),
+        torch.tensor(starts),
+        torch.tensor([len(row) for row in rows]),
+    )
+    sources = batch_ragged_sources(ragged, pad_id=PAD, eos_id=EOS)
+    targets = batch_ragged_targets(ragged, pad_id=PAD, bos_id=BOS, eos_id=EOS)
+    listed = (
+        *batch_sources(rows, pad_id=PAD, eos_id=EOS),
+        *batch_targets(rows, pad_id=PAD, bos_id=BOS, eos_id=EOS),
+    )
+    for mine, theirs in zip((*sources, *targets), listed, strict=True):
+        assert mine.dtype == theirs.dtype
+        assert torch.equal(mine, theirs)
 
 
 def test_row_order_is_kept() -> None:

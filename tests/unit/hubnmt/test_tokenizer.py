@@ -161,12 +161,17 @@ def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_batch([]) == []
 
 
-def test_skipped_merges_spell_the_same_text_in_more_pieces(tokenizer: Tokenizer) -> None:
-    plain = tokenizer.encode_batch(TEXTS)
-    dropped = tokenizer.encode_with_dropout(TEXTS, 0.9)
-    assert [tokenizer.decode(ids) for ids in dropped] == TEXTS
-    assert sum(map(len, dropped)) > sum(map(len, plain))
-    assert tokenizer.encode_batch(TEXTS) == plain  # and the dropout is switched off again
+def test_merges_build_every_piece_from_bytes(tokenizer: Tokenizer) -> None:
+    merges, byte_ids = tokenizer.merges(), tokenizer.byte_ids()
+    assert [tokenizer.piece_bytes(token_id) for token_id in byte_ids] == [
+        bytes([byte]) for byte in range(256)
+    ]
+    for (left, right), (_, whole) in merges.items():
+        spelled = tokenizer.piece_bytes(left) + tokenizer.piece_bytes(right)
+        assert tokenizer.piece_bytes(whole) == spelled
+    assert sorted(rank for rank, _ in merges.values()) == list(range(len(merges)))
+    reached = {whole for _, whole in merges.values()} | set(byte_ids)
+    assert len(reached) == tokenizer.vocab_size - 3  # all but the special ones
 
 
 # --- normalisation -------------------------------------------------------------------------------

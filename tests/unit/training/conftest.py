@@ -4,11 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from training.train import Run, run
+from training.config import load_recipe
+from training.loop import Run
+from training.prepare import prepare_corpus
+from training.team import Team
+from training.train import run
 
 FarmOptions = Callable[..., list[str]]
 RunFarm = Callable[..., Run]
+MakeRun = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +56,16 @@ def run_farm(farm_recipe: Path, farm_options: FarmOptions) -> RunFarm:
 def farm_run(run_farm: RunFarm, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of 8 steps, to look at and not to change."""
     return run_farm(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> MakeRun:
+    """Build a run that has not begun: no dropout and no clipping unless the settings say so."""
+
+    def make(*more: str) -> Run:
+        nothing = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
+        options = farm_options(tmp_path, *nothing, "optimizer.grad_clip_norm=0.0", *more)
+        config = load_recipe(farm_recipe, options)
+        return Run(config, tmp_path, prepare_corpus(config, None), Team(torch.device("cpu")))
+
+    return make

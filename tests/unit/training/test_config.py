@@ -34,15 +34,6 @@ def override(*overrides: str) -> RunConfig:
 # --- what is accepted ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", ["de-en-multi30k.toml", "copy.toml"])
-def test_our_own_recipes_are_read(recipe: str, repo: Path) -> None:
-    config = load_recipe(repo / "training" / "recipes" / recipe)
-    assert config.run.name == recipe.removesuffix(".toml")
-    model = config.model_config(src_vocab_size=8000, tgt_vocab_size=8000)
-    assert model.src_lang == config.data.src_lang
-    assert model.max_src_tokens == config.data.max_tokens + 1  # eos
-
-
 def test_our_own_recipes_begin_with_a_comment_that_explains_them(repo: Path) -> None:
     for path in (repo / "training" / "recipes").glob("*.toml"):
         assert path.read_text(encoding="utf-8").startswith("# "), path.name
@@ -55,7 +46,12 @@ def test_whatever_is_left_out_takes_its_default() -> None:
 
 
 def test_the_resolved_recipe_survives_json() -> None:
-    config = parse(model={"d_model": 64}, decoding={"beam_size": 3}, card={"datasets": ["a/b"]})
+    config = parse(
+        data={"corpora": {"back": {"files": ["a.tsv"], "weight": 0.5}}},
+        model={"d_model": 64},
+        decoding={"beam_size": 3},
+        card={"datasets": ["a/b"]},
+    )
     tables = json.loads(json.dumps(config.to_dict()))
     assert parse_recipe(tables, where="recipe.json") == config
 
@@ -124,6 +120,27 @@ def test_the_last_set_wins() -> None:
     assert override("run.seed=1", "run.seed=2").run.seed == 2
 
 
+def test_set_reaches_a_corpus_by_its_name() -> None:
+    config = override(
+        "data.corpora.back.files=a.de,a.en",
+        "data.corpora.back.weight=0.5",
+        "data.corpora.back.tag=<bt>",
+        "data.corpora.more.files=b.tsv",
+    )
+    corpora = config.data.training_corpora()
+    assert list(corpora) == ["main", "back", "more"]
+    assert corpora["back"].files == ("a.de", "a.en")
+    assert (corpora["back"].weight, corpora["back"].tag) == (0.5, "<bt>")
+
+
+@pytest.mark.parametrize("text", ["data.corpora=3", "data.corpora.back=3"])
+def test_set_on_corpora_that_are_no_tables_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"corpora|back"):
+        override(text)
+    with pytest.raises(ConfigError, match="is no section"):
+        apply_override({"data": {"corpora": {"back": 3}}}, "data.corpora.back.weight=2")
+
+
 def test_set_leaves_the_other_keys_of_its_section_alone(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text('[run]\nname = "x"\nseed = 3\n[data]\nsrc_lang = "de"\ntgt_lang = "en"\n')
@@ -152,24 +169,29 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
     [
         ({"run": {"max_step": 5}}, r"\[run\]: unknown key 'max_step' \(did you mean 'max_steps'\?"),
         ({"data": {"tran": ["a"]}}, r"\[data\]: unknown key 'tran' \(did you mean 'train'\?"),
-        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, warmup_steps"),
+        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, schedule"),
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
         ({"decoding": {"beam": 5}}, r"\[decoding\].*unknown key 'beam' \(did you mean 'beam_size'"),
         ({"run": {"max_steps": "many"}}, r"max_steps = 'many' must be int"),
         ({"run": {"max_steps": True}}, r"max_steps = True must be int"),
         ({"run": {"max_minutes": "x"}}, r"max_minutes = 'x' must be float or null"),
-        ({"run": {"dtype": "float16"}}, r"dtype = 'float16' must be 'bfloat16' or 'float32'"),
+        (
+            {"run": {"dtype": "half"}},
+            r"dtype = 'half' must be 'bfloat16' or 'float16' or 'float32'",
+        ),
         ({"data": {"train": "a.de"}}, r"train = 'a\.de' must be"),
         ({"model": {"norm_order": "both"}}, r"norm_order = 'both' must be 'pre' or 'post'"),
         ({"decoding": {"beam_size": "5"}}, r"beam_size = '5' must be int"),
         ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is found out by the run; remove it"),
         ({"model": {"src_lang": "de"}}, r"src_lang is found out by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
-        ({"data": {"dataset": None}}, r"train is empty and dataset is not set"),
-        ({"data": {"train": ["a.tsv"]}}, r"train needs a source and a target file, got 1"),
-        ({"data": {"max_tokens": 0}}, r"max_tokens = 0 must be at least 1"),
-        ({"data": {"max_length_ratio": 1.0}}, r"max_length_ratio = 1\.0 must be above 1"),
+        ({"data": {"dataset": None}}, r"\[data\]: train is empty and dataset is not set"),
+        ({"data": {"train": ["a.de"]}}, r"\[data\]: train: a\.de has no translation beside it"),
+        (
+            {"data": {"corpora": {"x": {"wieght": 1.0}}}},
+            r"corpora\.x: unknown key 'wieght' \(did you mean 'weight'\?",
+        ),
         ({"optimizer": {"lr": 0.0}}, r"lr = 0\.0 must be above 0"),
         ({"optimizer": {"lr": float("nan")}}, r"lr = nan must be above 0"),
         ({"optimizer": {"warmup_steps": -1}}, r"warmup_steps = -1 must be 0 or more"),
@@ -248,3 +270,14 @@ def test_a_recipe_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="recipe"):
         load_recipe(tmp_path)
+
+
+def test_mistakes_in_set_and_in_the_recipe_are_told_together(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text('[run]\nname = "x"\nmax_step = 3\n[data]\nsrc_lang = "de"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(path, ["seed", "optimizer.lr=fast", "model=3"])
+    message = str(caught.value)
+    for word in ("--set seed", "--set model=3", "'max_step'", "lr = 'fast'", "tgt_lang is missing"):
+        assert word in message
+    assert "\n" not in message

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from training import loss
-from training.loss import projected_cross_entropy
+from training.loss import projected_cross_entropy, symmetric_divergence
 
 N, D, V = 11, 6, 17
 SLICES = pytest.mark.parametrize("slice_tokens", [1, 3, 10, 11, 12, 4096])
@@ -253,3 +253,31 @@ def test_a_broken_model_shows_as_a_loss_that_is_not_finite(bad: float) -> None:
     assert not projected_cross_entropy(
         hidden, weight, labels, label_smoothing=0.1
     ).smoothed.isfinite()
+
+
+# --- two predictions of the same tokens ----------------------------------------------------------
+
+
+@SLICES
+def test_the_divergence_and_its_gradients_equal_torchs_kl_both_ways(
+    slice_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss, "CPU_SLICE_TOKENS", slice_tokens)
+    hidden, weight, _ = random_inputs()
+    others = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
+    mine = symmetric_divergence(hidden, others, weight)
+    p, q = ((each @ weight.T).log_softmax(-1) for each in (hidden, others))
+    theirs = functional.kl_div(q, p, log_target=True, reduction="sum") + functional.kl_div(
+        p, q, log_target=True, reduction="sum"
+    )
+    close = {"rtol": 1e-4, "atol": 1e-4, "check_dtype": False}  # the sums are float32 by design
+    torch.testing.assert_close(mine, theirs, **close)
+    inputs = (hidden, others, weight)
+    torch.testing.assert_close(
+        torch.autograd.grad(mine, inputs), torch.autograd.grad(theirs, inputs), **close
+    )
+
+
+def test_equal_predictions_do_not_diverge() -> None:
+    hidden, weight, _ = random_inputs()
+    assert symmetric_divergence(hidden, hidden.clone(), weight) == 0

@@ -1,5 +1,6 @@
 """Report: every line of metrics.jsonl is JSON, samples.md is one table per validation."""
 
+import errno
 import json
 import logging
 import math
@@ -7,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from hubnmt.attention_map import Attention, TokenSpans
+from hubnmt.errors import ModelFolderError
 from training import report
+from training.pictures import draw_heads
 from training.report import RunReport
+from training.settings import LogConfig
+from training.tracking import Tracker
 
 ROWS = [("Ein Hund.", "A dog.", "A cat."), ("Zwei.", "Two.", "")]
 
@@ -117,3 +124,69 @@ def test_without_tensorboard_the_rest_is_written_and_the_lack_is_said(
     run_report.close()
     assert "tensorboard is not installed" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl", "samples.md"]
+
+
+def spans(*tokens: str) -> TokenSpans:
+    nowhere = ((0, 0),) * len(tokens)
+    return TokenSpans(text="", tokens=tokens, chars=nowhere, utf8=nowhere)
+
+
+def test_attention_is_a_picture_with_its_tokens(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    weights = torch.rand(2, 3, 4, 5)
+    attention = Attention(
+        src=spans("Ein", " Hund", " ", "`", "<eos>"),
+        tgt=spans("A", " dog", ".", "<eos>"),
+        cross=weights,
+        encoder_self=weights,
+        decoder_self=weights,
+        tgt_log_probs=(0.0,) * 4,
+    )
+    run_report = RunReport(tmp_path)
+    run_report.add_attention(7, attention)
+    run_report.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    (picture,) = events.Images("attention/cross")
+    assert picture.step == 7
+    assert picture.height == draw_heads(weights).shape[1]
+    assert picture.encoded_image_string.startswith(b"\x89PNG")
+    (text,) = events.Tensors("attention/tokens/text_summary")
+    assert "rows: `A` `dog` `.` `<eos>`" in text.tensor_proto.string_val[0].decode()
+    assert "`Ein` `Hund` `␣` ``` `<eos>`" in text.tensor_proto.string_val[0].decode()
+
+
+class FakeTracker(Tracker):
+    def __init__(self) -> None:
+        super().__init__(LogConfig(), Path(), {})
+        self.seen: list[Any] = []
+
+    def add(self, *record: Any) -> None:
+        self.seen.append(record)
+
+    def close(self) -> None:
+        self.seen.append("closed")
+
+
+def test_a_tracker_sees_every_record(tmp_path: Path) -> None:
+    tracker = FakeTracker()
+    run_report = RunReport(tmp_path, tracker)
+    run_report.add(3, "train", {"loss": 1.0})
+    run_report.close()
+    assert tracker.seen == [(3, "train", {"loss": 1.0}), "closed"]
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_report = RunReport(tmp_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        with pytest.raises(ModelFolderError, match=r"metrics\.jsonl: .*No space left"):
+            run_report.add(1, "train", {"loss": 1.0})
+        with pytest.raises(ModelFolderError, match=r"samples\.md: .*No space left"):
+            run_report.add_samples(1, ROWS)
+    run_report.close()

@@ -1,4 +1,7 @@
+"""The run folder: it belongs to one recipe, and says how it came to be."""
+
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from training.run_folder import (
     choose_folder,
     claim_folder,
     describe_machine,
+    explain_failed_save,
     load_settings,
     make_folder,
 )
@@ -71,3 +75,47 @@ def test_the_record_says_what_ran_and_with_what(claimed: Path) -> None:
     assert record["torch"] == torch.__version__
     assert "optimizer.lr=0.5" in record["overrides"]
     assert {*describe_machine(CPU)} <= {*record}
+
+
+def test_the_machine_is_described_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    assert describe_machine(torch.device("cpu"))["git_commit"] is None
+
+
+def test_a_setting_that_came_later_counts_as_its_default(claimed: Path, farm_recipe: Path) -> None:
+    recipe = json.loads((claimed / "recipe.json").read_text(encoding="utf-8"))
+    del recipe["log"], recipe["optimizer"]["schedule"], recipe["run"]["judged"]
+    del recipe["data"]["corpora"]  # whose default is made anew each time
+    (claimed / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+    config, _ = load_settings(farm_recipe, overrides=[], resume=claimed)
+    assert config.optimizer.schedule == "inverse_sqrt"
+    with pytest.raises(ConfigError, match=r"run\.judged was 'average', is 'ema'"):
+        load_settings(farm_recipe, overrides=["run.judged=ema"], resume=claimed)
+
+
+def test_all_differences_are_told_at_once(claimed: Path, farm_recipe: Path) -> None:
+    changes = ["optimizer.lr=0.1", "model.dropout=0.3", "data.max_tokens=9", "decoding.beam_size=7"]
+    with pytest.raises(ConfigError, match="belongs to another recipe") as caught:
+        load_settings(farm_recipe, overrides=changes, resume=claimed)
+    for word in ("optimizer.lr", "model.dropout", "data.max_tokens", "decoding.beam_size"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (RuntimeError("unexpected pos 64 vs 0\nat somewhere"), "unexpected pos 64 vs 0"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_a_failed_save_is_one_line_with_its_reason(error: Exception, reason: str) -> None:
+    message = str(explain_failed_save(Path("runs/x/state.pt"), error))
+    assert message.startswith(f"runs/x/state.pt: cannot be saved ({reason}); ")
+    assert "\n" not in message
+
+
+def test_the_system_is_believed_more_than_the_library() -> None:
+    error = RuntimeError("unexpected pos")
+    error.__context__ = OSError(28, "No space left on device")
+    assert "(No space left on device)" in str(explain_failed_save(Path("x"), error))

@@ -1,0 +1,347 @@
+"""Training speed beside the peers, all in one run.
+
+    python tests/benchmarks/train.py [--train train.de train.en] [--threads 2] [--shape tiny]
+        [--device cpu] [--batch-tokens 4096] [--compile]
+
+The same shape in every system, the same batches (of real text with `--train`, else of lengths like
+those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
+clipping, AdamW. Ours is the step of `training.step` as a run takes it. Systems take turns; medians
+over the rounds are printed as a Markdown table, with the share of the machine's own rate of matrix
+products, and the floor: what operations and bytes alone would take. Asserts nothing.
+"""
+
+import argparse
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import MarianConfig, MarianMTModel
+
+from hubnmt.config import ModelConfig
+from hubnmt.model import Transformer
+from hubnmt.model.embedding import SinusoidalPositions
+from hubnmt.tokenizer import Tokenizer
+from training.batches import Batch, Pair, collate, measure_lengths, plan_epoch
+from training.settings import OptimizerConfig
+from training.step import Stepper
+from training.team import Team
+
+SHAPES = {
+    "tiny": {"n": 4, "d_model": 128, "n_heads": 4, "d_ff": 256, "vocab_size": 8000, "p": 0.3},
+    "small": {"n": 3, "d_model": 256, "n_heads": 4, "d_ff": 1024, "vocab_size": 8000, "p": 0.1},
+    "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 32000, "p": 0.1},
+}
+Shape = dict[str, float]
+Step = Callable[[Batch], object]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all systems share."""
+
+    shape: Shape
+    batches: list[Batch]
+    device: torch.device
+    dtype: str
+    compiled: bool
+
+    def autocast(self) -> torch.autocast:
+        is_half = self.dtype == "bfloat16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=is_half)
+
+
+# --- the systems ---------------------------------------------------------------------------------
+
+
+def make_ours(bench: Bench) -> Step:
+    config = model_config(bench.shape)
+    stepper = Stepper(
+        Transformer(config).to(bench.device),
+        OptimizerConfig(),
+        Team(bench.device),
+        dtype=bench.dtype,
+        compiled=bench.compiled,
+    )
+    return lambda batch: stepper.read(stepper.launch([batch], lr=1e-4), step=1)
+
+
+class PlainTransformer(nn.Module):
+    """What the tutorials build on `nn.Transformer`, with tied embeddings."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        d_model = int(shape["d_model"])
+        self.embedding = nn.Embedding(int(shape["vocab_size"]), d_model)
+        self.positions = SinusoidalPositions(d_model, shape["p"])
+        self.transformer = nn.Transformer(
+            d_model,
+            int(shape["n_heads"]),
+            int(shape["n"]),
+            int(shape["n"]),
+            int(shape["d_ff"]),
+            shape["p"],
+            batch_first=True,
+            norm_first=True,
+        )
+
+    def forward(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
+        n_tokens = tgt_in.shape[1]
+        future = nn.Transformer.generate_square_subsequent_mask(n_tokens, device=tgt_in.device)
+        hidden = self.transformer(
+            self.positions(self.embedding(src_ids)),
+            self.positions(self.embedding(tgt_in)),
+            tgt_mask=future,
+            src_key_padding_mask=src_pad_mask,
+            memory_key_padding_mask=src_pad_mask,
+            tgt_is_causal=True,
+        )
+        return functional.linear(hidden, self.embedding.weight)
+
+
+def make_plain(bench: Bench) -> Step:
+    model = PlainTransformer(bench.shape).to(bench.device)
+    return make_step(
+        bench, model, lambda b: model(b.src.src_ids, b.tgt_in, b.src.src_pad_mask)[b.is_label]
+    )
+
+
+def make_marian(bench: Bench) -> Step:
+    shape = {name: int(value) for name, value in bench.shape.items()}
+    config = MarianConfig(
+        vocab_size=shape["vocab_size"],
+        d_model=shape["d_model"],
+        encoder_layers=shape["n"],
+        decoder_layers=shape["n"],
+        encoder_attention_heads=shape["n_heads"],
+        decoder_attention_heads=shape["n_heads"],
+        encoder_ffn_dim=shape["d_ff"],
+        decoder_ffn_dim=shape["d_ff"],
+        dropout=bench.shape["p"],
+        activation_function="relu",
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        use_cache=False,
+    )
+    model = MarianMTModel(config).to(bench.device).train()
+
+    def logits(batch: Batch) -> Tensor:
+        answer = model(
+            input_ids=batch.src.src_ids,
+            attention_mask=(~batch.src.src_pad_mask).long(),
+            decoder_input_ids=batch.tgt_in,
+        )
+        return answer.logits[batch.is_label]
+
+    return make_step(bench, model, logits)
+
+
+def make_step(bench: Bench, model: nn.Module, logits: Callable[[Batch], Tensor]) -> Step:
+    """Wrap a peer in the training step that its users write; `logits` gives (N, V)."""
+    if bench.compiled:
+        logits = torch.compile(logits, dynamic=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+
+    def step(batch: Batch) -> float:
+        with bench.autocast():
+            loss = functional.cross_entropy(logits(batch), batch.labels, label_smoothing=0.1)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+SYSTEMS = {"hubnmt": make_ours, "nn.Transformer": make_plain, "transformers Marian": make_marian}
+
+
+def model_config(shape: Shape) -> ModelConfig:
+    size = int(shape["vocab_size"])
+    return ModelConfig(
+        src_lang="x",
+        tgt_lang="y",
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        d_model=int(shape["d_model"]),
+        n_heads=int(shape["n_heads"]),
+        d_ff=int(shape["d_ff"]),
+        n_encoder_layers=int(shape["n"]),
+        n_decoder_layers=int(shape["n"]),
+        dropout=shape["p"],
+    )
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+class _Ids(Tokenizer):
+    """Numbers in place of pieces: lengths matter here, words do not."""
+
+    def __init__(self) -> None:
+        self.pad_id, self.bos_id, self.eos_id = 0, 1, 2
+
+
+def make_batches(
+    files: Sequence[Path], shape: Shape, *, batch_tokens: int, n: int, device: torch.device
+) -> list[Batch]:
+    """Cut the text, or random captions, into batches as a run does, and pick some."""
+    tokenizer: Tokenizer = _Ids()
+    size = int(shape["vocab_size"])
+    if files:
+        sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
+        tokenizer = Tokenizer.train((line for side in sides for line in side), size)
+        src, tgt = (tokenizer.encode_batch(side) for side in sides)
+        pairs: list[Pair] = list(zip(src, tgt, strict=True))
+    else:
+        rng = random.Random(1)
+
+        def sentence() -> list[int]:
+            return rng.choices(range(3, size), k=min(60, max(4, round(rng.gauss(15, 5)))))
+
+        pairs = [(sentence(), sentence()) for _ in range(max(29_000, n * batch_tokens // 10))]
+    plan = plan_epoch(measure_lengths(pairs), batch_tokens=batch_tokens, seed=1)
+    return [
+        collate([pairs[row] for row in rows], src_tokenizer=tokenizer, tgt_tokenizer=tokenizer).to(
+            device
+        )
+        for rows in list(plan)[:n]
+    ]
+
+
+# --- the floor -----------------------------------------------------------------------------------
+
+
+def count_operations(shape: Shape, batch: Batch) -> float:
+    """Floating-point operations of the matrix products of one step, forward and backward."""
+    n, d, f, v = (int(shape[name]) for name in ("n", "d_model", "d_ff", "vocab_size"))
+    (rows, s), t = batch.src.src_ids.shape, batch.tgt_in.shape[1]
+    n_src, n_tgt = rows * s, rows * t
+    encoder = n * (n_src * (4 * d * d + 2 * d * f) + 2 * n_src * s * d)
+    decoder = n * (n_tgt * (6 * d * d + 2 * d * f) + n_src * 2 * d * d)
+    decoder += n * 2 * n_tgt * (t + s) * d
+    output = len(batch.labels) * d * v
+    return 6.0 * (encoder + decoder + output)  # 2 per product; backward costs twice the forward
+
+
+def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Operations per second of one big square product, the best of many: others disturb."""
+    size = 8192 if device.type == "cuda" else 1024
+    a = torch.randn(size, size, device=device, dtype=dtype)
+    best = 0.0
+    for _ in range(25):
+        started = time.perf_counter()
+        for _ in range(4):
+            a @ a
+        synchronize(device)
+        best = max(best, 4 * 2 * size**3 / (time.perf_counter() - started))
+    return best
+
+
+def measure_bandwidth(device: torch.device) -> float:
+    """Bytes read and written per second by copying much more than a cache holds."""
+    source = torch.ones(2**26, device=device)  # 256 MiB
+    target = torch.empty_like(source)
+    best = 0.0
+    for _ in range(5):
+        started = time.perf_counter()
+        target.copy_(source)
+        synchronize(device)
+        best = max(best, 2 * source.nbytes / (time.perf_counter() - started))
+    return best
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, list[float]]:
+    """Let the systems take turns over the batches; return seconds per round of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for step in steps.values():
+        for batch in bench.batches:
+            step(batch)
+    for _ in range(n_rounds):
+        for name, step in steps.items():
+            synchronize(bench.device)
+            started = time.perf_counter()
+            for batch in bench.batches:
+                step(batch)
+            synchronize(bench.device)
+            seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def show(bench: Bench, *, n_rounds: int) -> None:
+    steps = {name: make(bench) for name, make in SYSTEMS.items()}
+    seconds = measure(steps, bench, n_rounds)
+    n_tokens = sum(len(batch.labels) for batch in bench.batches)
+    operations = sum(count_operations(bench.shape, batch) for batch in bench.batches)
+    rate = measure_matrix_rate(bench.device, getattr(torch, bench.dtype))
+    bandwidth = measure_bandwidth(bench.device)
+    # AdamW reads weight, gradient and two moments and writes three of them; the gradients are
+    # cleared, filled and clipped. Activations come on top; how often they move depends on fusion.
+    n_bytes = 4 * model_config(bench.shape).n_parameters * 11 * len(bench.batches)
+    floor_s = operations / rate + n_bytes / bandwidth
+    print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round")
+    print("\n| system | target tokens/s, median | range | ours is | share of the matrix rate |")
+    print("|---|---|---|---|---|")
+    ours = statistics.median(seconds["hubnmt"])
+    for name, values in seconds.items():
+        median = statistics.median(values)
+        print(
+            f"| {name} | {n_tokens / median:,.0f} | {n_tokens / max(values):,.0f} to "
+            f"{n_tokens / min(values):,.0f} | {median / ours:.2f} x | "
+            f"{operations / median / rate:.0%} |"
+        )
+    print(
+        f"| floor | {n_tokens / floor_s:,.0f} | {operations / 1e9 / len(bench.batches):,.1f} Gop a "
+        f"step at {rate / 1e9:,.0f} Gop/s, {n_bytes / 2**20 / len(bench.batches):,.0f} MiB at "
+        f"{bandwidth / 2**30:,.0f} GiB/s | {floor_s / ours:.2f} x | |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--train", nargs=2, type=Path, default=[], metavar=("SRC", "TGT"))
+    parser.add_argument("--threads", type=int, default=0, help="0 leaves torch's choice")
+    parser.add_argument("--shape", choices=list(SHAPES), default="tiny")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16"])
+    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="torch.compile, for all systems")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    device, shape = torch.device(options.device), SHAPES[options.shape]
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    print(
+        f"torch {torch.__version__}, {name}, {torch.get_num_threads()} thread(s), {options.shape}, "
+        f"{options.batch_tokens:,}-token batches of {'real' if options.train else 'random'} text"
+    )
+    batches = make_batches(
+        options.train, shape, batch_tokens=options.batch_tokens, n=options.batches, device=device
+    )
+    for dtype in options.dtypes:
+        bench = Bench(
+            shape=shape, batches=batches, device=device, dtype=dtype, compiled=options.compile
+        )
+        show(bench, n_rounds=options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What tests of training need to look at runs and to disturb them."""
+
+import dataclasses
+import json
+import math
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from hubnmt import Translator
+from hubnmt.checkpoint import own_tensors
+from training import step, validate
+from training.batches import Batch
+from training.loop import Run
+from training.loss import LossSums
+from training.step import Stepper
+
+
+def read_metrics(folder: Path, kind: str = "") -> list[dict[str, Any]]:
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return [record for record in records if kind in ("", record["kind"])]
+
+
+def read_samples(folder: Path) -> list[list[tuple[str, str]]]:
+    """Sources and references in each table of samples.md."""
+    tables = (folder / "samples.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    rows = [[line for line in table.splitlines() if line.startswith("| ")][1:] for table in tables]
+    return [[tuple(row.split(" | ")[:2]) for row in table] for table in rows]  # type: ignore[misc]
+
+
+def differing(run: Run | Translator, other: Run | Translator | Mapping[str, Tensor]) -> list[str]:
+    """Name the weights that are not the same to the last bit."""
+    theirs = other if isinstance(other, Mapping) else own_tensors(other.model)
+    return [name for name, w in own_tensors(run.model).items() if not w.equal(theirs[name])]
+
+
+def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C in the middle of a step."""
+    launch = Stepper.launch
+    calls = 0
+
+    def launch_and_stop(self: Stepper, batches: Sequence[Batch], **options: Any) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == step_number:
+            signal.raise_signal(signal.SIGINT)
+        return launch(self, batches, **options)
+
+    patch.setattr(Stepper, "launch", launch_and_stop)
+
+
+def break_at(step_number: int, patch: pytest.MonkeyPatch, value: float = math.nan) -> None:
+    """Let the loss of a step, and of those after it, be no number."""
+    price = step.projected_cross_entropy
+    calls = 0
+
+    def broken(*args: Any, **kwargs: Any) -> LossSums:
+        nonlocal calls
+        calls += 1
+        sums = price(*args, **kwargs)
+        is_broken = calls > 2 * (step_number - 1)  # the recipe accumulates two batches
+        return LossSums(sums.smoothed * value, sums.nll) if is_broken else sums
+
+    patch.setattr(step, "projected_cross_entropy", broken)
+
+
+def score_as(scores: list[float], patch: pytest.MonkeyPatch) -> None:
+    """Let the validations come out like this."""
+    judge = validate.evaluate
+    values = iter(scores)
+
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        evaluation = judge(*args, **kwargs)
+        scored = dataclasses.replace(evaluation.scores, bleu=next(values))
+        return dataclasses.replace(evaluation, scores=scored)
+
+    patch.setattr(validate, "evaluate", evaluate)

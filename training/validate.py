@@ -1,0 +1,102 @@
+"""A validation: which weights, how good they are, and the folders `best/` and `last/`.
+
+Takes the moving parts of a run, gives an `Evaluation` and model folders. Must not know the
+optimizer. Only the leader of a run does this.
+"""
+
+import logging
+from pathlib import Path
+
+from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.model import Transformer
+from hubnmt.translator import Translator
+from training.config import RunConfig
+from training.evaluate import Evaluation, evaluate
+from training.meter import peak_memory_mib
+from training.prepare import Corpus
+from training.report import RunReport
+from training.run_folder import explain_failed_save
+from training.state import Parts, Progress
+from training.weights import average, copy_weights, with_weights
+
+log = logging.getLogger("training")
+
+
+class Judge:
+    """Validates the same way each time."""
+
+    def __init__(self, config: RunConfig, folder: Path, corpus: Corpus, report: RunReport) -> None:
+        """Remember what to judge on and where to put it."""
+        self._settings = config.run
+        self._batch_tokens = config.optimizer.batch_tokens
+        self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
+        self._folder = folder
+        self._corpus = corpus
+        self._report = report
+
+    def validate(self, parts: Parts, progress: Progress) -> Evaluation:
+        """Judge, save `last/`, and `best/` if it is; write both into progress and the report.
+
+        Raises:
+            ModelFolderError: if the disk is full; the folders saved before are whole.
+        """
+        model = parts.stepper.model
+        stored = StoredModel(
+            model=self._pick(parts, progress),
+            src_tokenizer=self._corpus.src_tokenizer,
+            tgt_tokenizer=self._corpus.tgt_tokenizer,
+            decoding=self._decoding,
+        )
+        device = next(model.parameters()).device
+        translator = Translator(stored, device=str(device))
+        evaluation = evaluate(translator, self._corpus.valid, batch_tokens=self._batch_tokens)
+        is_best = evaluation.scores.bleu > progress.best_bleu
+        progress.n_worse = 0 if is_best else progress.n_worse + 1
+        if is_best:
+            progress.best_bleu, progress.best_step = evaluation.scores.bleu, progress.step
+            self._save("best", stored)
+        self._save("last", stored)
+        self._tell(evaluation, translator, progress, peak_mib=peak_memory_mib(device))
+        return evaluation
+
+    def _pick(self, parts: Parts, progress: Progress) -> Transformer:
+        """Return the weights that the recipe wants judged, in a model of their own."""
+        model, settings = parts.stepper.model, self._settings
+        if settings.judged == "raw":
+            return with_weights(model, copy_weights(model))
+        if parts.moving_average is not None:
+            return with_weights(model, parts.moving_average.weights)
+        progress.snapshots[progress.step] = copy_weights(model)
+        for step in list(progress.snapshots)[: -settings.average_last]:
+            del progress.snapshots[step]
+        return with_weights(model, average(progress.snapshots.values()))
+
+    def _save(self, name: str, stored: StoredModel) -> None:
+        try:
+            save_model(self._folder / name, stored)
+        except Exception as error:  # safetensors and the system tell a full disk differently
+            if not isinstance(error, OSError) and "os error" not in str(error):
+                raise
+            raise explain_failed_save(self._folder / name, error) from error
+
+    def _tell(
+        self, evaluation: Evaluation, translator: Translator, progress: Progress, *, peak_mib: float
+    ) -> None:
+        step, valid, n_samples = progress.step, self._corpus.valid, self._settings.n_samples
+        values = {"minutes": progress.seconds / 60, "peak_mib": peak_mib}
+        self._report.add(step, "valid", evaluation.to_dict() | values)
+        chosen = range(0, len(valid), max(1, len(valid) // max(1, n_samples)))[:n_samples]
+        rows = [(*valid[i], evaluation.translations[i]) for i in chosen]
+        self._report.add_samples(step, rows)
+        if rows and all(rows[0]):
+            self._report.add_attention(step, translator.attend(rows[0][0], rows[0][1]))
+        log.info(
+            "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
+            step,
+            evaluation.dev_loss,
+            evaluation.scores.bleu,
+            evaluation.scores.chrf,
+            "  best so far" if progress.n_worse == 0 else "",
+            evaluation.scores.bleu_signature,
+        )
