@@ -28,6 +28,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in")
     parser.add_argument("--port", type=int, help="port; the first free one from 7860 by default")
     parser.add_argument("--share", action="store_true", help="make a public link through Gradio")
+    parser.add_argument(
+        "--mcp", action="store_true", help="offer the endpoints as tools to agents (extra: mcp)"
+    )
     return parser.parse_args(arguments)
 
 
@@ -72,8 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             server_name=options.host,
             server_port=options.port,
             share=options.share or None,
+            mcp_server=options.mcp or None,  # None: as GRADIO_MCP_SERVER says
             **launch_options(),
         )
+    except ImportError as error:  # Gradio looks for its extra when it is asked to use it
+        print(f"app.py: {error}", file=sys.stderr)  # noqa: T201
+        return 2
     except (HubNMTError, OSError) as error:  # OSError: the port is taken, or not ours
         print(f"app.py: {error}", file=sys.stderr)  # noqa: T201
         return 2

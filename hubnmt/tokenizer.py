@@ -15,6 +15,8 @@ Apart from that any text comes back exactly, byte for byte. Source: Sennrich et 
 bytes in translation.
 """
 
+import functools
+import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -135,7 +137,7 @@ class Tokenizer:
                 continue
             if any(char not in BYTE_OF_CHAR for char in piece):
                 raise ModelFolderError(f"tokenizer: {piece!r} is no byte-level piece")
-            self._piece_bytes[token_id] = bytes(BYTE_OF_CHAR[char] for char in piece)
+            self._piece_bytes[token_id] = self._bytes_of(piece)
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, show_progress: bool = False) -> Self:
@@ -264,3 +266,39 @@ class Tokenizer:
         assert self._inner.normalizer is not None
         normal = self._inner.normalizer.normalize_str(text) if text else ""
         return [word for word, _ in _SPLITTER.pre_tokenize_str(normal)]
+
+    def merge_steps(self, word: str) -> list[list[bytes]]:
+        """Show how a word becomes pieces: one merge a step, of the pair that was learned first.
+
+        Every step copies the word, so this is for showing words, not for encoding text.
+
+        Args:
+            word: one of `pre_tokens`.
+
+        Returns:
+            the single bytes at first, then the pieces after each merge; the last are those that
+            `encode` gives.
+        """
+        pieces = [bytes([byte]) for byte in word.encode("utf-8")]
+        steps = [pieces]
+        while True:
+            pairs = enumerate(itertools.pairwise(pieces))
+            ranked = [(self._merge_rank[p], at) for at, p in pairs if p in self._merge_rank]
+            if not ranked:
+                return steps
+            _, at = min(ranked)
+            pieces = [*pieces[:at], pieces[at] + pieces[at + 1], *pieces[at + 2 :]]
+            steps.append(pieces)
+
+    @functools.cached_property
+    def _merge_rank(self) -> dict[tuple[bytes, bytes], int]:
+        """When each pair was learned, 0 first."""
+        merges = json.loads(self._inner.to_str())["model"]["merges"]
+        return {
+            (self._bytes_of(left), self._bytes_of(right)): rank
+            for rank, (left, right) in enumerate(merges)
+        }
+
+    @staticmethod
+    def _bytes_of(piece: str) -> bytes:
+        return bytes(BYTE_OF_CHAR[char] for char in piece)

@@ -27,6 +27,14 @@ def _tokens(text: str) -> tuple[str, ...]:
     return (*(piece for piece in pieces if piece.strip()), "<eos>")
 
 
+def _merge_steps(word: str) -> list[list[bytes]]:
+    """Join from the left, as a vocabulary might."""
+    raw = word.encode()
+    return [
+        [raw[:n], *(raw[i : i + 1] for i in range(n, len(raw)))] for n in range(1, len(raw) + 1)
+    ]
+
+
 class FakeTranslator:
     """Turns text to capitals behind the prefix, n times worse for the n-th best."""
 
@@ -45,10 +53,14 @@ class FakeTranslator:
         )
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
-        self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(encode=_tokens)
+        self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(
+            encode=_tokens, pre_tokens=str.split, merge_steps=_merge_steps, vocab_size=300
+        )
         self.asked: dict[str, Any] = {}
 
-    def translate(self, text: str, **options: Any) -> SimpleNamespace:
+    def translate(self, text: Any, **options: Any) -> Any:
+        if not isinstance(text, str):
+            return [self.translate(each, **options) for each in text]
         decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
         self.asked = options
         candidates = [
@@ -95,14 +107,14 @@ class FakeTranslator:
 
 
 @contextlib.contextmanager
-def serving(handlers: Handlers) -> Iterator[str]:
-    """Serve the page; gives its address."""
+def serving(handlers: Handlers, **more: Any) -> Iterator[str]:
+    """Serve the page, with more options of `launch` if need be; gives its address."""
     # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     demo = build_demo(handlers)
-    options = launch_options()
+    options = launch_options() | more
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
     try:
         yield url

@@ -11,11 +11,18 @@ may import each other:
 - `zero_gpu`: the GPU that a Space may be lent
 - `figures`: values to HTML and to what the explorer draws; everything from outside is escaped
 - `limits`: how much one visitor may ask for at once
-- `handlers`: what the page does, without a server
+- `handlers`: what the first tab does, without a server
+- `tables`, `files`: uploads read and written; a file translated in chunks and measured
+- `compare`, `runs`, `learn`: two ways side by side; a run's records; what the page explains
 - `endpoints`: what clients and agents call by name
+- `drawings`, `views`: line charts; what files, comparison and learning show, as HTML
+- `parts`: what every tab is made of, and errors as sentences
 - `options`: the decoding options, drawn and wired
-- `layout`: components, labels, wiring; with `options` the only door to Gradio
+- `translate_tab`, `compare_tab`, `files_tab`, `learn_tab`: a room for each tab
+- `client_api`: the endpoints, put into the page
+- `layout`: the model, the tabs, and what reaches across them
 
-The explorer itself is drawn by the browser, from `assets/`. Nothing here knows how translation
-works, and nothing outside imports from here but `app.py`.
+From `parts` on the rooms know Gradio, and none before. The explorer itself is drawn by the browser,
+from `assets/`. Nothing here knows how translation works, and nothing outside imports from here but
+`app.py`.
 """

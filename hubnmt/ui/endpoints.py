@@ -5,12 +5,14 @@ Takes plain values, gives plain values that JSON can hold. A request that cannot
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from hubnmt.errors import InputError
 from hubnmt.ui import controls, limits
+from hubnmt.ui.files import FileProgress, FileResult, Files
 from hubnmt.ui.handlers import Handlers
 
 
@@ -58,8 +60,7 @@ class Endpoints:
             prefix: text that the translation must begin with.
 
         Returns:
-            The translation; and details: score, alternatives, tokens with their log-probabilities,
-            warnings, seconds.
+            The translation; and score, n_best, tokens, their log-probabilities, warnings, seconds.
         """
         options = controls.given_options(
             beam_size=beam_size,
@@ -78,7 +79,7 @@ class Endpoints:
         timed = self.handlers.translate_text(text, model, **options)
         found = timed.translation
         details = {
-            "model": model.strip() or self.handlers.registry.opening,
+            "model": self.handlers.registry.name(model),
             "score": found.score,
             "n_best": [{"text": c.text, "score": c.score} for c in found.n_best],
             "src_tokens": list(found.src_tokens),
@@ -102,8 +103,7 @@ class Endpoints:
             head: attention head, counted from 1; 0 is the average of all.
 
         Returns:
-            src_tokens, tgt_tokens, and weights: one row per target token, one number per source
-            token, each row adding up to 1.
+            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1.
         """
         maps = limits.attend(self.handlers.registry.get(model), text, translation)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
@@ -124,10 +124,44 @@ class Endpoints:
             model: a name from /models; empty takes the first.
 
         Returns:
-            log_prob (natural, the sum over all tokens), perplexity, tgt_tokens, and tgt_log_probs,
-            one per token.
+            log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
         """
         return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
+
+    def translate_file(
+        self,
+        file: str,
+        model: str = "",
+        column: str = "",
+        reference: str = "",
+        has_header: bool = True,
+        beam_size: float | None = None,
+        length_penalty: float | None = None,
+    ) -> Iterator[tuple[str | None, dict[str, Any]]]:
+        """Translate one column of a txt, tsv, csv or jsonl file, and score it against another.
+
+        While it runs, details tell how far it is; the last answer is the result.
+
+        Args:
+            file: the file, in UTF-8, up to 5 MB and 5,000 lines.
+            model: a name from /models; empty takes the first.
+            column: what to translate; empty takes the column that looks like the source.
+            reference: a column of translations to measure against; empty for none.
+            has_header: the first line of a tsv or csv file names the columns.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256; null is the model's own.
+            length_penalty: above 1 favours longer translations; null is the model's own.
+
+        Returns:
+            The file with a column `translation`; and rows, seconds, BLEU, chrF, worst sentences.
+        """
+        options = controls.given_options(beam_size=beam_size, length_penalty=length_penalty)
+        for found in Files(self.handlers.registry).translate(
+            file, model, source=column, reference=reference, has_header=has_header, **options
+        ):
+            if isinstance(found, FileProgress):
+                yield None, {"done": found.n_done, "rows": found.n_rows}
+            else:
+                yield str(found.path), _file_details(found)
 
     def models(self) -> list[dict[str, Any]]:
         """List the models that the other endpoints can use.
@@ -139,6 +173,24 @@ class Endpoints:
             {"name": name, "opening": name == self.handlers.registry.opening}
             for name in self.handlers.registry.names
         ]
+
+
+def _file_details(result: FileResult) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "done": result.n_rows,
+        "rows": result.n_rows,
+        "seconds": round(result.seconds, 3),
+        "rows_with_warnings": result.n_warnings,
+    }
+    if result.scores is not None:
+        details |= {
+            "bleu": result.scores.bleu,
+            "bleu_signature": result.scores.bleu_signature,
+            "chrf": result.scores.chrf,
+            "chrf_signature": result.scores.chrf_signature,
+            "worst": [each._asdict() for each in result.worst],
+        }
+    return details
 
 
 def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":

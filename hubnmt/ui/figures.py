@@ -103,7 +103,7 @@ def sentence(message: str) -> str:
 def model_line(facts: ModelFacts) -> str:
     """Show languages, size and measured scores of a model on one line."""
     pair = f"{language_name(facts.src_lang)} → {language_name(facts.tgt_lang)}"
-    parts = [f"<b>{html.escape(pair)}</b>", f"{_count(facts.n_parameters)} parameters"]
+    parts = [f"<b>{html.escape(pair)}</b>", f"{short_count(facts.n_parameters)} parameters"]
     if facts.size_mb is not None:
         parts.append(
             f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
@@ -113,27 +113,27 @@ def model_line(facts: ModelFacts) -> str:
         parts.append(
             f'<span title="{html.escape(measured)}">{score.metric} <b>{score.value:.1f}</b></span>'
         )
-    return f'<div class="facts">{_row(parts)}</div>'
+    return f'<div class="facts">{fact_row(parts)}</div>'
 
 
 def timing_line(*, seconds: float, n_tokens: int, score: float, load_seconds: float) -> str:
     """Show how long a translation took, and the score it won with."""
-    parts = [f"<b>{_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
+    parts = [f"<b>{short_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
     if seconds > 0:
         parts.append(f"{n_tokens / seconds:.0f} tokens/s")
     explained = "log-probability, normalised by length: the nearer to 0, the surer the model"
     parts.append(f'<span title="{explained}">score {_signed(score)}</span>')
     if load_seconds > 0:
-        parts.append(f"model opened in {_duration(load_seconds)}")
-    return f'<div class="facts" role="status">{_row(parts)}</div>'
+        parts.append(f"model opened in {short_duration(load_seconds)}")
+    return f'<div class="facts" role="status">{fact_row(parts)}</div>'
 
 
-def _row(parts: Iterable[str]) -> str:
+def fact_row(parts: Iterable[str]) -> str:
     """Set short facts side by side; the style puts a dot between them."""
     return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"
 
 
-def _count(number: int) -> str:
+def short_count(number: int) -> str:
     """Shorten a count: 950, 12 k, 2.6 M."""
     for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if number >= size:
@@ -142,8 +142,11 @@ def _count(number: int) -> str:
     return str(number)
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+def short_duration(seconds: float) -> str:
+    """Write a duration: 950 ms, 1.2 s, 75 s."""
+    return (
+        f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    )
 
 
 def _signed(score: float) -> str:

@@ -22,6 +22,9 @@ from hubnmt.ui.registry import ModelRegistry
 PAUSE_S = 0.05
 """Between two sights of a growing translation: faster than reading, slow enough to send."""
 
+MAX_STREAMED_CHARS = 1_000
+"""A longer text is not shown growing: its sentences take a fifth of the time side by side."""
+
 
 class Chosen(NamedTuple):
     """A model as the page presents it."""
@@ -68,10 +71,17 @@ class Handlers:
     def choose(self, model: str) -> Chosen:
         """Open a model and say what it is."""
         translator = self.registry.get(model)
-        name = model.strip() or self.registry.opening
+        name = self.registry.name(model)
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
         return Chosen(facts, translator.decoding)
+
+    def defaults(self, model: str) -> DecodingConfig:
+        """Give a model's own options; one that cannot be opened has none of its own."""
+        try:
+            return self.registry.get(model).decoding
+        except HubNMTError:
+            return DecodingConfig()
 
     def translate_text(self, text: str, model: str, **options: Any) -> Timed:
         """Translate what was typed and take the time.
@@ -86,6 +96,7 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
+        limits.check_work(translator, text, options)
         start = time.perf_counter()
         translation = translator.translate(text, **options)
         return Timed(translation, time.perf_counter() - start, load_seconds)
@@ -98,6 +109,7 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
+        limits.check_work(translator, text, options)
         start = time.perf_counter()
         translation = yield from translator.stream(text, **options)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
@@ -117,8 +129,12 @@ class Handlers:
             model: see `translate_text`.
             options: what the controls say, in the order of `controls.NAMES`.
         """
+        said = controls.read_options(options)
+        if isinstance(text, str) and len(text) > MAX_STREAMED_CHARS:
+            yield _answer(text, model, self.translate_text(text, model, **said))
+            return
         shown_at = -PAUSE_S
-        for found in self.stream_text(text, model, **controls.read_options(options)):
+        for found in self.stream_text(text, model, **said):
             if isinstance(found, Timed):
                 yield _answer(text, model, found)
             elif time.perf_counter() - shown_at >= PAUSE_S:

@@ -4,6 +4,7 @@ Takes texts and a `Translator`; gives what it answers, or refuses with a sentenc
 do instead. Must not know Gradio.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubnmt.attention_map import Attention
@@ -14,6 +15,23 @@ from hubnmt.ui.figures import check_drawable
 
 MAX_TEXT_CHARS = 10_000
 """Longest text translated in one go, about four printed pages."""
+
+MAX_WORK = 64_000
+"""Most pieces times hypotheses translated in one go: 4,000 pieces with a beam of 16. Text in a
+script that the vocabulary does not know falls into many more pieces than usual, and each costs time
+that others wait."""
+
+MAX_NEW_TOKENS = 512
+"""Longest translation of a sentence that can be asked for."""
+
+MAX_PREFIX_CHARS = 1_000
+"""Longest beginning that a visitor may give."""
+
+MAX_FILE_CHARS = 1_000_000
+"""Most text in the column of a file that is translated."""
+
+MAX_ROW_CHARS = 2_000
+"""Longest row of a file: a paragraph. A job can be cancelled between chunks of rows only."""
 
 MAX_SCORED_TOKENS = 1_000
 """Longest side of a pair that is scored: far beyond a sentence, and its logits stay small."""
@@ -34,6 +52,60 @@ def check_text(text: Any) -> None:
             f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
             "translate it in parts, or use the command: hubnmt translate --input FILE"
         )
+
+
+def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> None:
+    """Refuse a text and options that would keep the model busy for too long.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    decoding = translator.decoding.to_dict() | dict(options)
+    if _number(decoding["max_new_tokens"]) > MAX_NEW_TOKENS:
+        raise InputError(
+            f"max_new_tokens = {decoding['max_new_tokens']}: this page makes translations of at "
+            f"most {MAX_NEW_TOKENS} tokens a sentence"
+        )
+    if isinstance(decoding["prefix"], str) and len(decoding["prefix"]) > MAX_PREFIX_CHARS:
+        raise InputError(
+            f"the beginning you gave has {len(decoding['prefix']):,} characters, "
+            f"at most {MAX_PREFIX_CHARS:,} are taken"
+        )
+    width = max(_number(decoding["beam_size"]), _number(decoding["n_best"]), 1)
+    n_tokens = len(translator.src_tokenizer.encode(text))
+    if n_tokens * width > MAX_WORK:
+        raise InputError(
+            f"this text falls into {n_tokens:,} pieces, too many for {width} hypotheses at a time "
+            f"(the page takes {MAX_WORK // width:,} pieces then); translate it in parts, or with a "
+            "smaller beam"
+        )
+
+
+def _number(value: Any) -> int:
+    """Read a whole number; what is none is refused elsewhere, by its name."""
+    return value if isinstance(value, int) else 0
+
+
+def check_rows(translator: Translator, rows: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse a column of a file that is too much for the page.
+
+    Raises:
+        InputError: naming the row, or the size and the limit.
+    """
+    n_chars = sum(map(len, rows))
+    if n_chars > MAX_FILE_CHARS:
+        raise InputError(
+            f"this column has {n_chars:,} characters, the page takes {MAX_FILE_CHARS:,}; "
+            "translate it in parts, or use the command: hubnmt translate --input FILE"
+        )
+    for number, row in enumerate(rows, 1):
+        if len(row) > MAX_ROW_CHARS:
+            raise InputError(
+                f"row {number:,} has {len(row):,} characters, the page takes {MAX_ROW_CHARS:,} "
+                "in a row; put one sentence or paragraph on each line"
+            )
+    longest = max(rows, key=len, default="")
+    check_work(translator, longest, options)
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:

@@ -1,7 +1,7 @@
 """The decoding options of the page: drawn from `controls`, with presets, and wired to each other.
 
-Takes a model's defaults, gives the components whose values `controls.read_options` reads. Beside
-`layout` the only door to Gradio. Must not know what the options do.
+Takes a model's defaults, gives the components whose values `controls.read_options` reads. Must not
+know what the options do.
 """
 
 import functools
@@ -17,13 +17,29 @@ from hubnmt.ui import controls
 class OptionsPanel:
     """Every decoding option, folded away until it is wanted."""
 
-    def __init__(self, decoding: DecodingConfig) -> None:
-        """Place the components, set to a model's own defaults."""
-        values = controls.control_values(decoding)
+    def __init__(
+        self,
+        decoding: DecodingConfig,
+        *,
+        name: str = "options",
+        title: str = "",
+        preset: str = "Best",
+    ) -> None:
+        """Place the components, set to a model's own defaults and a preset.
+
+        Args:
+            decoding: the defaults.
+            name: what the panel is called in the page; no two share one.
+            title: whose options they are, where there are several.
+            preset: one of `controls.PRESETS`.
+        """
+        values = controls.control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
         self._only_when: dict[str, gr.Column] = {}
-        with gr.Accordion("Decoding options", open=False, elem_id="options"):
-            with gr.Row(elem_id="presets"):
+        with gr.Accordion(
+            f"Decoding options {title}".strip(), open=False, elem_id=name, elem_classes="options"
+        ):
+            with gr.Row(elem_classes="presets"):
                 self._presets = [gr.Button(name, min_width=80) for name in controls.PRESETS]
             for group in controls.GROUPS:
                 is_shown = values.get(group.only_when, True)

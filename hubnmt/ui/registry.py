@@ -58,6 +58,7 @@ class ModelRegistry:
         self._max_open = max_open
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._lock = threading.Lock()
+        self._loading: dict[str, threading.Lock] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,26 +66,58 @@ class ModelRegistry:
         others = (name for name in self._bundled if name != self.opening)
         return (self.opening, *others)
 
+    def name(self, reference: str) -> str:
+        """Tidy a reference up; an empty one is the model that the page opens with.
+
+        Raises:
+            ModelNotFoundError: if it is no text, as only a client can send.
+        """
+        if not isinstance(reference, str):
+            raise ModelNotFoundError(f"the model must be a name, not {type(reference).__name__}")
+        return reference.strip() or self.opening
+
     def get(self, reference: str) -> Translator:
         """Return a model's translator, loading it if need be; an empty reference opens the first.
 
         Raises:
             HubNMTError: if this page does not open it, or it cannot be loaded.
         """
-        reference = reference.strip() or self.opening
+        reference = self.name(reference)
         self._check(reference)
+        translator = self._find(reference)
+        if translator is not None:
+            return translator
         with self._lock:
-            if reference not in self._open:
-                self._open[reference] = self._load(reference)
-            self._open.move_to_end(reference)
+            loading = self._loading.setdefault(reference, threading.Lock())
+        with loading:  # who wants another model need not wait
+            translator = self._find(reference)
+            try:
+                if translator is None:
+                    translator = self._load(reference)
+                    self._keep(reference, translator)
+            finally:
+                with self._lock:
+                    self._loading.pop(reference, None)
+        return translator
+
+    def _find(self, reference: str) -> Translator | None:
+        """Return a model that is open, and remember it as the one used last."""
+        with self._lock:
+            if reference in self._open:
+                self._open.move_to_end(reference)
+            return self._open.get(reference)
+
+    def _keep(self, reference: str, translator: Translator) -> None:
+        """Remember a model as the one used last; forget the one that was not used for longest."""
+        with self._lock:
+            self._open[reference] = translator
             while len(self._open) > self._max_open:
                 self._open.popitem(last=False)
-            return self._open[reference]
 
     def is_open(self, reference: str) -> bool:
         """Tell whether `get` would answer at once."""
         with self._lock:
-            return (reference.strip() or self.opening) in self._open
+            return self.name(reference) in self._open
 
     def folder(self, reference: str) -> Path | None:
         """Return where a model lies on this machine, if it does and may be looked at."""

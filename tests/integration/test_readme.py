@@ -1,7 +1,8 @@
 """The README's snippets run, and its links lead somewhere.
 
-A comment on the line before each snippet says what becomes of it: `run` is run here, `command: X`
-is run by `.ci/run` on a fresh machine, and `needs ...` gives the reason why neither can.
+A comment on the line before each snippet says what becomes of it: `run` is run here, `run beside
+the app` too, with the page served meanwhile, `command: X` is run by `.ci/run` on a fresh machine,
+and `needs ...` gives the reason why neither can.
 """
 
 import os
@@ -15,6 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
+from hubnmt import Translator
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.registry import ModelRegistry
+from tests.page import serving
 from training.data_config import DataConfig
 
 FENCE = re.compile(
@@ -36,13 +41,18 @@ def find_snippets(page: str) -> list[Snippet]:
     return [snippet for snippet in found if snippet.language != "mermaid"]
 
 
+ADDRESS = "http://127.0.0.1:7860"
+"""Where the app listens, if nothing else does."""
+
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SNIPPETS = find_snippets(README)
 TO_RUN = [snippet for snippet in SNIPPETS if snippet.note == "run"]
 
 
 def test_each_snippet_is_run_or_says_why_not():
-    unclear = [s for s in SNIPPETS if not re.match(r"run$|command: |needs ", s.note)]
+    unclear = [
+        s for s in SNIPPETS if not re.match(r"run( beside the app)?$|command: |needs ", s.note)
+    ]
     assert unclear == []
 
 
@@ -117,3 +127,16 @@ def test_snippets_run(snippet: Snippet, repo: Path, tmp_path: Path, environment:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_clients_of_the_page_run(bundled_model: Path, capsys: pytest.CaptureFixture[str]):
+    snippets = [snippet for snippet in SNIPPETS if snippet.note == "run beside the app"]
+    assert snippets
+    registry = ModelRegistry(Translator.from_pretrained, {bundled_model.name: bundled_model})
+    with serving(Handlers(registry)) as url:
+        for snippet in snippets:
+            assert ADDRESS in snippet.text
+            exec(snippet.text.replace(ADDRESS, url), {})
+    said = capsys.readouterr().out
+    assert "dog" in said.lower()
+    assert bundled_model.name in said

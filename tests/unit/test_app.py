@@ -75,6 +75,24 @@ def test_a_port_that_is_no_number_is_status_2(capsys: pytest.CaptureFixture[str]
     assert "--port" in capsys.readouterr().err
 
 
+def test_agents_without_their_library_are_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    asked = {}
+
+    class Demo:
+        def launch(self, **options: object) -> None:
+            asked.update(options)
+            raise ImportError("you must install gradio with the `mcp` extra")
+
+    monkeypatch.setattr(app, "build_demo", lambda handlers: Demo())
+    assert app.main(["--model", "x", "--mcp"]) == 2
+    assert asked["mcp_server"] is True
+    assert "install" in capsys.readouterr().err
+    app.main(["--model", "x"])
+    assert asked["mcp_server"] is None  # as GRADIO_MCP_SERVER says
+
+
 def test_a_taken_port_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

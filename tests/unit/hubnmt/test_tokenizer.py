@@ -457,3 +457,18 @@ def test_the_right_pieces_with_other_rules_are_refused(
     content[part] = other
     path.write_text(json.dumps(content), encoding="utf-8")
     assert_refused(path, "not a hubnmt tokenizer")
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *AWKWARD_TEXTS.values()])
+def test_merge_steps_end_where_encode_ends(tokenizer: Tokenizer, text: str) -> None:
+    ends = [tokenizer.merge_steps(word)[-1] for word in tokenizer.pre_tokens(text)]
+    encoded = [tokenizer.piece_bytes(token_id) for token_id in tokenizer.encode(text)]
+    assert [piece for pieces in ends for piece in pieces] == encoded
+
+
+def test_each_merge_step_joins_one_pair_and_loses_nothing(tokenizer: Tokenizer) -> None:
+    for word in tokenizer.pre_tokens(TEXTS[0]):
+        steps = tokenizer.merge_steps(word)
+        assert steps[0] == [bytes([byte]) for byte in word.encode()]
+        assert {b"".join(pieces) for pieces in steps} == {word.encode()}
+        assert all(len(a) == len(b) + 1 for a, b in pairwise(steps))

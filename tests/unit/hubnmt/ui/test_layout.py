@@ -1,34 +1,24 @@
-import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
-from gradio_client import Client
-from gradio_client.exceptions import AppError
 
-from hubnmt.config import DecodingConfig
 from hubnmt.errors import ModelNotFoundError
-from hubnmt.ui.controls import control_values
+from hubnmt.ui import layout, tables
 from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.layout import ASSETS, build_demo, launch_options
+from hubnmt.ui.layout import build_demo, launch_options
+from hubnmt.ui.parts import ASSETS
 from hubnmt.ui.registry import ModelRegistry
-from tests.page import serving
+
+TABS = ["Translate", "Compare", "Files", "Learn"]
 
 
 @pytest.fixture
 def demo(handlers: Handlers) -> gr.Blocks:
     return build_demo(handlers)
-
-
-@pytest.fixture
-def client(handlers: Handlers) -> Iterator[Client]:
-    with serving(handlers) as url:
-        client = Client(url, verbose=False)
-        yield client
-        client.close()
 
 
 def _components(demo: gr.Blocks, kind: type) -> list[Any]:
@@ -51,7 +41,7 @@ def test_a_model_that_cannot_be_opened_stops_the_building(tmp_path: Path):
 
 def test_the_named_endpoints_are_exactly_these(demo: gr.Blocks):
     public = {f.api_name for f in demo.fns.values() if f.api_visibility == "public"}
-    assert public == {"translate", "attention", "score", "models"}
+    assert public == {"translate", "attention", "score", "models", "translate_file"}
 
 
 def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
@@ -61,32 +51,40 @@ def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
         inspect.signature(event.fn).bind(*event.inputs)
 
 
-def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(demo: gr.Blocks):
-    streams = [f.fn for f in demo.fns.values() if inspect.isgeneratorfunction(f.fn)]
-    values = control_values(DecodingConfig(beam_size=4)).values()
-    assert streams
-    for stream in streams:
-        *grown, last = stream("ein hund", "", *values)
-        assert [(notice, rest) for notice, _, *rest in grown] == [("", [gr.skip()] * 2)] * len(
-            grown
-        )
-        assert [text for _, text, *_ in grown] == ["EIN"]
-        assert last[1] == "EIN HUND"
-        assert last[3]["candidates"]
-        (refused,) = stream("", "", *values)
-        assert "nothing to translate" in refused[0]
-        assert refused[1:] == ("", "", None)
-
-
-def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(demo: gr.Blocks):
-    presets = [f.fn for f in demo.fns.values() if isinstance(f.fn, functools.partial)]
-    assert [preset("no/such")[0] for preset in presets] == [1, 5, 5]
-
-
-def test_whatever_runs_a_model_stands_in_one_line(demo: gr.Blocks):
-    light = [f for f in demo.fns.values() if f.concurrency_id != "model"]
+def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Blocks):
+    light = [f for f in demo.fns.values() if f.concurrency_id not in ("model", "files")]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
-    assert demo._queue.max_size
+    assert demo._queue.max_size == layout.MAX_WAITING
+
+
+def test_every_tab_is_there_and_the_first_one_translates(demo: gr.Blocks):
+    assert [tab.label for tab in _components(demo, gr.Tab)] == TABS
+
+
+def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
+    (event,) = [
+        f
+        for f in demo.fns.values()
+        if getattr(f.fn, "__name__", "") == "said"
+        and f.inputs
+        and f.inputs[0].elem_id == "model"
+        and f.targets[0][1] == "input"
+    ]
+    values = event.fn("second")
+    assert len(values) == len(event.outputs)
+    shown = dict(zip((block.elem_id for block in event.outputs), values, strict=True))
+    assert shown["model-a"] == "second"
+    notice, *rest = event.fn("no/such")
+    assert "is not on this page" in notice
+    assert rest == [gr.skip()] * len(rest)
+
+
+def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks):
+    assert demo.delete_cache == (900, 3600)
+    options = launch_options()
+    assert options["max_file_size"] == f"{tables.MAX_FILE_MIB}mb"
+    assert options["state_session_capacity"] == layout.KEPT_SESSIONS
+    assert options["run_history"] is False
 
 
 def test_every_input_has_a_label(demo: gr.Blocks):
@@ -103,8 +101,8 @@ def test_free_references_are_typed_only_where_they_are_opened(
 ):
     for allowed in (False, True):
         demo = build_demo(Handlers(make_registry(allow_hub=allowed)))
-        (picker,) = _components(demo, gr.Dropdown)
-        assert picker.allow_custom_value is allowed
+        pickers = [c for c in _components(demo, gr.Dropdown) if c.label.startswith("Model")]
+        assert [picker.allow_custom_value for picker in pickers] == [allowed] * 3
 
 
 def test_templates_are_constant(demo: gr.Blocks):
@@ -125,46 +123,3 @@ def test_assets_fetch_nothing_from_elsewhere_and_write_no_html(asset: Path):
 def test_the_theme_needs_no_font_from_elsewhere():
     theme = launch_options()["theme"]
     assert not any(font.stylesheet()["url"] for font in theme._font if not isinstance(font, str))
-
-
-def test_clients_call_the_endpoints_by_name(client: Client):
-    text, details = client.predict("ein hund", api_name="/translate")
-    assert text == "EIN HUND"
-    assert details["model"] == "first"
-    maps = client.predict("ein hund rennt", layer=1, head=2, api_name="/attention")
-    assert "".join(maps["src_tokens"]) == " ein hund rennt<eos>"
-    assert len(maps["weights"][0]) == len(maps["src_tokens"])
-    scored = client.predict("ein hund", "the dog", api_name="/score")
-    assert "".join(scored["tgt_tokens"]) == " the dog<eos>"
-    assert client.predict(api_name="/models")[0]["name"] == "first"
-
-
-def test_clients_give_options_by_the_names_of_the_configuration(client: Client):
-    endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    offered = {p["parameter_name"] for p in endpoints["/translate"]["parameters"]}
-    assert offered == {"text", "model", *DecodingConfig().to_dict()}
-    _, details = client.predict(
-        "ein hund", sample=True, temperature=0.5, n_best=2, prefix="A", api_name="/translate"
-    )
-    assert len(details["n_best"]) == 2
-
-
-def test_only_the_text_has_no_default(client: Client):
-    endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    needs = {
-        "/translate": ["text"],
-        "/attention": ["text"],
-        "/score": ["src", "tgt"],
-        "/models": [],
-    }
-    for name, needed in needs.items():
-        parameters = endpoints[name]["parameters"]
-        required = [p["parameter_name"] for p in parameters if not p["parameter_has_default"]]
-        assert required == needed
-
-
-def test_a_client_gets_the_sentence_of_an_error(client: Client):
-    with pytest.raises(AppError, match="there is nothing to translate yet"):
-        client.predict("  ", api_name="/translate")
-    with pytest.raises(AppError, match="is not on this page"):
-        client.predict("ein hund", model="/etc", api_name="/translate")

@@ -107,3 +107,44 @@ def test_only_what_may_be_opened_is_looked_at(make_registry: Make, tmp_path: Pat
     assert make_registry().folder(str(tmp_path)) is None
     assert make_registry(allow_local=True).folder(str(tmp_path)) == tmp_path
     assert make_registry(allow_local=True).folder("user/name") is None
+
+
+def test_what_is_no_name_is_refused_as_one(make_registry: Make):
+    for call in (make_registry().get, make_registry().is_open):
+        with pytest.raises(ModelNotFoundError, match="not NoneType"):
+            call(None)  # type: ignore[arg-type]
+
+
+def test_nobody_waits_while_somebody_else_loads_another_model(tmp_path: Path):
+    begun, leave = threading.Event(), threading.Event()
+
+    def load(name: str) -> str:
+        if name == "slow":
+            begun.set()
+            leave.wait(20)
+        return name
+
+    registry = ModelRegistry(load, dict.fromkeys(("quick", "slow"), tmp_path))  # type: ignore[arg-type]
+    visitor = threading.Thread(target=registry.get, args=("slow",))
+    visitor.start()
+    assert begun.wait(10)
+    assert registry.get("quick") == "quick"
+    assert not registry.is_open("slow")
+    leave.set()
+    visitor.join()
+    assert registry.is_open("slow")
+
+
+def test_a_model_that_failed_to_load_may_be_asked_for_again(tmp_path: Path):
+    answers = iter([ModelNotFoundError("gone"), "back"])
+
+    def load(name: str) -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    registry = ModelRegistry(load, {"a": tmp_path})  # type: ignore[arg-type]
+    with pytest.raises(ModelNotFoundError, match="gone"):
+        registry.get("a")
+    assert registry.get("a") == "back"

@@ -1,0 +1,90 @@
+// Byte-pair encoding, step by step. Takes props.value = {words: [[pieces after each merge]],
+// vocabulary} or {message} or null. Every word takes one merge per step until it has none left; the
+// slider chooses the step, and begins at the end, where the model reads. Pieces are written with
+// textContent, never as HTML.
+
+const find = (name) => element.querySelector(`.${name}`);
+const PAUSE_MS = 450;
+let words = [];
+let step = 0;
+let timer = null;
+
+const last = () => Math.max(0, ...words.map((steps) => steps.length - 1));
+const at = (steps, n) => steps[Math.min(n, steps.length - 1)];
+const isByte = (piece) => /^<[0-9A-F]{2}( [0-9A-F]{2})*>$/.test(piece);
+
+// Where the newest merge of a word stands, if this step made one.
+function newest(steps, n) {
+  if (n === 0 || n >= steps.length) return -1;
+  return steps[n].findIndex((piece, i) => piece !== steps[n - 1][i]);
+}
+
+function word(steps) {
+  const box = document.createElement("span");
+  box.className = "word";
+  const joined = newest(steps, step);
+  box.append(
+    ...at(steps, step).map((piece, i) => {
+      const chip = document.createElement("span");
+      chip.className = "piece";
+      chip.classList.toggle("byte", isByte(piece));
+      chip.classList.toggle("joined", i === joined && step < last());
+      chip.textContent = piece.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5");
+      return chip;
+    }),
+  );
+  return box;
+}
+
+function say() {
+  const n = words.reduce((sum, steps) => sum + at(steps, step).length, 0);
+  const pieces = `${n} ${n === 1 ? "piece" : "pieces"}`;
+  if (step === 0) return `Before the first merge: ${pieces}, one for each byte.`;
+  if (step < last()) return `After merge ${step} of each word: ${pieces}.`;
+  const size = props.value.vocabulary.toLocaleString("en");
+  return `In the end: ${pieces}, all of them in the vocabulary of ${size}. This is what the model reads.`;
+}
+
+function draw() {
+  find("step").value = step;
+  find("back").disabled = step === 0;
+  find("next").disabled = step === last();
+  find("words").replaceChildren(...words.map(word));
+  find("count").textContent = say();
+}
+
+function go(to) {
+  step = Math.max(0, Math.min(last(), to));
+  draw();
+}
+
+function stop() {
+  clearInterval(timer);
+  timer = null;
+  find("play").textContent = "Play";
+}
+
+function play() {
+  if (timer) return stop();
+  go(step === last() ? 0 : step);
+  find("play").textContent = "Pause";
+  timer = setInterval(() => (step === last() ? stop() : go(step + 1)), PAUSE_MS);
+}
+
+function show() {
+  stop();
+  words = props.value?.words ?? [];
+  find("empty").textContent = props.value?.message ?? "Type something above.";
+  find("empty").hidden = words.length > 0;
+  find("body").hidden = words.length === 0;
+  if (!words.length) return;
+  find("step").max = last();
+  go(last());
+}
+
+find("back").addEventListener("click", () => (stop(), go(step - 1)));
+find("next").addEventListener("click", () => (stop(), go(step + 1)));
+find("play").addEventListener("click", play);
+find("step").addEventListener("input", (event) => (stop(), go(Number(event.target.value))));
+show();
+watch("value", show);

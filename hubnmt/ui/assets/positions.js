@@ -1,0 +1,39 @@
+// The pattern of positions as a picture. Takes props.value = {rows, columns, values: base64 of
+// signed bytes} or null; one row per position, one column per feature.
+
+const find = (name) => element.querySelector(`.${name}`);
+const canvas = element.querySelector("canvas");
+let values = null;
+
+// Two colours of varying opacity; the stylesheet mixes them with the background.
+function draw() {
+  const value = props.value;
+  find("plot").hidden = !value;
+  if (!value) return;
+  values = Int8Array.from(atob(value.values), (char) => char.charCodeAt(0));
+  canvas.width = value.columns;
+  canvas.height = value.rows;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(value.columns, value.rows);
+  const [up, down] = ["--wave-up", "--wave-down"].map((name) =>
+    getComputedStyle(element).getPropertyValue(name).split(",").map(Number),
+  );
+  values.forEach((wave, i) => {
+    image.data.set([...(wave < 0 ? down : up), 2 * Math.abs(wave)], 4 * i);
+  });
+  context.putImageData(image, 0, 0);
+  find("end").textContent = `feature ${value.columns - 1}`;
+  find("readout").textContent = "Point at the picture to read a number.";
+}
+
+canvas.addEventListener("pointermove", (event) => {
+  const { width, height } = canvas.getBoundingClientRect();
+  const column = Math.min(canvas.width - 1, Math.floor((event.offsetX / width) * canvas.width));
+  const row = Math.min(canvas.height - 1, Math.floor((event.offsetY / height) * canvas.height));
+  if (column < 0 || row < 0) return;
+  const wave = (values[row * canvas.width + column] / 127).toFixed(2).replace("-", "\u2212");
+  find("readout").textContent = `Position ${row}, feature ${column}: ${wave}`;
+});
+new MutationObserver(draw).observe(document.body, { attributeFilter: ["class"] });
+draw();
+watch("value", draw);

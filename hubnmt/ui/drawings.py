@@ -1,0 +1,109 @@
+"""Numbers to line charts: SVG that takes its colours from the stylesheet.
+
+Takes curves, gives markup. What comes from outside is escaped here. Must not know Gradio or torch.
+"""
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+Points = Sequence[tuple[float, float]]
+
+WIDTH, HEIGHT = 420, 230
+LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 34
+MAX_DRAWN_POINTS = 400
+"""More would lie on the same pixels."""
+
+
+def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str:
+    """Draw curves over the same axes, with a legend; nothing if none has points.
+
+    Args:
+        title: what is drawn, also for who cannot see it.
+        curves: name -> points in the order of x.
+        x_label: what the horizontal axis counts.
+    """
+    drawn = {name: _thin(points) for name, points in curves.items() if points}
+    if not drawn:
+        return ""
+    xs = [x for points in drawn.values() for x, _ in points]
+    ys = [y for points in drawn.values() for _, y in points]
+    x_axis, y_axis = _Axis(0, max(xs), WIDTH), _Axis(min(ys), max(ys), HEIGHT)
+    marks = [*_horizontal_marks(y_axis), *_vertical_marks(x_axis, x_label)]
+    lines = [_line(points, x_axis, y_axis, n) for n, points in enumerate(drawn.values())]
+    said = "; ".join(f"{name} from {p[0][1]:.3g} to {p[-1][1]:.3g}" for name, p in drawn.items())
+    label = html.escape(f"{title}: {said}")
+    legend = "".join(
+        f'<span class="series-{n}">{html.escape(name)} <b>{points[-1][1]:.4g}</b></span>'
+        for n, (name, points) in enumerate(drawn.items())
+    )
+    return (
+        f'<figure class="chart"><figcaption><h3>{html.escape(title)}</h3>'
+        f'<span class="key">{legend}</span></figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f"{''.join(marks)}{''.join(lines)}</svg></figure>"
+    )
+
+
+class _Axis:
+    """Numbers along one side of the picture, between round ends."""
+
+    def __init__(self, low: float, high: float, length: int) -> None:
+        self.step = _round_step(high - low)
+        self.low = math.floor(low / self.step) * self.step
+        self.high = max(math.ceil(high / self.step) * self.step, self.low + self.step)
+        self._length = length
+
+    def ticks(self) -> Iterator[float]:
+        for n in range(round((self.high - self.low) / self.step) + 1):
+            yield self.low + n * self.step
+
+    def across(self, value: float) -> float:
+        """Place a number from left to right."""
+        share = (value - self.low) / (self.high - self.low)
+        return LEFT + share * (self._length - LEFT - RIGHT)
+
+    def up(self, value: float) -> float:
+        """Place a number from the bottom upwards."""
+        share = (value - self.low) / (self.high - self.low)
+        return self._length - BOTTOM - share * (self._length - TOP - BOTTOM)
+
+
+def _round_step(span: float) -> float:
+    """Choose 1, 2 or 5 times a power of ten, for about five steps."""
+    if span <= 0:
+        return 1.0
+    rough = span / 5
+    power = 10 ** math.floor(math.log10(rough))
+    return float(next(m * power for m in (1, 2, 5, 10) if m * power >= rough))
+
+
+def _horizontal_marks(axis: _Axis) -> Iterator[str]:
+    for value in axis.ticks():
+        y = f"{axis.up(value):.1f}"
+        yield f'<path class="grid" d="M{LEFT} {y} H{WIDTH - RIGHT}"/>'
+        yield f'<text x="{LEFT - 6}" y="{y}" dy="0.35em" text-anchor="end">{_short(value)}</text>'
+
+
+def _vertical_marks(axis: _Axis, label: str) -> Iterator[str]:
+    for value in axis.ticks():
+        x = f"{axis.across(value):.1f}"
+        y = HEIGHT - BOTTOM + 15
+        yield f'<text x="{x}" y="{y}" text-anchor="middle">{_short(value)}</text>'
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{html.escape(label)}</text>'
+
+
+def _line(points: Points, x_axis: _Axis, y_axis: _Axis, number: int) -> str:
+    path = " L".join(f"{x_axis.across(x):.1f} {y_axis.up(y):.1f}" for x, y in points)
+    return f'<path class="curve series-{number}" d="M{path}"/>'
+
+
+def _short(value: float) -> str:
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{round(value, 6):g}"
+
+
+def _thin(points: Points) -> Points:
+    """Keep as many points as can be told apart, the last one always."""
+    every = math.ceil(len(points) / MAX_DRAWN_POINTS)
+    return [*points[:-1:every], points[-1]]

@@ -1,0 +1,181 @@
+"""What the page does with a file, as functions that need no server.
+
+Takes the path of an upload and what was chosen, gives progress and at the end the translated file
+and, where there are references, its scores. A request that cannot be met raises `HubNMTError`.
+Must not know Gradio.
+"""
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hubnmt.config import ModelConfig
+from hubnmt.errors import InputError
+from hubnmt.metrics import Scores, score_corpus, sentence_chrf
+from hubnmt.ui import limits, tables
+from hubnmt.ui.registry import ModelRegistry
+
+CHUNK_ROWS = 16
+"""Rows between two signs of progress, after which a cancelled job ends: less than a second."""
+
+N_WORST = 10
+"""Sentences shown as the worst."""
+
+SOURCE_NAMES = ("source", "src", "text", "sentence", "input")
+REFERENCE_NAMES = ("reference", "ref", "target", "tgt", "translation")
+"""What people call these columns, beside the tag of the language."""
+
+
+class Described(NamedTuple):
+    """An upload, looked at."""
+
+    columns: tuple[str, ...]
+    source: str
+    """Which column looks like the source."""
+    reference: str
+    """Which one looks like the reference; empty if none does."""
+    n_rows: int
+
+
+class Worst(NamedTuple):
+    """A sentence that was translated badly, measured by chrF."""
+
+    chrf: float
+    row: int
+    """Counted from 1."""
+    src: str
+    text: str
+    reference: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FileProgress:
+    """How far a file is."""
+
+    n_done: int
+    n_rows: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FileResult:
+    """A translated file."""
+
+    path: Path
+    """Where it lies, until the iterator that gave it is asked for more."""
+    n_rows: int
+    seconds: float
+    n_warnings: int
+    """Rows whose translation came with a warning."""
+    scores: Scores | None
+    """Where there are references."""
+    worst: tuple[Worst, ...]
+    """Worst first."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Files:
+    """What a visitor can do with a file."""
+
+    registry: ModelRegistry
+
+    def describe(self, path: str | None, model: str, *, has_header: bool = True) -> Described:
+        """Look at an upload: its columns, and which of them look like source and reference.
+
+        Raises:
+            HubNMTError: if there is none, or it cannot be read.
+        """
+        table = tables.read_table(_given(path), has_header=has_header)
+        config = self.registry.get(model).config
+        return Described(
+            table.columns,
+            find_source(table.columns, config),
+            find_reference(table.columns, config),
+            len(table.rows),
+        )
+
+    def translate(
+        self,
+        path: str | None,
+        model: str,
+        *,
+        source: str = "",
+        reference: str = "",
+        has_header: bool = True,
+        **options: Any,
+    ) -> Iterator[FileProgress | FileResult]:
+        """Translate a column of a file, chunk by chunk.
+
+        Args:
+            path: the upload.
+            model: which model; empty is the one the page opened with.
+            source: which column; empty takes the one that looks like it.
+            reference: a column to measure against; empty for none.
+            has_header: see `tables.read_table`.
+            options: fields of `DecodingConfig` that differ from this model's defaults.
+
+        Yields:
+            progress, and the result as the last value. Its file is removed when the iterator ends.
+
+        Raises:
+            HubNMTError: if the file, a column, an option or the model is refused.
+        """
+        table = tables.read_table(_given(path), has_header=has_header)
+        translator = self.registry.get(model)
+        sources = table.column(source or find_source(table.columns, translator.config))
+        references = table.column(reference) if reference else None
+        limits.check_rows(translator, sources, options)
+        started = time.perf_counter()
+        texts: list[str] = []
+        n_warnings = 0
+        for start in range(0, len(sources), CHUNK_ROWS):
+            seconds = time.perf_counter() - started
+            yield FileProgress(n_done=start, n_rows=len(sources), seconds=seconds)
+            found = translator.translate(sources[start : start + CHUNK_ROWS], **options)
+            texts += [each.text for each in found]
+            n_warnings += sum(bool(each.warnings) for each in found)
+        with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
+            result = Path(folder) / f"translation{table.kind}"
+            result.write_text(tables.write_table(table, texts), encoding="utf-8", newline="")
+            yield FileResult(
+                path=result,
+                n_rows=len(texts),
+                seconds=time.perf_counter() - started,
+                n_warnings=n_warnings,
+                scores=None if references is None else score_corpus(texts, references),
+                worst=() if references is None else find_worst(sources, texts, references),
+            )
+
+
+def _given(path: str | None) -> Path:
+    if not path:
+        raise InputError("there is no file yet: choose one first")
+    return Path(path)
+
+
+def find_source(columns: Sequence[str], config: ModelConfig) -> str:
+    """Guess which column is to be translated; the first, where none looks like it."""
+    return _find(columns, (config.src_lang, *SOURCE_NAMES)) or columns[0]
+
+
+def find_reference(columns: Sequence[str], config: ModelConfig) -> str:
+    """Guess which column holds references; none, where none looks like it."""
+    others = [name for name in columns if name != find_source(columns, config)]
+    return _find(others, (config.tgt_lang, *REFERENCE_NAMES))
+
+
+def _find(columns: Sequence[str], names: Sequence[str]) -> str:
+    lowered = {name.lower(): name for name in reversed(columns)}
+    return next((lowered[name] for name in map(str.lower, names) if name in lowered), "")
+
+
+def find_worst(
+    sources: Sequence[str], texts: Sequence[str], references: Sequence[str]
+) -> tuple[Worst, ...]:
+    """List the sentences with the lowest chrF, worst first."""
+    rows = zip(range(1, len(texts) + 1), sources, texts, references, strict=True)
+    every = [Worst(sentence_chrf(row[2], row[3]), *row) for row in rows]
+    return tuple(sorted(every)[:N_WORST])

@@ -1,0 +1,101 @@
+"""What every tab is made of: static drawings, lines of HTML, kinds of events, errors as sentences.
+
+Takes names and functions, gives components and functions for Gradio. Must not know what any tab
+does.
+
+Two Gradio facts that shape this file (6.31): a `gr.HTML` template is compiled twice, so a visitor's
+text inside `{{...}}` would run as script; templates here are constant, and texts travel as values.
+A listener that is a generator is closed when its event is cancelled, which frees the worker.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from hubnmt.errors import HubNMTError
+from hubnmt.ui import figures
+
+ASSETS = Path(__file__).parent / "assets"
+
+HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 2}
+"""Whatever runs a model stands in one line. Two are served at a time, which is no faster than one,
+but lets the others pass by whoever brought a long text."""
+
+LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 1}
+"""A file takes minutes, so files stand in a line of their own and a sentence passes them by."""
+
+QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+"""Events of the page itself; the named endpoints are typed functions of their own."""
+
+RUNS = HEAVY | QUIET
+
+
+def draw_static(name: str, elem_id: str | None = None) -> gr.HTML:
+    """Place `assets/NAME.html`, which draws itself with `assets/NAME-*.js` and `NAME.js`."""
+    html = (ASSETS / f"{name}.html").read_text("utf-8")
+    script = "\n".join(path.read_text("utf-8") for path in sorted(ASSETS.glob(f"{name}*.js")))
+    return gr.HTML(html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id)
+
+
+def line(value: str = "", elem_id: str | None = None) -> gr.HTML:
+    """Make a place for one of the pieces of HTML that `figures` and `views` make."""
+    template = '<div class="slot">${value}</div>'
+    return gr.HTML(
+        value,
+        html_template=template,
+        js_on_load=None,
+        apply_default_css=False,
+        elem_id=elem_id,
+    )
+
+
+def heading(title: str, lead: str) -> gr.HTML:
+    """Place a constant heading with a sentence of explanation."""
+    template = f'<div class="lead"><h2>{title}</h2><p>{lead}</p></div>'
+    return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
+
+
+def said_in_page(
+    event: Callable[..., tuple[Any, ...]], blank: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """Show a refused request as a notice, the event's first output, and `blank` in the others."""
+
+    def said(*values: Any) -> tuple[Any, ...]:
+        try:
+            return event(*values)
+        except HubNMTError as error:
+            return error_notice(error), *blank
+
+    return said
+
+
+def error_notice(error: HubNMTError) -> str:
+    """Say in the page what was wrong."""
+    return figures.notice([str(error)], "error")
+
+
+def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Send a refused request to the client of a named endpoint as its error message."""
+    if inspect.isgeneratorfunction(endpoint):
+
+        @functools.wraps(endpoint)
+        def told(*values: Any) -> Iterator[Any]:
+            try:
+                yield from endpoint(*values)
+            except HubNMTError as error:
+                raise gr.Error(str(error), print_exception=False) from None
+
+        return told
+
+    @functools.wraps(endpoint)
+    def said(*values: Any) -> Any:
+        try:
+            return endpoint(*values)
+        except HubNMTError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    return said

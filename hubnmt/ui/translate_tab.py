@@ -1,0 +1,138 @@
+"""The first tab: text in, translation out, its alternatives, and where the model looked.
+
+Takes `Handlers` and the picked model, gives components and their events. Must not know torch or how
+decoding works.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from hubnmt.errors import HubNMTError
+from hubnmt.ui import controls
+from hubnmt.ui.handlers import Answer, Chosen, Handlers
+from hubnmt.ui.languages import examples, language_name
+from hubnmt.ui.options import OptionsPanel
+from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line
+from hubnmt.ui.zero_gpu import on_gpu
+
+COPY = "(text) => { navigator.clipboard?.writeText(text); }"
+"""Browsers offer a clipboard to pages from this machine and over https."""
+
+
+class TranslateTab:
+    """The components of the tab, and their events."""
+
+    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+        """Place the components, set for a model."""
+        self._handlers = handlers
+        self.notice = line()
+        self._place_texts(chosen)
+        self._examples = gr.Dataset(
+            components=[gr.Textbox(visible=False)],
+            label="Try one",
+            elem_id="examples",
+            **_examples(chosen),
+        )
+        self.options = OptionsPanel(chosen.decoding)
+        self.alternatives = draw_static("alternatives")
+        self._explorer = draw_static("explorer")
+
+    def _place_texts(self, chosen: Chosen) -> None:
+        with gr.Row(elem_id="texts"):
+            with gr.Column(min_width=300):
+                # One line at first is what makes Enter submit; the style gives it its height.
+                self.source = gr.Textbox(
+                    **source_texts(chosen), lines=1, max_lines=14, autofocus=True, elem_id="source"
+                )
+                with gr.Row(elem_id="actions"):
+                    self._go = gr.Button("Translate", variant="primary", elem_id="go")
+                    self._clear = gr.Button("Clear", variant="secondary", elem_id="clear")
+            with gr.Column(min_width=300):
+                self._target = gr.Textbox(
+                    **_target(chosen), lines=1, max_lines=14, interactive=False, elem_id="target"
+                )
+                with gr.Row(elem_id="result"):
+                    self._timing = line()
+                    # Gradio's own copy button takes the label away from the text field.
+                    self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
+
+    def wire(self, model: gr.Dropdown) -> None:
+        """Connect every component to its handler; `model` is where the reference stands."""
+        options = self.options.components
+        answered = [self.notice, self._target, self._timing, self.alternatives]
+        filled = self._examples.click(
+            lambda row: row[0], self._examples, self.source, queue=False, **QUIET
+        )
+        pressed = functools.partial(gr.on, [self._go.click, self.source.submit])
+        running = []
+        for trigger in (pressed, filled.then):
+            translating = trigger(
+                on_gpu(self._translate),
+                [self.source, model, *options],
+                answered,
+                show_progress_on=self._target,
+                **(RUNS | {"show_progress": "minimal"}),
+            )
+            exploring = translating.then(
+                on_gpu(self._handlers.explore), self.alternatives, self._explorer, **RUNS
+            )
+            running += [translating, exploring]
+        shown = [self._target, self._explorer]
+        self.alternatives.select(
+            on_gpu(self._handlers.show_alternative), self.alternatives, shown, **RUNS
+        )
+        everything = [self.source, self.options.prefix, *answered, self._explorer]
+        blank = "() => ['', '', '', '', '', null, null]"
+        self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
+        self._copy.click(None, self._target, None, js=COPY, **QUIET)
+        self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+
+    @property
+    def described(self) -> list[Any]:
+        """The components that change with the model; `describe` gives their values."""
+        return [self.source, self._target, self._examples, *self.options.components]
+
+    def describe(self, chosen: Chosen) -> list[Any]:
+        """Say what the tab shows for a model."""
+        return [
+            gr.Textbox(**source_texts(chosen)),
+            gr.Textbox(**_target(chosen)),
+            gr.Dataset(**_examples(chosen)),
+            *controls.control_values(chosen.decoding).values(),
+        ]
+
+    def _translate(self, *asked: Any) -> Iterator[tuple[Any, ...]]:
+        """Show the translation growing; what stood beside the last one stays till the end."""
+        try:
+            for shown in self._handlers.translate_page(*asked):
+                yield shown if isinstance(shown, Answer) else ("", shown, gr.skip(), gr.skip())
+        except HubNMTError as error:
+            yield error_notice(error), "", "", None
+
+
+def source_texts(chosen: Chosen) -> dict[str, Any]:
+    """Say what a field for source text shows for a model."""
+    language = language_name(chosen.facts.src_lang)
+    return {
+        "label": language,
+        "placeholder": f"Type or paste {language} text, then press Enter",
+        "html_attributes": gr.InputHTMLAttributes(
+            lang=chosen.facts.src_lang, enterkeyhint="go", autocomplete="off"
+        ),
+    }
+
+
+def _target(chosen: Chosen) -> dict[str, Any]:
+    return {
+        "label": language_name(chosen.facts.tgt_lang),
+        "placeholder": "The translation appears here",
+        "html_attributes": gr.InputHTMLAttributes(lang=chosen.facts.tgt_lang),
+    }
+
+
+def _examples(chosen: Chosen) -> dict[str, Any]:
+    samples = [[text] for text in examples(chosen.facts.src_lang)]
+    return {"samples": samples, "visible": bool(samples)}

@@ -1,0 +1,73 @@
+"""Speed of the page over a bare call of `Translator`, through `gradio_client`.
+
+    python tests/benchmarks/app.py [--rounds 30] [--beam-size 5] [--model de-en-multi30k]
+
+The page and the bare call take turns in one process; medians and the 90th percentile are printed.
+The last column is what the page adds: HTTP, queue, JSON and threads. Asserts nothing.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from gradio_client import Client
+
+from hubnmt import Translator
+from hubnmt.checkpoint import bundled_models
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.registry import ModelRegistry
+from tests.page import serving
+
+SENTENCE = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
+Job = Callable[[], object]
+
+
+def measure(jobs: dict[str, Job], n_rounds: int) -> dict[str, list[float]]:
+    """Run the jobs in turn; return the seconds of each, in order."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(n_rounds):
+        for name, job in jobs.items():
+            started = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: sorted(values) for name, values in seconds.items()}
+
+
+def show(medians: dict[str, list[float]]) -> None:
+    bare = statistics.median(medians["bare call"])
+    print("| what | median | 90th percentile | over the bare call |\n|---|---|---|---|")
+    for name, values in medians.items():
+        median, high = statistics.median(values), values[int(0.9 * (len(values) - 1))]
+        shown = (f"{1e3 * each:.0f} ms" for each in (median, high))
+        print(f"| {name} | {' | '.join(shown)} | {1e3 * (median - bare):+.0f} ms |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--beam-size", type=int, default=5)
+    parser.add_argument("--model", default=next(iter(bundled_models()), ""))
+    options = parser.parse_args()
+    registry = ModelRegistry(Translator.from_pretrained, bundled_models(), opening=options.model)
+    translator = registry.get("")
+    said = {"beam_size": options.beam_size}
+    print(
+        f"{options.model}, beam {options.beam_size}, {torch.get_num_threads()} threads: {SENTENCE}"
+    )
+    with serving(Handlers(registry)) as url:
+        client = Client(url, verbose=False)
+        jobs: dict[str, Job] = {
+            "bare call": lambda: translator.translate(SENTENCE, **said),
+            "/translate": lambda: client.predict(SENTENCE, **said, api_name="/translate"),
+            "/models (no model runs)": lambda: client.predict(api_name="/models"),
+        }
+        show(measure(jobs, options.rounds))
+        client.close()
+
+
+if __name__ == "__main__":
+    main()

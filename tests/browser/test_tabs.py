@@ -1,0 +1,159 @@
+"""What a visitor does on the tabs beside the first, on a laptop and a phone, by day and by night.
+
+Every test also fails on a console message, a failed request, or one to another host.
+"""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.test_page import TEXT, _fits, _keep_picture, everywhere, on_both
+
+pytestmark = pytest.mark.browser
+
+MARKUP = "<img src=x onerror=alert(1)> ${alert(2)} {{alert(3)}} <script>alert(4)</script>"
+PAIRS = "id,de,en\n" + "".join(
+    f"{n},Ein Hund rennt im Schnee.,A dog runs in the snow.\n" for n in range(12)
+)
+
+
+@everywhere
+def test_two_ways_stand_side_by_side(visit: Any, request: pytest.FixtureRequest):
+    visit.compare(TEXT)
+    page = visit.page
+    said = [each.inner_text() for each in page.locator(".said").all()]
+    assert len(said) == 2
+    assert all(said)
+    is_same = said[0] == said[1]
+    assert (page.locator(".said mark").count() == 0) is is_same
+    assert page.locator("#comparison tbody tr").count() == 2
+    assert "perplexity" in page.inner_text("#comparison table")
+    assert _fits(page)
+    _keep_picture(page, f"compare-{request.node.callspec.id.replace(' ', '-')}")
+
+
+def test_differences_are_marked(visit: Any):
+    visit.open_tab("Compare")
+    visit.page.click("text=Decoding options B")
+    visit.page.locator("#options-b").get_by_label("The translation begins with").fill("Yesterday ")
+    visit.compare(TEXT)
+    marked = visit.page.locator("[aria-label='Translation B'] mark").all_inner_texts()
+    assert any("Yesterday" in text for text in marked)
+
+
+def test_an_impossible_comparison_is_a_sentence(visit: Any):
+    visit.open_tab("Compare")
+    visit.page.click("#compare-go")
+    visit.page.wait_for_selector("[role=alert]:visible")
+    assert "nothing to translate" in visit.page.inner_text("[role=alert]:visible")
+
+
+@everywhere
+def test_a_file_is_translated_and_measured(visit: Any, request: pytest.FixtureRequest):
+    visit.translate_file(PAIRS, "pairs.csv")
+    page = visit.page
+    assert page.input_value("#source-column input") == "de"
+    assert page.input_value("#reference-column input") == "en"
+    assert page.locator("#file-report .scores dt").all_inner_texts() == ["BLEU", "chrF"]
+    assert page.locator("#file-report tbody tr").count() == 10
+    with page.expect_download() as waiting:
+        page.click("#file-download")
+    assert waiting.value.suggested_filename == "translation.csv"
+    lines = waiting.value.path().read_text().splitlines()
+    assert lines[0] == "id,de,en,translation"
+    assert len(lines) == 13
+    assert _fits(page)
+    _keep_picture(page, f"files-{request.node.callspec.id.replace(' ', '-')}")
+
+
+def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
+    page = visit.page
+    visit.choose_file("Ein Hund rennt im Schnee.\n" * 3000, "long.txt")
+    page.wait_for_function("document.querySelector('#source-column input').value !== ''")
+    page.click("#file-go")
+    page.wait_for_selector("#file-report progress")
+    assert re.fullmatch(r"[\d,]+ of 3,000 lines.*", page.inner_text("#file-report [role=status]"))
+    page.click("#file-cancel")
+    page.wait_for_selector("#file-report progress", state="detached")
+    visit.open_tab("Translate")
+    assert visit.translate(TEXT)
+
+
+def test_a_file_that_cannot_be_read_is_a_sentence(visit: Any):
+    visit.choose_file("de\ten\nHund\n", "torn.tsv")
+    visit.page.wait_for_selector("[role=alert]:visible")
+    assert "line 2: 1 columns" in visit.page.inner_text("[role=alert]:visible")
+
+
+def test_markup_in_a_file_stays_text(visit: Any):
+    visit.translate_file(f"de\ten\n{MARKUP}\t{MARKUP}\n", "<b>x.tsv")
+    page = visit.page
+    assert page.locator("img[src=x]").count() == 0
+    assert MARKUP in page.inner_text("#file-report table")
+    visit.compare(MARKUP)
+    assert page.locator("img[src=x]").count() == 0
+
+
+@everywhere
+def test_learning_shows_pieces_positions_and_every_shape(
+    visit: Any, request: pytest.FixtureRequest
+):
+    visit.translate(TEXT)
+    visit.learn()
+    page = visit.page
+    assert TEXT in page.inner_text("#network")
+    assert page.locator("#network .stage").count() > 6
+    assert page.evaluate("document.querySelector('#positions canvas').width") > 1
+    assert _fits(page)
+    _keep_picture(page, f"learn-{request.node.callspec.id.replace(' ', '-')}")
+
+
+@on_both
+def test_merges_can_be_stepped_through(visit: Any):
+    visit.learn()
+    page = visit.page
+    page.fill("#pieces-text textarea", "Hunde rennen")
+    page.wait_for_function("document.querySelectorAll('#pieces .word').length === 2")
+    at_end = page.locator("#pieces .piece").count()
+    page.locator("#pieces .step").fill("0")
+    n_bytes = len(b"Hunde rennen")
+    assert page.locator("#pieces .piece").count() in (n_bytes, n_bytes + 1)  # the space in front
+    page.get_by_label("One merge on").click()
+    assert page.locator("#pieces .piece").count() < n_bytes + 1
+    assert page.locator("#pieces .joined").count() > 0
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(
+        "n => document.querySelectorAll('#pieces .piece').length === n", arg=at_end
+    )
+    assert "This is what the model reads" in page.inner_text("#pieces .count")
+
+
+def test_a_text_too_long_to_watch_is_a_sentence(visit: Any):
+    visit.learn()
+    visit.page.fill("#pieces-text textarea", "Hund " * 200)
+    visit.page.wait_for_selector("#pieces .empty:not([hidden])")
+    assert "can be watched" in visit.page.inner_text("#pieces .empty")
+
+
+@on_both
+def test_every_control_of_every_tab_has_a_name(visit: Any):
+    visit.translate(TEXT)
+    for name in ("Compare", "Files", "Learn"):
+        visit.open_tab(name)
+        visit.page.wait_for_timeout(400)
+        nameless = visit.page.evaluate(
+            """[...document.querySelectorAll('main button, main input, main select, main textarea')]
+            .filter((e) => e.checkVisibility())
+            .filter((e) => !(e.ariaLabel || e.labels?.length || e.innerText?.trim() || e.title))
+            .map((e) => e.outerHTML.slice(0, 160))"""
+        )
+        assert nameless == []
+
+
+def test_tabs_are_reached_by_keyboard(visit: Any):
+    page = visit.page
+    page.get_by_role("tab", name="Translate").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#compare-source textarea:visible")

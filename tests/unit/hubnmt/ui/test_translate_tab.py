@@ -1,0 +1,49 @@
+import functools
+import inspect
+
+import gradio as gr
+import pytest
+
+from hubnmt.config import DecodingConfig
+from hubnmt.ui.controls import control_values
+from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.translate_tab import TranslateTab
+
+
+@pytest.fixture
+def tab(handlers: Handlers) -> TranslateTab:
+    with gr.Blocks(analytics_enabled=False) as demo:
+        model = gr.Dropdown(["first"], label="Model")
+        tab = TranslateTab(handlers, handlers.choose(""))
+        tab.wire(model)
+    tab.demo = demo  # type: ignore[attr-defined]
+    return tab
+
+
+def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: TranslateTab):
+    streams = [f.fn for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)]
+    values = control_values(DecodingConfig(beam_size=4)).values()
+    assert streams
+    for stream in streams:
+        *grown, last = stream("ein hund", "", *values)
+        assert [(notice, rest) for notice, _, *rest in grown] == [("", [gr.skip()] * 2)] * len(
+            grown
+        )
+        assert [text for _, text, *_ in grown] == ["EIN"]
+        assert last[1] == "EIN HUND"
+        assert last[3]["candidates"]
+        (refused,) = stream("", "", *values)
+        assert "nothing to translate" in refused[0]
+        assert refused[1:] == ("", "", None)
+
+
+def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: TranslateTab):
+    presets = [f.fn for f in tab.demo.fns.values() if isinstance(f.fn, functools.partial)]
+    assert [preset("no/such")[0] for preset in presets] == [1, 5, 5]
+
+
+def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
+    values = tab.describe(handlers.choose("second"))
+    assert len(values) == len(tab.described)
+    assert (values[0].label, values[1].label) == ("German", "English")
+    assert tab.source.html_attributes.lang == "de"
