@@ -123,7 +123,7 @@ def _index_entry(result: TestResult, config: ModelConfig) -> str:
 
 def _usage(facts: CardFacts) -> str:
     return (
-        "```python\nfrom hubnmt import Translator\n"
+        "```python\nfrom hubnmt import Translator\n\n"
         f'translator = Translator.from_pretrained("{facts.name}")\n'
         'print(translator.translate("...").text)\n```\n'
     )
