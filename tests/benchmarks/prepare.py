@@ -3,8 +3,8 @@
     python tests/benchmarks/prepare.py [N ...] [--text train.de train.en]
 
 For each number of pairs (default 100,000 and 1,000,000) it writes a corpus, then starts two
-processes that prepare it, one after the other, and go through one epoch. Without `--text` the corpus
-is short sentences of made-up words; with it, each pair is two random pairs of that text in a row,
+processes that prepare it, one after the other, and go through one epoch. Without `--text` it
+has short sentences of made-up words; with it, each pair is two random pairs of that text in a row,
 so that words and letters are those of a language and hardly a pair comes twice.
 `anonymous` is memory that only the process has; `peak` also counts pages of mapped files, which the
 system takes back when it needs them. `cpu` is the time of the processor, which other work on the
