@@ -146,6 +146,19 @@ def _stop_politely(current: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def set_up_log(*, is_leader: bool) -> None:
+    """Let one process speak: of the run whatever it has to say, of libraries only trouble."""
+    logging.basicConfig(
+        level=logging.WARNING if is_leader else logging.CRITICAL,
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+    )
+    if is_leader:
+        log.setLevel(logging.INFO)
+    logging.getLogger("huggingface_hub").propagate = False  # it writes to the terminal itself
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line.
 
@@ -153,12 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status: 0 done, 1 the numbers broke, 2 the request was wrong, 130 interrupted.
     """
     is_leader = os.environ.get("RANK", "0") == "0"
-    logging.basicConfig(
-        level=logging.INFO if is_leader else logging.CRITICAL,  # one voice is enough
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        stream=sys.stderr,
-    )
+    set_up_log(is_leader=is_leader)
     options = parse_arguments(arguments)
     status, message = 0, ""
     try:

@@ -6,7 +6,7 @@ import math
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +334,37 @@ def test_the_commands_ask_for_what_they_cannot_know() -> None:
     finish, push = list_last_commands(Path("runs/x"), data, "me/x")
     assert finish == "python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF"
     assert push == "hubnmt push models/x me/x --private"
+
+
+@pytest.fixture
+def silent_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log as a new process finds it."""
+    root, names = logging.getLogger(), ("", "training")
+    levels = {name: logging.getLogger(name).level for name in names}
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.usefixtures("silent_root")
+def test_the_run_speaks_and_libraries_only_of_trouble(capsys: pytest.CaptureFixture[str]) -> None:
+    train.set_up_log(is_leader=True)
+    logging.getLogger("training").info("step 50")
+    logging.getLogger("httpx").info("GET https://huggingface.co")
+    logging.getLogger("datasets").warning("a column has another type")
+    logging.getLogger("huggingface_hub.utils._http").warning("retrying")  # with a voice of its own
+    said = capsys.readouterr().err
+    assert [line.split(" ", 1)[1] for line in said.splitlines()] == [
+        "step 50",
+        "a column has another type",
+    ]
+
+
+@pytest.mark.usefixtures("silent_root")
+def test_the_others_of_a_team_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    train.set_up_log(is_leader=False)
+    logging.getLogger("training").warning("step 50")
+    logging.getLogger("training").critical("process 1: out of memory")
+    assert capsys.readouterr().err.count("\n") == 1
