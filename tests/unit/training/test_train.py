@@ -353,12 +353,12 @@ def test_the_run_speaks_and_libraries_only_of_trouble(capsys: pytest.CaptureFixt
     train.set_up_log(is_leader=True)
     logging.getLogger("training").info("step 50")
     logging.getLogger("httpx").info("GET https://huggingface.co")
-    logging.getLogger("datasets").warning("a column has another type")
+    logging.getLogger("urllib3").warning("a certificate is old")
     logging.getLogger("huggingface_hub.utils._http").warning("retrying")  # with a voice of its own
     said = capsys.readouterr().err
     assert [line.split(" ", 1)[1] for line in said.splitlines()] == [
         "step 50",
-        "a column has another type",
+        "a certificate is old",
     ]
 
 
