@@ -68,7 +68,7 @@ def main() -> None:
         minutes = (time.monotonic() - started) / 60
         if reached is None:
             sys.exit(f"the run ended without a validation BLEU of {options.goal}")
-        # The run may have gone on for a step or two; `best` is the validation that reached the goal.
+        # The run may have gone on for a step or two; `best` is what reached the goal.
         translator = Translator.from_pretrained(str(Path(place) / "race" / "best"))
         sources, references = read_aligned(*options.test)
         found = translator.translate(sources, beam_size=1)
