@@ -154,8 +154,7 @@ def set_up_log(*, is_leader: bool) -> None:
         datefmt="%H:%M:%S",
         stream=sys.stderr,
     )
-    if is_leader:
-        log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO if is_leader else logging.CRITICAL)
     logging.getLogger("huggingface_hub").propagate = False  # it writes to the terminal itself
 
 
