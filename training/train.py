@@ -32,6 +32,7 @@ from training.team import Team, join_team
 
 log = logging.getLogger("training")
 
+SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 GRACE_S = 2.0
 """A signal that comes again this soon is the same wish: `torchrun` passes on the Ctrl-C that the
 terminal has sent to all processes itself."""
@@ -146,6 +147,17 @@ def _stop_politely(current: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def bound_shape_caches() -> None:
+    """Let oneDNN, and PyTorch's layer over it, remember fewer shapes than the 1,024 they would.
+
+    Each bfloat16 product of a shape not seen before is kept with its buffers. Batches have ever
+    other shapes, so on a CPU a long run grew by gigabytes; a step meets some dozens of them. Both
+    libraries look at the environment when they multiply first; whoever set it before decides.
+    """
+    for name in SHAPE_CACHES:
+        os.environ.setdefault(name, "64")
+
+
 def set_up_log(*, is_leader: bool) -> None:
     """Let one process speak: of the run whatever it has to say, of libraries only trouble."""
     logging.basicConfig(
@@ -166,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     is_leader = os.environ.get("RANK", "0") == "0"
     set_up_log(is_leader=is_leader)
+    bound_shape_caches()
     options = parse_arguments(arguments)
     status, message = 0, ""
     try:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import re
 import signal
 import time
@@ -367,3 +368,14 @@ def test_the_others_of_a_team_are_silent(capsys: pytest.CaptureFixture[str]) -> 
         logging.getLogger("training").warning("step 50")
         logging.getLogger("training").critical("process 1: out of memory")
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_shapes_are_not_remembered_without_bound_unless_somebody_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounded, chosen = train.SHAPE_CACHES
+    monkeypatch.setenv(bounded, "")
+    monkeypatch.delenv(bounded)
+    monkeypatch.setenv(chosen, "2000")
+    train.bound_shape_caches()
+    assert (os.environ[bounded], os.environ[chosen]) == ("64", "2000")
