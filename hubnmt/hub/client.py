@@ -7,6 +7,7 @@ after a broken connection but not after an answer of 5xx, a commit is never repe
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,8 +46,15 @@ def connect(token: str | None = None) -> HfApi:
 
 
 def endpoint() -> str:
-    """Return the address of the Hub; a mirror is named by `HF_ENDPOINT`."""
-    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or huggingface_hub.constants.ENDPOINT
+    """Return the address of the Hub; a mirror is named by `HF_ENDPOINT`.
+
+    Raises:
+        HubError: if that is no address.
+    """
+    address = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+    if address and not re.match(r"https?://[^/\s]", address):
+        raise HubError(f"HF_ENDPOINT={address!r} is no address: it begins with https://")
+    return address or huggingface_hub.constants.ENDPOINT
 
 
 def is_offline() -> bool:

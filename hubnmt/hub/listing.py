@@ -22,7 +22,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.client import connect, endpoint, plain_words
 from hubnmt.hub.contents import ALLOWED, CARD
-from hubnmt.hub.pull import find_cached
+from hubnmt.hub.pull import find_whole
 from hubnmt.hub.reference import HubReference
 from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
 
@@ -73,7 +73,10 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
-    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first."""
+    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first.
+
+    They are known by their config: weights, which other libraries keep there too, are not read.
+    """
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
@@ -97,11 +100,11 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
 def _find_ours(reference: HubReference) -> ListedModel | None:
     """Describe a cached repository, if it is a whole model of ours."""
     try:
-        pulled = find_cached(reference)
-        if pulled is None:
+        folder = find_whole(reference)
+        if folder is None:
             return None
         return dataclasses.replace(
-            _from_folder(str(reference), pulled.folder, "cached"), commit=pulled.commit
+            _from_folder(str(reference), folder, "cached"), commit=folder.name
         )
     except HubNMTError:  # another library's
         return None

@@ -61,6 +61,7 @@ def pull(
 
     Raises:
         HubError: if it cannot be had, is not ours, or came with other content than stated.
+        ModelFolderError: if its config is not one of ours.
     """
     is_off = local_files_only or is_offline()
     if is_off or reference.is_pinned:
@@ -83,7 +84,26 @@ def pull(
 
 
 def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None) -> Pulled | None:
-    """Find a whole and undamaged model in the cache; what was changed since it came is dropped."""
+    """Find a whole and undamaged model in the cache; what was changed since it came is dropped.
+
+    Raises:
+        ModelFolderError: if its config is not one of ours.
+    """
+    folder = find_whole(reference, cache_dir=cache_dir)
+    if folder is None:
+        return None
+    for path in (folder / name for name in ALLOWED if (folder / name).is_file()):
+        stated = _stated_by_link(path)
+        if stated and not matches(path, stated):
+            _forget(path)
+            return None
+        if path.name == CONFIG:
+            load_config(folder)  # the weights of another library may be large: they are not read
+    return Pulled(folder, folder.name)
+
+
+def find_whole(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
+    """Find a folder in the cache with all files of a model, by their names alone."""
     folder = _cached_folder(reference, cache_dir)
     if folder is None:
         return None
@@ -92,12 +112,7 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
         choose_files(dict.fromkeys(names), target=str(reference))
     except HubError:
         return None
-    for name in names:
-        stated = _stated_by_link(folder / name)
-        if stated and not matches(folder / name, stated):
-            _forget(folder / name)
-            return None
-    return Pulled(folder, folder.name)
+    return folder
 
 
 def _cached_folder(reference: HubReference, cache_dir: FolderName | None) -> Path | None:
@@ -220,7 +235,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
         raise InputError(f"{folder} holds other files; name an empty or a new folder")
     pulled = pull(reference, token=token)
     load_model(pulled.folder)
-    with replace_folder(folder) as draft:
+    with plain_words(str(reference)), replace_folder(folder) as draft:
         for name in ALLOWED:
             if (pulled.folder / name).is_file():
                 shutil.copyfile(pulled.folder / name, draft / name)
