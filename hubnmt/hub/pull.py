@@ -19,7 +19,14 @@ from huggingface_hub.hf_api import RepoSibling
 
 from hubnmt.checkpoint import LIBRARY, load_config, load_model, replace_folder
 from hubnmt.errors import HubError, HubUnreachableError, InputError
-from hubnmt.hub.client import TIMEOUT_S, connect, is_offline, patiently, plain_words
+from hubnmt.hub.client import (
+    TIMEOUT_S,
+    ask_about,
+    connect,
+    is_offline,
+    patiently,
+    plain_words,
+)
 from hubnmt.hub.contents import ALLOWED, CONFIG, WEIGHTS, check_weights_size, choose_files
 from hubnmt.hub.digest import matches
 from hubnmt.hub.reference import HubReference
@@ -155,13 +162,14 @@ def _pull_online(
 
 def ask(api: HfApi, reference: HubReference) -> ModelInfo:
     """Ask the Hub what a reference means: its commit, its files with sizes and hashes."""
-    return patiently(
+    return ask_about(
+        reference.repo,
         lambda: api.model_info(
             reference.repo,
             revision=reference.revision,
             files_metadata=True,
             timeout=TIMEOUT_S,
-        )
+        ),
     )
 
 
