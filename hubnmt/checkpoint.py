@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -250,11 +250,11 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) -> Iterator[Path]:
     """Offer an empty folder to fill; when the block ends well, it takes the place of `folder`.
 
-    Files that stood in the old folder and that the new one does not have are kept: nothing a user
-    put there is lost.
+    Files that stood in the old folder and that the new one does not have are kept, but for those to
+    be dropped: nothing a user put there is lost.
     """
     folder = folder.resolve()  # a link to a folder stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -266,7 +266,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         if folder.is_dir():
             new = {path.name for path in draft.iterdir()}
             for path in folder.iterdir():
-                if path.name not in new | TOKENIZER_FILES:
+                if path.name not in new and path.name not in dropped:
                     _copy(path, draft / path.name)
             old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
             folder.rename(old)

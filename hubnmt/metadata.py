@@ -7,22 +7,19 @@ Source of the format: https://huggingface.co/docs/hub/model-cards
 
 import dataclasses
 import logging
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 from hubnmt.checkpoint import LIBRARY
+from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
 
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_CHARS = 100_000
 """A card's YAML head longer than this is not read: no honest one is."""
-
-LANGUAGE = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""No card can smuggle in more than a code: it is printed in lists."""
 
 METRIC_NAMES = {"bleu": "BLEU", "sacrebleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++"}
 
@@ -94,7 +91,9 @@ def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
     languages = metadata.get("language")
     listed = languages if isinstance(languages, list) else [languages]
     return tuple(
-        language for language in listed if isinstance(language, str) and LANGUAGE.fullmatch(language)
+        language
+        for language in listed
+        if isinstance(language, str) and LANGUAGE_TAG.fullmatch(language)
     )
 
 

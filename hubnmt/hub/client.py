@@ -2,8 +2,8 @@
 
 Takes the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`, as `huggingface_hub` reads them)
 and calls to make, gives what they return. Must not know models. What the client does by itself
-(2.4) sets the measure of patience here: requests about repositories are tried once, lists six times,
-downloads go on after a broken connection but not after an answer of 5xx, a commit is never
+(2.4) sets the measure of patience here: requests about repositories are tried once, lists six
+times, downloads go on after a broken connection but not after an answer of 5xx, a commit is never
 repeated.
 """
 
@@ -19,7 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 import huggingface_hub
 from huggingface_hub import HfApi, get_session, get_token
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
+    build_hf_headers,
+    hf_raise_for_status,
+)
 
 from hubnmt.errors import HubError, HubNMTError
 from hubnmt.hub.trouble import HTTP_ERROR, explain, is_unreachable

@@ -243,7 +243,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
         raise InputError(f"{folder} holds other files; name an empty or a new folder")
     pulled = pull(reference, token=token)
     load_model(pulled.folder)
-    with plain_words(str(reference)), replace_folder(folder) as draft:
+    with plain_words(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
         for name in ALLOWED:
             if (pulled.folder / name).is_file():
                 shutil.copyfile(pulled.folder / name, draft / name)

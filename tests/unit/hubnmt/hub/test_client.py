@@ -148,6 +148,13 @@ def test_the_address_is_the_environments(monkeypatch: pytest.MonkeyPatch):
     assert endpoint() == huggingface_hub.constants.ENDPOINT
 
 
+@pytest.mark.parametrize("address", ["mirror.example", "ftp://mirror.example", "https://", "x y"])
+def test_what_is_no_address_is_said(address: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(HubError, match="is no address: it begins with https://"):
+        connect()
+
+
 @pytest.mark.parametrize("token", [TOKEN + "\n", TOKEN + "ü", "two " + TOKEN, TOKEN + "\x00"])
 def test_a_spoiled_token_is_refused_unseen(token: str, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(HubError, match="copy it again") as error:

@@ -1,6 +1,7 @@
 """What there is, from metadata alone."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import huggingface_hub
@@ -157,6 +158,16 @@ def test_an_older_commit_is_listed_by_its_hash(full_hub: HubServer):
     full_hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
     pull(HubReference(REPO))
     assert sorted(names(list_cached())) == sorted([REPO, f"{REPO}@{old.commit}"])
+
+
+def test_the_cache_is_listed_without_reading_weights(
+    full_hub: HubServer, monkeypatch: pytest.MonkeyPatch
+):
+    pull(HubReference(REPO))
+    monkeypatch.setattr(
+        sys.modules["hubnmt.hub.pull"], "matches", lambda *_: pytest.fail("read a whole file")
+    )
+    assert names(list_cached()) == [REPO]
 
 
 def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 
 import huggingface_hub
@@ -142,6 +143,26 @@ def test_another_cache_can_be_named(hub: HubServer, stored: dict[str, bytes], tm
     assert pulled.folder.is_relative_to(tmp_path / "elsewhere")
     assert find_cached(REFERENCE) is None
     assert find_cached(REFERENCE, cache_dir=tmp_path / "elsewhere") == pulled
+
+
+def test_another_librarys_weights_in_the_cache_are_not_read(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    """They may take minutes."""
+    folder = pull(REFERENCE).folder
+    read: list[str] = []
+    monkeypatch.setattr(
+        sys.modules["hubnmt.hub.pull"], "matches", lambda path, _: read.append(path.name) or True
+    )
+    assert find_cached(REFERENCE)
+    assert set(read) == set(stored)
+    foreign = folder / "config.json"
+    foreign.unlink()
+    foreign.write_text('{"model_type": "marian"}')
+    read.clear()
+    with pytest.raises(ModelFolderError, match="another library"):
+        find_cached(REFERENCE)
+    assert "model.safetensors" not in read
 
 
 # --- private and gated ---------------------------------------------------------------------------
@@ -396,6 +417,27 @@ def test_a_folder_with_an_older_model_is_brought_up_to_date(
     pull_to(REFERENCE, tmp_path / "mine")
     assert (tmp_path / "mine" / "decoding.json").read_bytes() == b'{"beam_size": 3}'
     assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
+
+
+def test_what_the_older_model_had_and_the_new_one_has_not_is_gone(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    """Defaults of another model would change what this one says."""
+    bare = {name: data for name, data in stored.items() if name.startswith(("c", "m", "t"))}
+    hub.store.put("user/bare", bare)
+    pull_to(REFERENCE, tmp_path / "mine")
+    pull_to(HubReference("user/bare"), tmp_path / "mine")
+    assert read_folder(tmp_path / "mine") == bare
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HubError, match=r"cannot use .*file.* \((not a directory|file exists)\)"):
+        pull_to(REFERENCE, tmp_path / "file" / "mine")
+    with pytest.raises(HubError, match=r"cannot use .*name another folder, or HF_HOME"):
+        pull(REFERENCE, cache_dir=tmp_path / "file" / "cache")
 
 
 def test_a_folder_of_something_else_is_left_alone(
