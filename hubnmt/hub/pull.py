@@ -14,7 +14,7 @@ import re
 import shutil
 from pathlib import Path
 
-from huggingface_hub import HfApi, ModelInfo, try_to_load_from_cache
+from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
 from huggingface_hub.hf_api import RepoSibling
 
 from hubnmt.checkpoint import LIBRARY, load_config, load_model, replace_folder
@@ -32,6 +32,10 @@ from hubnmt.hub.digest import matches
 from hubnmt.hub.reference import HubReference
 
 logger = logging.getLogger(__name__)
+
+PIECE_BYTES = 2**18
+"""The client writes and counts pieces of 10 MiB: most models of ours would come in one, with no
+progress to see, and nothing to go on from when the connection breaks."""
 
 TRIES = 2
 """Downloads of a file whose content came out wrong."""
@@ -141,6 +145,7 @@ def _pull_online(
     reference: HubReference, token: str | None, cache_dir: FolderName | None
 ) -> Pulled:
     api = connect(token)
+    constants.DOWNLOAD_CHUNK_SIZE = min(constants.DOWNLOAD_CHUNK_SIZE, PIECE_BYTES)
     with plain_words(str(reference)):
         info = ask(api, reference)
         siblings = {sibling.rfilename: sibling for sibling in info.siblings or []}

@@ -312,7 +312,9 @@ def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
 def test_a_broken_download_goes_on_where_it_stopped(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+    theirs = huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", theirs)
+    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "PIECE_BYTES", 1000)
     hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
     assert read_folder(pull(REFERENCE).folder) == stored
     first, second = hub.asked(WEIGHTS)
