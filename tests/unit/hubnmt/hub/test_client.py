@@ -1,6 +1,7 @@
 """The line to the Hub."""
 
 import traceback
+from pathlib import Path
 
 import huggingface_hub
 import pytest
@@ -164,6 +165,19 @@ def test_a_spoiled_token_is_refused_unseen(token: str, monkeypatch: pytest.Monke
         monkeypatch.setenv("HF_TOKEN", token)
         with pytest.raises(HubError, match="copy it again"):
             connect()
+
+
+def test_the_login_is_taken_where_no_token_is_set(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    hub.store.create("model", "user/a", private=True)
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    with pytest.raises(HTTP_ERROR):
+        connect().model_info("user/a")
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert connect().model_info("user/a").id == "user/a"
+    assert next(read_pages(connect(), "/api/models", {"author": "user"}))
 
 
 def test_errors_become_sentences_and_no_traceback_shows_what_was_sent():

@@ -1,5 +1,6 @@
 """A model comes whole and as the Hub states it, or not at all; and the next try works."""
 
+import json
 import logging
 import os
 import signal
@@ -9,7 +10,9 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
+from hubnmt.checkpoint import load_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
+from hubnmt.hub import list_cached
 from hubnmt.hub.contents import ALLOWED
 from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
@@ -231,9 +234,10 @@ def test_a_foreign_config_is_refused_before_the_weights_come(
 
 
 def test_a_config_that_asks_for_too_much_is_refused_early(hub: HubServer, stored: dict[str, bytes]):
-    huge = stored["config.json"].replace(b'"d_model": 12', b'"d_model": 16368')
-    hub.store.put(REPO, {"config.json": huge.replace(b'"d_ff": 20', b'"d_ff": 131072')})
-    with pytest.raises((ModelFolderError, HubError), match=r"parameters"):
+    huge = {"d_model": 2**14, "n_heads": 1, "d_ff": 2**17, "n_encoder_layers": 256}
+    config = json.loads(stored["config.json"]) | huge
+    hub.store.put(REPO, {"config.json": json.dumps(config).encode()})
+    with pytest.raises(ModelFolderError, match=r"1(,\d{3}){4} parameters are more than"):
         pull(REFERENCE)
     assert hub.asked("safetensors") == []
 
@@ -247,11 +251,36 @@ def test_weights_that_do_not_fit_the_config_are_not_fetched(
     assert hub.asked("safetensors") == []
 
 
+def test_huge_weights_are_not_fetched(hub: HubServer, stored: dict[str, bytes]):
+    hub.store.put(REPO, {"model.safetensors": bytes(20 * 2**20)})
+    with pytest.raises(HubError, match=r"has 20,971,520 bytes, but config.json describes"):
+        pull(REFERENCE)
+    assert hub.asked("safetensors") == []
+
+
 def test_a_huge_tokenizer_is_not_fetched(hub: HubServer, stored: dict[str, bytes]):
     hub.store.put(REPO, {"tokenizer.json": bytes(65 * 2**20)})
     with pytest.raises(HubError, match=r"tokenizer.json has 65 MiB, at most 64"):
         pull(REFERENCE)
     assert hub.asked("resolve/") == []
+
+
+@pytest.mark.parametrize(
+    "card", ["# മലയാളം 🐕 \u202egnorw".encode(), "# Grüße".encode("latin-1"), b"\xef\xbb\xbf---\n"]
+)
+def test_a_card_of_any_bytes_comes_as_it_is(card: bytes, hub: HubServer, stored: dict[str, bytes]):
+    hub.store.put(REPO, {"README.md": card})
+    folder = pull(REFERENCE).folder
+    assert (folder / "README.md").read_bytes() == card
+    assert load_model(folder).card.encode("utf-8") == card.decode("utf-8", "replace").encode()
+    assert [model.name for model in list_cached()] == [REPO]
+
+
+def test_a_link_in_the_repository_is_a_text(hub: HubServer, stored: dict[str, bytes]):
+    """Git keeps a link as the path it names, and so the Hub hands it out."""
+    hub.store.put(REPO, {"config.json": b"/etc/passwd"})
+    with pytest.raises(ModelFolderError, match=r"config.json: not valid JSON"):
+        pull(REFERENCE)
 
 
 def test_a_name_that_climbs_out_is_not_followed(
@@ -347,8 +376,9 @@ def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pyt
     assert cache_is_empty_or_whole(stored)
 
 
-def test_a_wrong_size_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=7))
+@pytest.mark.parametrize("lie", [7, -7])
+def test_a_wrong_size_is_not_kept(lie: int, hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=lie))
     with pytest.raises(HubError, match="broke off: try again"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)

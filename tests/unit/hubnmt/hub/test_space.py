@@ -1,6 +1,7 @@
 """A Space that serves a model holds what it needs, and no more."""
 
 import subprocess
+import traceback
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,15 @@ def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, serve
     made = served.repo(SPACE, "space")
     assert made.secrets == {"HF_TOKEN": TOKEN}
     assert not any(TOKEN.encode() in content for content in made.files().values())
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_secret_that_cannot_be_set_is_not_shown(status: int, served: HubServer):
+    served.faults.add(Fault("POST .*secrets", times=None, status=status))
+    with pytest.raises(HubError, match=r"forbids|trouble of its own") as error:
+        open_space(SPACE, REPO, with_token=True)
+    assert TOKEN not in "".join(traceback.format_exception(error.value))
+    assert served.repo(SPACE, "space").files() == {}
 
 
 def test_no_token_cannot_be_given_away(served: HubServer, monkeypatch: pytest.MonkeyPatch):
