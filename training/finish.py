@@ -206,8 +206,9 @@ def finish(
     )
     if held_out:
         facts = add_test(facts, translator, *held_out, name=test_name, decoding=decoding)
-    final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts))
-    save_model(dest, final, half=half)
+    dtype = torch.float16 if half else torch.float32
+    final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
+    save_model(dest, final)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     return facts
 
