@@ -79,6 +79,88 @@ class _Finished:
         ]
 
 
+@dataclasses.dataclass(slots=True)
+class _Candidates:
+    """The best 2W continuations of each live sentence, best first."""
+
+    ranks: Tensor
+    """(B', C) sums as the constraint sees them."""
+    parents: Tensor
+    """(B', C) the hypothesis that each continues."""
+    token: Tensor
+    """(B', C) the newest token."""
+    gain: Tensor
+    """(B', C) the model's own log-probability of it."""
+    is_eos: Tensor
+    """(B', C)"""
+
+    def pick(self, order: Tensor) -> "_Candidates":
+        """Take some of each sentence, by number (B', w)."""
+        columns = (self.ranks, self.parents, self.token, self.gain, self.is_eos)
+        return _Candidates(*(column.gather(1, order) for column in columns))
+
+
+@dataclasses.dataclass(slots=True)
+class _Live:
+    """The hypotheses that still grow, of the sentences that are not done."""
+
+    rows: Tensor
+    """(B',) which sentence of the batch each is."""
+    caps: Tensor
+    """(B',) its longest target, eos not counted."""
+    ranks: Tensor
+    """(B', w) sums as the constraint sees them; w is 1, then W."""
+    tokens: Tensor
+    """(B', w, t), bos first."""
+    gains: Tensor
+    """(B', w, t), the model's log-probability of each token; 0 at bos."""
+
+    @classmethod
+    def begin(cls, max_tgt_tokens: Tensor, bos_id: int) -> "_Live":
+        """Start each sentence with one hypothesis: W equal ones would grow alike, as in greedy."""
+        n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
+        return cls(
+            rows=torch.arange(n_sentences, device=device),
+            caps=max_tgt_tokens,
+            ranks=torch.zeros(n_sentences, 1, device=device),
+            tokens=torch.full((n_sentences, 1, 1), bos_id, device=device),
+            gains=torch.zeros(n_sentences, 1, 1, device=device),
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of the candidates: bos stands for the one to come."""
+        return self.tokens.shape[2]
+
+    def rank(
+        self, log_probs: Tensor, n_candidates: int, *, eos_id: int, constraint: Constraint | None
+    ) -> _Candidates:
+        """Find the best continuations by log-probabilities (B', w, V)."""
+        must_end = self.caps < self.n_tokens
+        allowed = constrain(
+            log_probs, self.tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
+        )
+        n_candidates = min(n_candidates, log_probs[0].numel())
+        ranks, parents, token = best_continuations(self.ranks, allowed, n_candidates)
+        place = parents * log_probs.shape[2] + token  # among w V continuations
+        gain = log_probs.flatten(1).gather(1, place)
+        return _Candidates(ranks, parents, token, gain, token == eos_id)
+
+    def grow(self, found: _Candidates, beam_size: int) -> Tensor:
+        """Live on with the best W that have not ended; returns their parents (B', W)."""
+        order = found.is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
+        best = found.pick(order)
+        self.ranks = best.ranks.masked_fill(best.is_eos, -torch.inf)
+        self.tokens = _extend(self.tokens, best.parents, best.token)
+        self.gains = _extend(self.gains, best.parents, best.gain)
+        return best.parents
+
+    def keep(self, alive: Tensor) -> None:
+        """Go on with these sentences (B'',) only."""
+        self.rows, self.caps, self.ranks = (x[alive] for x in (self.rows, self.caps, self.ranks))
+        self.tokens, self.gains = self.tokens[alive], self.gains[alive]
+
+
 def beam_search(
     step: Step,
     *,
@@ -111,60 +193,45 @@ def beam_search(
     Returns:
         for each sentence its hypotheses, best first.
     """
-    n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
-    finished = _Finished.none(n_sentences, beam_size, device)
-    rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
-    caps = max_tgt_tokens  # (B,) of the live rows
-    token = torch.full((n_sentences, 1), bos_id, device=device)  # (B, w); w is 1, then W
-    tokens = token[:, :, None]  # (B, w, t)
-    # One live hypothesis at the start: W equal ones would grow W equal beams, which is greedy.
-    ranks = torch.zeros(n_sentences, 1, device=device)  # (B, w) sums as the constraint sees them
-    gains = torch.zeros(n_sentences, 1, 1, device=device)  # (B, w, t) the model's, of each token
-    while len(rows):
-        n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
+    live = _Live.begin(max_tgt_tokens, bos_id)
+    finished = _Finished.none(len(live.rows), beam_size, max_tgt_tokens.device)
+    while len(live.rows):
         if watch is not None:
-            watch(tokens)
-        log_probs = step(token)  # (B, w, V)
-        allowed = constrain(
-            log_probs, tokens, constraint=constraint, must_end=caps < n_tokens, eos_id=eos_id
-        )
-        n_candidates = min(2 * beam_size, log_probs[0].numel())
-        top, parents, token = best_continuations(ranks, allowed, n_candidates)  # (B, C)
-        is_eos = token == eos_id  # (B, C)
-        place = parents * log_probs.shape[2] + token  # (B, C) among W V continuations
-        gain = log_probs.flatten(1).gather(1, place)  # (B, C)
-
-        ended = is_eos & top.isfinite()
-        ended[:, beam_size:] = False
-        if ended.any():
-            score = normalize_length(top, n_tokens, length_penalty)
-            score = score.masked_fill(~ended, -torch.inf)
-            finished.add(
-                rows, score, _extend(tokens, parents, token), _extend(gains, parents, gain)
-            )
-
-        order = is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]  # (B, W)
-        ranks = top.gather(1, order).masked_fill(is_eos.gather(1, order), -torch.inf)  # (B, W)
-        parents, token, gain = (x.gather(1, order) for x in (parents, token, gain))  # (B, W) each
-        tokens = _extend(tokens, parents, token)  # (B, W, t + 1)
-        gains = _extend(gains, parents, gain)  # (B, W, t + 1)
-
+            watch(live.tokens)
+        log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
+        found = live.rank(log_probs, 2 * beam_size, eos_id=eos_id, constraint=constraint)
+        _end(found, live, finished, length_penalty)
+        n_tokens = live.n_tokens
+        parents = live.grow(found, beam_size)
         reachable = best_reachable(
-            ranks,
-            n_tokens=n_tokens,
-            max_tokens=caps + 1,
-            length_penalty=length_penalty,
-        ).amax(1)  # (B,)
-        enough = finished.count[rows] >= beam_size
-        done = enough | (finished.score[rows, n_best - 1] >= reachable)
+            live.ranks, n_tokens=n_tokens, max_tokens=live.caps + 1, length_penalty=length_penalty
+        ).amax(1)  # (B',)
+        has_enough = finished.count[live.rows] >= beam_size
+        done = has_enough | (finished.score[live.rows, n_best - 1] >= reachable)
         if done.any():
-            alive = survivors(done)  # (B',)
-            rows, caps, parents, ranks = (x[alive] for x in (rows, caps, parents, ranks))
-            token, tokens, gains = (x[alive] for x in (token, tokens, gains))
+            alive = survivors(done)
+            live.keep(alive)
+            parents = parents[alive]
             step.keep(alive)
-        if len(rows):
+        if len(live.rows):
             step.reorder(parents)
     return finished.to_hypotheses(n_best)
+
+
+def _end(found: _Candidates, live: _Live, finished: _Finished, length_penalty: float) -> None:
+    """Add those of the best W candidates that have ended to the finished hypotheses."""
+    beam_size = finished.score.shape[1]
+    ended = found.is_eos & found.ranks.isfinite()
+    ended[:, beam_size:] = False
+    if not ended.any():
+        return
+    score = normalize_length(found.ranks, live.n_tokens, length_penalty)
+    finished.add(
+        live.rows,
+        score.masked_fill(~ended, -torch.inf),
+        _extend(live.tokens, found.parents, found.token),
+        _extend(live.gains, found.parents, found.gain),
+    )
 
 
 def _take(histories: Tensor, chosen: Tensor) -> Tensor:
