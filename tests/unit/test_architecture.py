@@ -78,6 +78,8 @@ RANKS = [
         "hubnmt.pipeline",
         "hubnmt.alternatives",
         "hubnmt.translator",
+        "hubnmt.leave_out",
+        "hubnmt.knock_out",
         "hubnmt",
     ],
     [

@@ -27,7 +27,7 @@ def find(tiny_model: Transformer, tiny_tokenizer: Tokenizer, monkeypatch: Any) -
     both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
 
     def call(
-        table: dict[tuple[int, ...], dict[int, float]], prefix: str, k: int = 9, src: str = "Ein"
+        table: dict[tuple[int, ...], dict[int, float]], prefix: Any, k: int = 9, src: str = "Ein"
     ) -> list[Alternative]:
         def ask(_model: Any, _src: Any, said: Sequence[int], **_: Any) -> Tensor:
             log_probs = torch.full((tiny_tokenizer.vocab_size,), -math.inf)
@@ -83,3 +83,13 @@ def test_what_stands_around_a_sentence_stays(find: Any, tiny_tokenizer: Tokenize
     (end,) = find(table, "So it is.  ", src="Ja. Nein. Gut.\nEnde.")
     assert end.text.startswith("So it is.   ")
     assert end.text.count("\n") == 1
+
+
+def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    """As text, "A dog" could still become "A dogs"; as tokens it is what was said."""
+    said, eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
+    stop = tiny_tokenizer.encode(".")[-1]
+    found = find({tuple(said): {eos: 0.3, stop: 0.7}}, said)
+    assert [each.probability for each in found] == pytest.approx([0.7, 0.3])
+    assert found[0].text.startswith("A dog.")
+    assert found[1].text == "A dog"
