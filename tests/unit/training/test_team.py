@@ -139,6 +139,16 @@ def curve(folder: Path) -> list[list[float]]:
     return [[r["step"], r["loss"], r["grad_norm"]] for r in read_metrics(folder, "train")]
 
 
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Read a model's weights without the biases of keys: the softmax takes no notice of those, so
+    their gradients are mere rounding, which differs from machine to machine and AdamW blows up."""
+    found = own_tensors(Translator.from_pretrained(folder).model)
+    return {
+        name: torch.cat(tensor.detach().chunk(3)[::2]) if "qkv_proj.bias" in name else tensor
+        for name, tensor in found.items()
+    }
+
+
 def test_two_processes_learn_what_one_learns_with_twice_the_batches(
     launch: Launch, run_farm: RunFarm, tmp_path: Path
 ) -> None:
@@ -151,10 +161,9 @@ def test_two_processes_learn_what_one_learns_with_twice_the_batches(
         assert mine == pytest.approx(theirs, rel=1e-4)
     mine, theirs = read_metrics(folder, "valid"), read_metrics(alone.folder, "valid")
     assert [r["step"] for r in mine] == [r["step"] for r in theirs] == [4, 8]
-    last = Translator.from_pretrained(folder / "last")
-    expected = Translator.from_pretrained(alone.folder / "last")
-    for name, tensor in own_tensors(last.model).items():
-        torch.testing.assert_close(tensor, own_tensors(expected.model)[name], rtol=1e-3, atol=1e-4)
+    expected = weights(alone.folder / "last")
+    for name, tensor in weights(folder / "last").items():
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-4)
     assert errors.count("BLEU") == 3  # two validations and the end: one voice speaks
     state = torch.load(folder / "state.pt", weights_only=True)
     assert len(state["generators"]) == 2

@@ -2,6 +2,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -164,8 +165,9 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
             answer = await session.call_tool("translate", {"text": "ein hund"})
             return tools, answer.content[0].text
 
-    with serving(handlers, mcp_server=True) as url:
-        tools, answer = asyncio.run(ask(url))
+    # In a thread of its own: the browser tests leave this one with a running event loop.
+    with serving(handlers, mcp_server=True) as url, ThreadPoolExecutor(1) as aside:
+        tools, answer = aside.submit(lambda: asyncio.run(ask(url))).result()
     assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)
     assert tools["translate"].startswith("Translate a text with a Transformer")
     assert "EIN HUND" in answer
