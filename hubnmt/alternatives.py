@@ -102,7 +102,7 @@ def _rank(
     log_probs = ask(said)  # (V,)
     if forced is not None:
         tokens = torch.tensor([[said]], dtype=torch.int64)
-        log_probs = forced(log_probs[None, None], tokens)[0, 0]  # (V,)
+        log_probs = forced(log_probs[None, None], tokens)[0, 0].clone()  # (V,), open to a change
         log_probs[tokenizer.eos_id] = _end_log_prob(ask, prefix, said, tokenizer)
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)

@@ -164,9 +164,7 @@ def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
     return force_tokens(forced_ids, tokenizer, last.encode())
 
 
-def force_tokens(
-    ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b""
-) -> ForcedPrefix:
+def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b"") -> ForcedPrefix:
     """Force these tokens, and behind them bytes that the model may cut as it likes."""
     return ForcedPrefix(
         ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes

@@ -58,7 +58,9 @@ def silence_heads(model: Transformer, heads: Collection[Head]) -> Transformer:
         InputError: if there is no such head.
     """
     changed = {id(_find_attention(model, head).out_proj.weight) for head in heads}
-    shared: dict[int, Any] = {id(each): each for each in model.parameters() if id(each) not in changed}
+    shared: dict[int, Any] = {
+        id(each): each for each in model.parameters() if id(each) not in changed
+    }
     silent = copy.deepcopy(model, shared)
     with torch.no_grad():
         for head in heads:

@@ -45,9 +45,7 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
     if len(spans.chars) < 2:
         raise InputError("a word is left out of at least two; give a longer source")
     shorter = [" ".join((spans.text[:a] + spans.text[b:]).split()) for a, b in spans.chars]
-    whole, *without = translator.score(
-        [src, *shorter], [tgt] * (len(shorter) + 1), split=False
-    )
+    whole, *without = translator.score([src, *shorter], [tgt] * (len(shorter) + 1), split=False)
     return LeftOut(
         src_words=tuple(token.strip() for token in spans.tokens),
         spans=spans.chars,

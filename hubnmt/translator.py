@@ -237,7 +237,8 @@ class Translator:
             src: one sentence, or several: the prefix then says which of them it stands in, see
                 `hubnmt.prefix`.
             prefix: the translation so far; a word that it ends in the middle of may go on, and the
-                translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly these.
+                translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
+                these.
             k: how many.
 
         Returns:

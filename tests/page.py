@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.translation import PairScore
+from hubnmt.translation import PairScore, SentencePair
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
 
@@ -64,7 +64,9 @@ class FakeTranslator:
         decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
         self.asked = options
         candidates = [
-            SimpleNamespace(text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i)
+            SimpleNamespace(
+                text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i, tgt_ids=((7, 8 + i),)
+            )
             for i in range(decoding.n_best)
         ]
         return SimpleNamespace(
@@ -75,6 +77,7 @@ class FakeTranslator:
             src_tokens=(" a", "b", "<eos>"),
             tgt_tokens=(" A", "B", "<eos>"),
             tgt_log_probs=(-0.1, -0.2, -0.3),
+            sentences=(SentencePair((0, len(text)), (0, len(candidates[0].text))),),
             warnings=("<b>cut</b>",) if "long" in text else (),
         )
 

@@ -9,7 +9,6 @@ Gradio.
 import base64
 import html
 import itertools
-import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -66,7 +65,6 @@ def _view(maps: Attention, later: Attention) -> dict[str, Any]:
     return {
         "src": list(maps.src_tokens),
         "tgt": list(maps.tgt_tokens),
-        "probabilities": [round(math.exp(min(value, 0)), 4) for value in maps.tgt_log_probs],
         "maps": packed,
     }
 

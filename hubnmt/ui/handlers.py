@@ -161,7 +161,11 @@ def _answer(text: str, model: str, timed: Timed) -> Answer:
             "model": model,
             "sentences": [list(each.src) for each in found.sentences],
             "candidates": [
-                {"text": each.text, "score": each.score, "rows": [list(row) for row in each.tgt_ids]}
+                {
+                    "text": each.text,
+                    "score": each.score,
+                    "rows": [list(row) for row in each.tgt_ids],
+                }
                 for each in found.n_best
             ],
             "selected": 0,

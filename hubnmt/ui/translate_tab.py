@@ -14,6 +14,8 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui import controls
 from hubnmt.ui.handlers import Answer, Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
+from hubnmt.ui.look import Look
+from hubnmt.ui.look_panels import LookPanels
 from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line
 from hubnmt.ui.zero_gpu import on_gpu
@@ -38,7 +40,7 @@ class TranslateTab:
         )
         self.options = OptionsPanel(chosen.decoding)
         self.alternatives = draw_static("alternatives")
-        self._explorer = draw_static("explorer")
+        self._panels = LookPanels(Look(handlers.registry))
 
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
@@ -76,16 +78,10 @@ class TranslateTab:
                 show_progress_on=self._target,
                 **(RUNS | {"show_progress": "minimal"}),
             )
-            exploring = translating.then(
-                on_gpu(self._handlers.explore), self.alternatives, self._explorer, **RUNS
-            )
-            running += [translating, exploring]
-        shown = [self._target, self._explorer]
-        self.alternatives.select(
-            on_gpu(self._handlers.show_alternative), self.alternatives, shown, **RUNS
-        )
-        everything = [self.source, self.options.prefix, *answered, self._explorer]
-        blank = "() => ['', '', '', '', '', null, null]"
+            running += [translating, self._panels.look_after(translating, self.alternatives)]
+        self._panels.wire(self.alternatives, self._target)
+        everything = [self.source, self.options.prefix, *answered, *self._panels.components]
+        blank = "() => ['', '', '', '', '', null, null, null, null]"
         self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
         self._copy.click(None, self._target, None, js=COPY, **QUIET)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)

@@ -19,6 +19,7 @@ from hubnmt.model import Transformer
 from hubnmt.plan import make_plan
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative
+from hubnmt.translator import Translator
 
 
 @pytest.fixture
@@ -93,3 +94,12 @@ def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokeni
     assert [each.probability for each in found] == pytest.approx([0.7, 0.3])
     assert found[0].text.startswith("A dog.")
     assert found[1].text == "A dog"
+
+
+def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> None:
+    said = random_model.translate("Ein Hund rennt.", max_new_tokens=6).n_best[0].tgt_ids[0][:2]
+    first, *_ = found = random_model.alternatives("Ein Hund rennt.", said, k=4)
+    assert len(found) == 4
+    before = random_model.tgt_tokenizer.decode(said)
+    assert all(each.text.startswith(before.rstrip()) for each in found)
+    assert first.probability == max(each.probability for each in found)
