@@ -88,7 +88,29 @@ class Visit:
         self.page.press("#source textarea", "Enter")
         self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")
         self.page.wait_for_selector(".explorer .map td[aria-label]")
+        self.page.wait_for_selector(".steering .words button")
+        return self.target
+
+    @property
+    def target(self) -> str:
+        """The translation that stands in the page."""
         return self.page.input_value("#target textarea")
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is wider than the window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth")
+        return width <= self.page.viewport_size["width"]
+
+    def ask(self, n: int) -> None:
+        """Click a word of the steering row, and wait for what else could stand there."""
+        self.page.locator(".steering .words button").nth(n).click()
+        self.page.wait_for_selector(".steering .choice")
+
+    def switch(self, name: str) -> None:
+        """Flip a switch of heads, and wait for the translation without what is off."""
+        self.page.get_by_label(name, exact=True).click()
+        self.page.wait_for_selector(".switches .said")
 
     def open_tab(self, name: str) -> None:
         """Go to another tab."""

@@ -172,7 +172,9 @@ def test_heads_switched_off_change_how_probable_a_translation_is(
     assert before == random_model.translate(SRC).text
     assert after == without_heads(random_model, [Head(*each) for each in off]).translate(SRC).text
     whole, silent = answer["log_probs"]
-    assert whole == pytest.approx(random_model.score(SRC, random_model.translate(SRC).n_best[0])[0])
+    assert whole == pytest.approx(
+        random_model.score(SRC, random_model.translate(SRC).n_best[0]).log_prob
+    )
     assert silent != pytest.approx(whole)
 
 
