@@ -16,7 +16,7 @@ from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
-from hubnmt.ui.picker import suggest_models
+from hubnmt.ui.picker import find_reverse, suggest_models
 from hubnmt.ui.registry import ModelRegistry
 
 PAUSE_S = 0.05
@@ -76,6 +76,10 @@ class Handlers:
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
         return Chosen(facts, translator.decoding)
+
+    def find_reverse(self, model: str) -> str:
+        """Name a model that translates back; empty where none is known."""
+        return find_reverse(self.registry, model)
 
     def defaults(self, model: str) -> DecodingConfig:
         """Give a model's own options; one that cannot be opened has none of its own."""

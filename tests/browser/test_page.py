@@ -85,13 +85,15 @@ def test_presets_set_the_options_and_show_those_that_matter(visit: Any):
     page.click("text=Decoding options")
     temperature = page.get_by_label("number input for Temperature")
     assert not temperature.is_visible()
-    page.get_by_role("button", name="Creative").click()
+    best = page.get_by_role("radio", name="Best")
+    assert best.is_checked()
+    page.get_by_role("radio", name="Creative").check()
     temperature.wait_for()
     assert temperature.input_value() == "0.9"
     assert page.get_by_label("Draw words at random").is_checked()
     assert visit.fits
     visit.translate(TEXT)
-    page.get_by_role("button", name="Fast").click()
+    page.get_by_role("radio", name="Fast").check()
     temperature.wait_for(state="hidden")
     assert page.get_by_label("number input for Beam size").input_value() == "1"
     assert page.get_by_label("number input for Alternatives").input_value() == "1"
@@ -182,3 +184,42 @@ def test_every_control_has_a_name(visit: Any):
         .map((e) => e.outerHTML.slice(0, 160))"""
     )
     assert nameless == []
+
+
+@on_both
+def test_a_link_opens_the_page_with_its_text(visit: Any, url: str):
+    page = visit.page
+    page.fill("#source textarea", TEXT)
+    page.click("#link")
+    page.wait_for_function("location.hash.includes('text=')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_function("document.querySelector('#source textarea')?.value")
+    assert page.input_value("#source textarea") == TEXT
+    page.goto("about:blank")
+    page.goto(f"{url}#model=no%2Fsuch&text=%3Cb%3EHallo")
+    page.wait_for_function("document.querySelector('#source textarea')?.value")
+    assert page.input_value("#source textarea") == "<b>Hallo"
+    assert page.input_value("#model input") != "no/such"
+    assert visit.fits
+
+
+def test_opening_the_page_asks_the_model_nothing(visit: Any):
+    asked = []
+    visit.page.on("request", lambda request: asked.append(request.url))
+    visit.page.reload()
+    visit.page.wait_for_selector("#source textarea")
+    visit.page.wait_for_timeout(1500)
+    assert [each for each in asked if "/queue/join" in each or "/run/" in each] == []
+
+
+def test_a_control_moved_by_hand_leaves_the_preset(visit: Any):
+    visit.page.click("text=Decoding options")
+    best = visit.page.get_by_role("radio", name="Best")
+    assert best.is_checked()
+    beam_size = visit.page.get_by_label("number input for Beam size")
+    beam_size.fill("2")
+    beam_size.press("Tab")
+    visit.page.wait_for_timeout(300)
+    assert not best.is_checked()
