@@ -44,15 +44,16 @@ function asSvg() {
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = FONT;
   const longest = (names) => Math.ceil(Math.max(...names.map((name) => pen.measureText(name).width)));
-  const title = `${view} (${attention})`;
-  const [left, top] = [longest(rows) + 28, longest(columns) + 58];
-  const width = Math.max(left + columns.length * CELL + 20, longest([title]) + 40);
+  const [left, top] = [longest(rows) + 28, longest(columns) + 78];
+  pen.font = `600 ${FONT}`;
+  const width = Math.max(left + columns.length * CELL + 20, longest([view]) + 44);
   const height = top + rows.length * CELL + 40;
   const svg = svgNode("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height });
   svg.style.font = FONT;
   const write = (text, attributes) => svg.append(svgNode("text", { fill: ink, ...attributes }, text));
   svg.append(svgNode("rect", { width, height, fill: paper }));
-  write(title, { x: 20, y: 28, "font-weight": 600 });
+  write(view, { x: 20, y: 28, "font-weight": 600 });
+  write(`attention, ${attention}`, { x: 20, y: 48, fill: soft });
   columns.forEach((name, k) => {
     const [x, y] = [left + (k + 0.5) * CELL + 5, top - 8];
     write(name, { transform: `translate(${x} ${y}) rotate(-90)` });
@@ -72,13 +73,16 @@ function asSvg() {
   return new XMLSerializer().serializeToString(svg);
 }
 
-// The browser draws the picture it would show, twice as fine.
+const MAX_SIDE = 8000; // pixels of a picture that every browser can draw
+
+// The browser draws the picture it would show, twice as fine if it is not too large.
 async function asPng() {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(asSvg())}`;
   await image.decode();
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+  const scale = Math.min(2, MAX_SIDE / Math.max(image.width, image.height));
+  [canvas.width, canvas.height] = [scale * image.width, scale * image.height];
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }

@@ -135,8 +135,10 @@ function drawWords() {
   [find("queries-name").textContent, find("keys-name").textContent] = NAMES[chosen.kind];
   find("queries").replaceChildren(...words("query", queries));
   find("keys").replaceChildren(...words("key", keys));
-  find("both").hidden = fall(0, 0) === undefined;
+  find("both").hidden = find("why-bars").hidden = fall(0, 0) === undefined;
 }
+
+const MAX_IDLE_WORDS = 40; // with more, the threads of all words at once are a tangle
 
 // Colour the words that the active one looked at (or that looked at it), and draw the threads.
 function focusOn(active) {
@@ -189,8 +191,10 @@ function drawThreads(active, weight) {
   const frame = find("words").getBoundingClientRect();
   const at = (item) => item.getBoundingClientRect();
   const lines = [];
-  for (const query of find("queries").querySelectorAll("button")) {
-    for (const key of find("keys").querySelectorAll("button")) {
+  const [queries, keys] = ["queries", "keys"].map((name) => [...find(name).querySelectorAll("button")]);
+  const isTangle = !active && queries.length + keys.length > MAX_IDLE_WORDS;
+  for (const query of isTangle ? [] : queries) {
+    for (const key of keys) {
       const [q, k] = [Number(query.dataset.index), Number(key.dataset.index)];
       if (active && active.index !== (active.side === "query" ? q : k)) continue;
       const strength = weight(q, k);
