@@ -210,6 +210,14 @@ def test_another_choice_changes_the_translation_and_the_picture(visit: Any):
     )
 
 
+def test_choosing_what_stands_there_changes_nothing(visit: Any):
+    first = visit.translate(TEXT)
+    visit.ask(0)
+    visit.page.locator(".steering .choice").first.click()
+    visit.page.wait_for_selector(".steering .place", state="hidden")
+    assert visit.target == first
+
+
 def test_own_words_are_completed(visit: Any):
     visit.translate(TEXT)
     page = visit.page
@@ -234,6 +242,41 @@ def test_the_last_click_counts(visit: Any):
     assert visit.page.locator(".steering .choice .piece").first.inner_text() == name
     words.nth(2).click()
     assert not visit.page.locator(".steering .place").is_visible()
+
+
+def test_the_keyboard_stays_where_it_works(visit: Any):
+    visit.translate(TEXT)
+    page = visit.page
+    active = (
+        "document.activeElement.closest('section')?.className + document.activeElement.innerText"
+    )
+    page.locator(".steering .words button").nth(2).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".steering .choice")
+    assert page.evaluate(active) == "steering cardgirl"
+    page.locator(".steering .choice").nth(1).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".steering .place", state="hidden")
+    assert "steering card" in page.evaluate(active)
+    page.locator(".switches .head").first.focus()
+    page.keyboard.press("Space")
+    page.wait_for_selector(".switches .said")
+    assert page.evaluate(active) == "switches card1"
+    page.locator(".alternatives button").nth(1).focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.ariaPressed") == "true"
+
+
+def test_an_answer_about_the_last_translation_comes_too_late(visit: Any):
+    visit.translate(TEXT)
+    page = visit.page
+    page.locator(".steering .words button").nth(2).click()
+    page.fill("#source textarea", "Zwei Frauen lachen.")
+    page.press("#source textarea", "Enter")
+    page.wait_for_function("document.querySelector('.explorer .keys button').innerText === 'Zwei'")
+    page.wait_for_timeout(2000)
+    assert page.locator(".steering .words button").first.inner_text() == "Two"
+    assert not page.locator(".steering .place").is_visible()
 
 
 # --- switch heads off ---

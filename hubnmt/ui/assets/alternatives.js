@@ -45,6 +45,7 @@ function sentencePicker({ src, sentences, sentence }) {
 
 function draw() {
   const { candidates = [], sentences = [] } = props.value ?? {};
+  const focused = place.contains(document.activeElement) && document.activeElement.tagName;
   place.replaceChildren();
   element.hidden = candidates.length < 2 && sentences.length < 2;
   if (candidates.length > 1) {
@@ -53,6 +54,7 @@ function draw() {
     place.append(make("h2", "", "Alternatives"), list);
   }
   if (sentences.length > 1) place.append(sentencePicker(props.value));
+  if (focused) place.querySelector(focused === "SELECT" ? "select" : "[aria-pressed=true]")?.focus();
 }
 
 draw();

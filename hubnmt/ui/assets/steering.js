@@ -8,7 +8,9 @@ const card = find("steering");
 const isEnd = (text) => text === "<eos>";
 const chance = (probability) =>
   probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`;
-let place = null; // the word that was clicked last: an answer to another one comes too late
+const PATIENCE_MS = 10000; // then the visitor may click again, whatever became of the request
+let words = []; // of the translation that stands here: an answer about another one comes too late
+let place = null; // the word that was clicked last, likewise
 
 function make(tag, name, text = "") {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
@@ -22,7 +24,6 @@ function word({ text, probability }, i) {
   item.type = "button";
   item.title = name;
   item.setAttribute("aria-label", name);
-  item.setAttribute("aria-pressed", String(i === place));
   item.classList.toggle("mark", isEnd(text));
   item.style.setProperty("--doubt", (1 - probability).toFixed(4));
   item.addEventListener("click", () => ask(i));
@@ -31,7 +32,6 @@ function word({ text, probability }, i) {
 
 function ask(i) {
   place = i === place ? null : i;
-  const { words } = props.value;
   props.value = place === null ? { words } : { words, place };
   draw();
   if (place !== null) trigger("select", { index: i });
@@ -40,6 +40,7 @@ function ask(i) {
 function steer(change) {
   props.value = { ...props.value, ...change };
   card.setAttribute("aria-busy", "true");
+  setTimeout(() => card.removeAttribute("aria-busy"), PATIENCE_MS);
   trigger("submit");
 }
 
@@ -58,7 +59,7 @@ function choice({ piece, probability, text }, i) {
   return item;
 }
 
-function drawPlace({ words, choices }) {
+function drawPlace({ choices }) {
   find("place").hidden = place === null;
   if (place === null) return;
   const name = isEnd(words[place].text) ? "the end" : `\u201c${words[place].text.trim()}\u201d`;
@@ -68,22 +69,32 @@ function drawPlace({ words, choices }) {
 
 function draw() {
   const value = props.value;
-  card.hidden = element.hidden = !value?.words;
-  if (card.hidden) return void (place = null);
   card.removeAttribute("aria-busy");
-  find("words").replaceChildren(...value.words.map(word));
-  drawPlace(value.place === place ? value : { words: value.words });
+  [...find("words").children].forEach((item, i) => item.setAttribute("aria-pressed", String(i === place)));
+  drawPlace(value.place === place ? value : {});
   find("message").textContent = value.message ?? "";
   find("message").hidden = !value.message;
 }
 
-// A new translation has no place yet.
-function take() {
-  if (props.value?.place === undefined) {
-    place = null;
-    find("own").reset();
-  }
+// Begin with another translation; whoever works here with the keyboard stays here.
+function begin() {
+  const stays = card.contains(document.activeElement) ? (place ?? 0) : null;
+  [words, place] = [props.value?.words ?? [], null];
+  card.hidden = element.hidden = !words.length;
+  find("own").reset();
+  find("words").replaceChildren(...words.map(word));
+  if (!words.length) return;
   draw();
+  if (stays !== null) find("words").children[Math.min(stays, words.length - 1)].focus();
+}
+
+function take() {
+  const value = props.value;
+  const isSame = JSON.stringify(value?.words ?? []) === JSON.stringify(words);
+  if (value?.place === undefined) {
+    if (!isSame || place !== null) begin();
+  } else if (isSame) draw();
+  else props.value = { words };
 }
 
 find("own").addEventListener("submit", (event) => {
@@ -91,5 +102,5 @@ find("own").addEventListener("submit", (event) => {
   const typed = event.target.querySelector("input").value.trim();
   if (typed && place !== null) steer({ place, typed });
 });
-take();
+begin();
 watch("value", take);
