@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except HubNMTError as error:
-        print(f"hubnmt: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"hubnmt: error: {_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         hint = getattr(options, "interrupted", "what was written is kept (--continue)")
@@ -64,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return 0
+
+
+def _one_line(text: str) -> str:
+    """Keep what steers a terminal out of it: a message may quote a stranger's file or the Hub."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 if __name__ == "__main__":

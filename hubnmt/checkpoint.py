@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,8 @@ FORMAT_VERSION = 1
 LIBRARY = "hubnmt"
 PRETRAINED = Path(__file__).parent / "pretrained"
 MAX_JSON_MIB = 1
-FLOAT_DTYPES = {"F32", "F16", "BF16"}
+FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""What weights may be stored as, by safetensors' name for it."""
 CARD_FILE = "README.md"
 TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
 """A folder has one kind or the other: a save that writes one must not keep the other."""
@@ -49,6 +50,8 @@ class StoredModel:
     """Defaults chosen for this model."""
     card: str = ""
     """The model card, Markdown with a YAML head."""
+    dtype: torch.dtype = torch.float32
+    """Of the weights in the folder; float16 takes half the room (the card should say so)."""
 
 
 def bundled_models() -> dict[str, Path]:
@@ -58,13 +61,11 @@ def bundled_models() -> dict[str, Path]:
     }
 
 
-def save_model(folder: str | os.PathLike[str], stored: StoredModel, *, half: bool = False) -> None:
+def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
     """Write a model folder; an existing one is replaced whole or not at all.
 
-    Args:
-        folder: where; its parents are made.
-        stored: what.
-        half: store weights as float16, half the size (the card should say so).
+    The weights are written as `stored.dtype`, or as narrow as they are by now: no room is taken for
+    digits they do not have.
     """
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()
@@ -78,15 +79,18 @@ def save_model(folder: str | os.PathLike[str], stored: StoredModel, *, half: boo
         else:
             stored.src_tokenizer.save(target / "tokenizer_src.json")
             stored.tgt_tokenizer.save(target / "tokenizer_tgt.json")
-        dtype = torch.float16 if half else torch.float32
         tensors = {
-            name: tensor.detach().to("cpu", dtype).contiguous()
+            name: tensor.detach().to("cpu", _narrower(stored.dtype, tensor.dtype)).contiguous()
             for name, tensor in own_tensors(stored.model).items()
         }
         # Not `save_file`, which lets only the owner read what it wrote.
         content = save(tensors, metadata={"format": "pt"})
         (target / "model.safetensors").write_bytes(content)
         (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
+
+
+def _narrower(one: torch.dtype, other: torch.dtype) -> torch.dtype:
+    return min(one, other, key=lambda dtype: dtype.itemsize)
 
 
 def load_model(folder: str | os.PathLike[str]) -> StoredModel:
@@ -104,7 +108,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         decoding = _parse(DecodingConfig, read_json(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
     with torch.device("meta"):  # names and shapes, no memory: a lying config costs nothing
-        check_weights(Transformer(config), weights)
+        dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
     load_weights(model, weights)
     card = folder / CARD_FILE
@@ -114,6 +118,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         tgt_tokenizer=tgt_tokenizer,
         decoding=decoding,
         card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        dtype=dtype,
     )
 
 
@@ -168,14 +173,19 @@ def own_tensors(model: Transformer) -> dict[str, Tensor]:
     return dict(model.named_parameters(remove_duplicate=True))
 
 
-def check_weights(model: Transformer, path: Path) -> None:
+def check_weights(model: Transformer, path: Path) -> torch.dtype:
     """Compare a safetensors header with a model: names and shapes must match exactly.
+
+    Returns:
+        what the weights are stored as, the widest if they differ.
 
     Raises:
         ModelFolderError: listing what is missing, unknown or of another shape.
     """
     with _open_weights(path) as file:
         _check_header(file, own_tensors(model), path)
+        found = [FLOAT_DTYPES[file.get_slice(name).get_dtype()] for name in file.keys()]  # noqa: SIM118
+    return max(found, key=lambda dtype: dtype.itemsize)
 
 
 def load_weights(model: Transformer, path: Path) -> None:
@@ -240,11 +250,11 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) -> Iterator[Path]:
     """Offer an empty folder to fill; when the block ends well, it takes the place of `folder`.
 
-    Files that stood in the old folder and that the new one does not have are kept: nothing a user
-    put there is lost.
+    Files that stood in the old folder and that the new one does not have are kept, but for those to
+    be dropped: nothing a user put there is lost.
     """
     folder = folder.resolve()  # a link to a folder stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -256,7 +266,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         if folder.is_dir():
             new = {path.name for path in draft.iterdir()}
             for path in folder.iterdir():
-                if path.name not in new | TOKENIZER_FILES:
+                if path.name not in new and path.name not in dropped:
                     _copy(path, draft / path.name)
             old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
             folder.rename(old)

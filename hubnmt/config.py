@@ -7,6 +7,7 @@ not know torch, files, or training.
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from hubnmt.errors import ConfigError
 
 MAX_PARAMETERS = 4_000_000_000
 """No folder may make us allocate more: beyond any model this architecture is used for."""
+
+LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""What may name a language: it is printed in lists, and a model may be a stranger's."""
 
 
 def _matches(value: Any, annotation: Any) -> bool:
@@ -212,6 +216,11 @@ class ModelConfig(FromDict):
                 not self.share_embeddings or self.src_vocab_size == self.tgt_vocab_size,
                 f"share_embeddings needs one vocabulary, but src_vocab_size = {self.src_vocab_size}"
                 f" and tgt_vocab_size = {self.tgt_vocab_size}",
+            ),
+            (
+                all(LANGUAGE_TAG.fullmatch(tag) for tag in (self.src_lang, self.tgt_lang)),
+                f"src_lang = {self.src_lang!r} and tgt_lang = {self.tgt_lang!r} must be language "
+                "tags such as 'de': letters, digits and - _",
             ),
             (
                 head is None

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from hubnmt.checkpoint import LIBRARY
+from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,11 @@ def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
     """List the languages, source first, as our cards give them."""
     languages = metadata.get("language")
     listed = languages if isinstance(languages, list) else [languages]
-    return tuple(language for language in listed if isinstance(language, str) and language)
+    return tuple(
+        language
+        for language in listed
+        if isinstance(language, str) and LANGUAGE_TAG.fullmatch(language)
+    )
 
 
 def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
@@ -101,16 +106,21 @@ def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
 
 
 def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
-    """Walk `model-index` -> results -> metrics, past whatever has another shape."""
+    """Walk `model-index` -> results -> metrics, past whatever has another shape.
+
+    Only texts are taken as texts: by aliases, a short YAML can stand for a value whose `str` fills
+    the memory.
+    """
     for model in _dicts(metadata.get("model-index")):
         for result in _dicts(model.get("results")):
             dataset = result.get("dataset")
-            dataset_name = dataset.get("name", "") if isinstance(dataset, dict) else ""
+            dataset_name = dataset.get("name") if isinstance(dataset, dict) else None
             for metric in _dicts(result.get("metrics")):
-                name = METRIC_NAMES.get(str(metric.get("type")).lower())
-                value = metric.get("value")
+                kind, value = metric.get("type"), metric.get("value")
+                name = METRIC_NAMES.get(kind.lower()) if isinstance(kind, str) else None
                 if name and isinstance(value, (int, float)) and 0 <= value <= 100:
-                    yield Score(name, float(value), str(dataset_name))
+                    where = dataset_name if isinstance(dataset_name, str) else ""
+                    yield Score(name, float(value), where)
 
 
 def _dicts(value: Any) -> Iterator[dict[Any, Any]]:

@@ -14,12 +14,16 @@ from typing import BinaryIO
 
 from hubnmt.errors import InputError
 
+MAX_LINE_CHARS = 50_000
+"""A line longer than this is no sentence and no paragraph; it would hold up all others."""
+
 
 def decode_line(raw: bytes, *, where: str) -> str:
     """Turn the bytes of one line into text, without its line feed.
 
     Raises:
-        InputError: naming the place, if it is not UTF-8 or holds a zero byte (a binary file).
+        InputError: naming the place, if it is not UTF-8, holds a zero byte (a binary file) or is
+            far too long.
     """
     try:
         text = raw.removesuffix(b"\n").decode("utf-8")
@@ -27,6 +31,20 @@ def decode_line(raw: bytes, *, where: str) -> str:
         raise InputError(f"{where}: not valid UTF-8; is it a text file? convert it first") from None
     if "\0" in text:
         raise InputError(f"{where}: holds a zero byte; this is a binary file, not text")
+    return check_line(text, where=where)
+
+
+def check_line(text: str, *, where: str) -> str:
+    """Give a line back if it is not far too long.
+
+    Raises:
+        InputError: naming the place and the limit.
+    """
+    if len(text) > MAX_LINE_CHARS:
+        raise InputError(
+            f"{where}: {len(text):,} characters, a line may have {MAX_LINE_CHARS:,}; "
+            "put every sentence or paragraph on a line of its own"
+        )
     return text
 
 

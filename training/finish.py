@@ -211,8 +211,9 @@ def finish(
         tgt_tokenizer=stored.tgt_tokenizer,
         decoding=decoding,
         card=write_card(facts),
+        dtype=torch.float16 if half else torch.float32,
     )
-    save_model(dest, final, half=half)
+    save_model(dest, final)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     return facts
 

@@ -100,7 +100,7 @@ def add_list(commands: Commands) -> None:
         help=f"models of the Hub to show (default: {DEFAULT_LIMIT})",
     )
     command.add_argument("--json", action="store_true", help="one JSON object a line")
-    command.set_defaults(run=run_list)
+    command.set_defaults(run=run_list, interrupted="nothing was changed")
 
 
 def run_list(options: argparse.Namespace) -> None:

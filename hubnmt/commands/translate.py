@@ -24,7 +24,7 @@ from hubnmt.commands.options import (
     show_progress,
 )
 from hubnmt.errors import ConfigError
-from hubnmt.textfile import count_lines, open_output, read_lines, read_stdin
+from hubnmt.textfile import check_line, count_lines, open_output, read_lines, read_stdin
 from hubnmt.translation import Translation
 
 
@@ -79,7 +79,7 @@ def run_translate(options: argparse.Namespace) -> None:
 
 def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
     if options.text:
-        return iter(options.text)
+        return (check_line(text, where=f"text {n}") for n, text in enumerate(options.text, start=1))
     return read_lines(options.input, skip=skip) if options.input else read_stdin()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoSibling
 
-from hubnmt.hub.client import TIMEOUT_S, WAITS_S, patiently, pause
+from hubnmt.hub.client import TIMEOUT_S, WAITS_S, ask_about, patiently, pause
 from hubnmt.hub.digest import digest_bytes, matches
 from hubnmt.hub.trouble import HTTP_ERROR, causes, is_unreachable
 
@@ -64,10 +64,11 @@ class Committed:
 
 def look(api: HfApi, repo: str, kind: Kind, revision: str) -> State:
     """Ask what a repository holds."""
-    info: Any = patiently(  # one type per kind, alike in what is read here
+    info: Any = ask_about(  # one type per kind, alike in what is read here
+        repo,
         lambda: api.repo_info(
             repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT_S
-        )
+        ),
     )
     return State(
         commit=info.sha or "",

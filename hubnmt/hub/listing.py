@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from huggingface_hub import CacheNotFound, ModelInfo, constants, scan_cache_dir
+from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
 from hubnmt.checkpoint import LIBRARY, bundled_models, load_config
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import connect, endpoint, plain_words
+from hubnmt.hub.client import connect, endpoint, plain_words, read_pages
 from hubnmt.hub.contents import ALLOWED, CARD
-from hubnmt.hub.pull import find_cached
-from hubnmt.hub.reference import HubReference
+from hubnmt.hub.pull import find_whole
+from hubnmt.hub.reference import HubReference, parse_reference
 from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
@@ -42,6 +42,8 @@ FACTS = [
 FRESH_S = 60.0
 """A page shown again within this time is not asked for again."""
 MAX_PAGES = 64
+PAGE_SIZE = 100
+"""Models in one answer of the Hub."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +75,10 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
-    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first."""
+    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first.
+
+    They are known by their config: weights, which other libraries keep there too, are not read.
+    """
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
@@ -97,11 +102,11 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
 def _find_ours(reference: HubReference) -> ListedModel | None:
     """Describe a cached repository, if it is a whole model of ours."""
     try:
-        pulled = find_cached(reference)
-        if pulled is None:
+        folder = find_whole(reference)
+        if folder is None:
             return None
         return dataclasses.replace(
-            _from_folder(str(reference), pulled.folder, "cached"), commit=pulled.commit
+            _from_folder(str(reference), folder, "cached"), commit=folder.name
         )
     except HubNMTError:  # another library's
         return None
@@ -134,41 +139,52 @@ def list_hub(
         HubError: if the Hub refuses or cannot be reached.
     """
     api = connect(token)
+    wanted = {"author": author, "search": search}
+    query = {
+        "filter": LIBRARY,
+        "sort": "lastModified",
+        "limit": PAGE_SIZE,
+        "expand": FACTS,
+        **{name: text for name, text in wanted.items() if text},
+    }
     with plain_words("the list of models"):
-        found = api.list_models(
-            filter=LIBRARY,
-            author=author or None,
-            search=search or None,
-            sort="last_modified",
-            expand=FACTS,  # type: ignore[arg-type]  # the client lists the names it knows
-        )
-        for info in found:
-            yield _from_info(info)
+        for rows in read_pages(api, "/api/models", query):
+            yield from filter(None, map(_from_row, rows))
 
 
-def _from_info(info: ModelInfo) -> ListedModel:
-    metadata = _plain(info.card_data)
-    if info.model_index:  # the Hub gives it apart as well
-        metadata["model-index"] = info.model_index
+def _from_row(row: Any) -> ListedModel | None:
+    """Read one model of a list; None if it cannot be named.
+
+    The client's own reading fails on some cards, and one stranger's card would spoil the list.
+    """
+    name = row.get("id") if isinstance(row, dict) else None
+    if not isinstance(name, str) or "@" in name or parse_reference(name) is None:
+        return None
+    metadata = _table(row, "cardData")
+    if row.get("model-index"):  # the Hub gives it apart as well
+        metadata["model-index"] = row["model-index"]
     languages = (*read_languages(metadata), "", "")
-    counts = info.safetensors.parameters if info.safetensors else {}
-    known = bool(counts) and set(counts) <= set(DTYPE_BYTES)
+    weights = _table(row, "safetensors")
+    counts = _table(weights, "parameters")
+    known = counts and all(kind in DTYPE_BYTES and type(n) is int for kind, n in counts.items())
+    total, commit = weights.get("total"), row.get("sha")
     return ListedModel(
-        name=info.id,
+        name=name,
         source="hub",
         src_lang=languages[0],
         tgt_lang=languages[1],
         scores=read_scores(metadata),
         size_bytes=sum(n * DTYPE_BYTES[kind] for kind, n in counts.items()) if known else None,
-        n_parameters=info.safetensors.total if info.safetensors else None,
-        commit=info.sha or "",
-        is_private=bool(info.private),
+        n_parameters=total if type(total) is int else None,
+        commit=commit if isinstance(commit, str) else "",
+        is_private=row.get("private") is True,
     )
 
 
-def _plain(card: Any) -> dict[str, Any]:
-    """Return a card as the client parsed it (untyped there) as plain values."""
-    return dict(card.to_dict()) if card else {}
+def _table(values: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the table under a key; an empty one if something else is there."""
+    found = values.get(key)
+    return dict(found) if isinstance(found, dict) else {}
 
 
 class Catalogue:

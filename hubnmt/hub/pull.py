@@ -14,17 +14,28 @@ import re
 import shutil
 from pathlib import Path
 
-from huggingface_hub import HfApi, ModelInfo, try_to_load_from_cache
+from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
 from huggingface_hub.hf_api import RepoSibling
 
 from hubnmt.checkpoint import LIBRARY, load_config, load_model, replace_folder
 from hubnmt.errors import HubError, HubUnreachableError, InputError
-from hubnmt.hub.client import TIMEOUT_S, connect, is_offline, patiently, plain_words
+from hubnmt.hub.client import (
+    TIMEOUT_S,
+    ask_about,
+    connect,
+    is_offline,
+    patiently,
+    plain_words,
+)
 from hubnmt.hub.contents import ALLOWED, CONFIG, WEIGHTS, check_weights_size, choose_files
 from hubnmt.hub.digest import matches
 from hubnmt.hub.reference import HubReference
 
 logger = logging.getLogger(__name__)
+
+PIECE_BYTES = 2**18
+"""The client writes and counts pieces of 10 MiB: most models of ours would come in one, with no
+progress to see, and nothing to go on from when the connection breaks."""
 
 TRIES = 2
 """Downloads of a file whose content came out wrong."""
@@ -61,6 +72,7 @@ def pull(
 
     Raises:
         HubError: if it cannot be had, is not ours, or came with other content than stated.
+        ModelFolderError: if its config is not one of ours.
     """
     is_off = local_files_only or is_offline()
     if is_off or reference.is_pinned:
@@ -83,7 +95,26 @@ def pull(
 
 
 def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None) -> Pulled | None:
-    """Find a whole and undamaged model in the cache; what was changed since it came is dropped."""
+    """Find a whole and undamaged model in the cache; what was changed since it came is dropped.
+
+    Raises:
+        ModelFolderError: if its config is not one of ours.
+    """
+    folder = find_whole(reference, cache_dir=cache_dir)
+    if folder is None:
+        return None
+    for path in (folder / name for name in ALLOWED if (folder / name).is_file()):
+        stated = _stated_by_link(path)
+        if stated and not matches(path, stated):
+            _forget(path)
+            return None
+        if path.name == CONFIG:
+            load_config(folder)  # the weights of another library may be large: they are not read
+    return Pulled(folder, folder.name)
+
+
+def find_whole(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
+    """Find a folder in the cache with all files of a model, by their names alone."""
     folder = _cached_folder(reference, cache_dir)
     if folder is None:
         return None
@@ -92,12 +123,7 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
         choose_files(dict.fromkeys(names), target=str(reference))
     except HubError:
         return None
-    for name in names:
-        stated = _stated_by_link(folder / name)
-        if stated and not matches(folder / name, stated):
-            _forget(folder / name)
-            return None
-    return Pulled(folder, folder.name)
+    return folder
 
 
 def _cached_folder(reference: HubReference, cache_dir: FolderName | None) -> Path | None:
@@ -119,6 +145,7 @@ def _pull_online(
     reference: HubReference, token: str | None, cache_dir: FolderName | None
 ) -> Pulled:
     api = connect(token)
+    constants.DOWNLOAD_CHUNK_SIZE = min(constants.DOWNLOAD_CHUNK_SIZE, PIECE_BYTES)
     with plain_words(str(reference)):
         info = ask(api, reference)
         siblings = {sibling.rfilename: sibling for sibling in info.siblings or []}
@@ -140,13 +167,14 @@ def _pull_online(
 
 def ask(api: HfApi, reference: HubReference) -> ModelInfo:
     """Ask the Hub what a reference means: its commit, its files with sizes and hashes."""
-    return patiently(
+    return ask_about(
+        reference.repo,
         lambda: api.model_info(
             reference.repo,
             revision=reference.revision,
             files_metadata=True,
             timeout=TIMEOUT_S,
-        )
+        ),
     )
 
 
@@ -220,7 +248,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
         raise InputError(f"{folder} holds other files; name an empty or a new folder")
     pulled = pull(reference, token=token)
     load_model(pulled.folder)
-    with replace_folder(folder) as draft:
+    with plain_words(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
         for name in ALLOWED:
             if (pulled.folder / name).is_file():
                 shutil.copyfile(pulled.folder / name, draft / name)

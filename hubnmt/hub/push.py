@@ -83,7 +83,10 @@ def push(
             message=message or "Push with hubnmt",
             create_pr=create_pr,
         )
-        done = commit(api, wish, state)
+        try:
+            done = commit(api, wish, state)
+        except RevisionNotFoundError:  # what could be looked at, but takes no commits
+            raise HubError(f"{repo}: {wish.revision!r} is a tag; name a branch") from None
     logger.info("%s: %s", repo, ", ".join(done.changed) or "nothing had changed")
     url = done.pull_request or f"{api.endpoint}/{repo}"
     return Pushed(url=url, commit=done.commit, changed=done.changed)

@@ -29,8 +29,14 @@ CARRIED = PACKAGE / "hub" / "space_files"
 LEFT_OUT = {"__pycache__", "pretrained", "space_files"}
 """Folders of the package a Space does without; the bundled model it serves comes apart."""
 
+KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png"}
+"""Files of the package a Space needs; an editor's or a person's own beside them stay here."""
+
 OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|hubnmt/.+)")
 """What in a Space is ours to replace or remove; other files in it are its owner's."""
+
+APPS = {"app.py", "Dockerfile", "index.html"}
+"""A Space with one of these serves something already."""
 
 VARIABLE, SECRET = "HUBNMT_MODEL", "HF_TOKEN"
 
@@ -75,6 +81,8 @@ def open_space(
         state = _prepare(api, repo, private=private)
         if private and not state.is_private:
             raise HubError(f"Space {repo} is public: make it private in its settings, then again")
+        if APPS & set(state.files) and LIBRARY not in state.tags:
+            raise HubError(f"Space {repo} serves another app: name a new one, or empty it first")
         # Variable and secret first: the commit starts the build, which reads them.
         if _variables(api, repo).get(VARIABLE) != model:
             patiently(lambda: api.add_space_variable(repo, VARIABLE, model))
@@ -150,7 +158,7 @@ def collect(repo: str, model: str) -> dict[str, Content]:
     contents["README.md"] = write_readme(repo, model, requirements).encode()
     for path in sorted(PACKAGE.rglob("*")):
         inside = path.relative_to(PACKAGE)
-        if path.is_file() and not LEFT_OUT & set(inside.parts) and path.suffix != ".pyc":
+        if path.suffix in KINDS and path.is_file() and not LEFT_OUT & set(inside.parts):
             contents[f"hubnmt/{inside.as_posix()}"] = path
     if model in bundled_models():
         for path in sorted((PRETRAINED / model).iterdir()):

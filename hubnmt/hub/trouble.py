@@ -54,6 +54,8 @@ def explain(error: BaseException, *, target: str, endpoint: str) -> HubError:
             return HubUnreachableError(_explain_silence(cause, endpoint))
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             return HubError(f"no space left on the disk for {target}: free some and try again")
+        if isinstance(cause, OSError) and cause.filename is not None:
+            return HubError(_explain_disk(cause, target))
     if isinstance(error, LocalEntryNotFoundError):
         return HubUnreachableError(_explain_silence(error, endpoint))
     if "xet" in str(error).lower():
@@ -149,6 +151,12 @@ def _explain_silence(error: BaseException, endpoint: str) -> str:
         f"cannot reach {endpoint} ({type(error).__name__}): check the network, proxy and "
         "HF_ENDPOINT, then try again; models in the cache work without (HF_HUB_OFFLINE=1)"
     )
+
+
+def _explain_disk(error: OSError, target: str) -> str:
+    where = error.filename2 or error.filename
+    said = (error.strerror or type(error).__name__).lower()
+    return f"{target}: cannot use {where} ({said}); name another folder, or HF_HOME for the cache"
 
 
 def _first_line(error: object) -> str:

@@ -15,8 +15,9 @@ from hubnmt.ui.registry import ModelRegistry
 
 logger = logging.getLogger(__name__)
 
-N_SUGGESTED = 20
-"""Models of the Hub: one page, the last changed first. Any other can be typed."""
+N_SUGGESTED = 100
+"""Models of the Hub: one answer of its, the last changed first; typing an author or a part of a
+name narrows them down. Any other can be typed whole."""
 
 
 def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
         "private": repo.private,
         "gated": "auto" if repo.gated else False,
         "disabled": False,
-        "tags": list(dict.fromkeys(tags)),
+        "tags": list(dict.fromkeys(tag for tag in tags if isinstance(tag, str))),
         "lastModified": WHEN,
         "createdAt": WHEN,
         "downloads": 0,
@@ -40,7 +40,7 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
         "siblings": [describe_sibling(*item, blobs=blobs) for item in sorted(commit.files.items())],
         "usedStorage": sum(len(blob.data) for blob in commit.files.values() if blob.is_lfs),
     }
-    if library:
+    if isinstance(library, str):
         answer["library_name"] = library
     if "model-index" in card:
         answer["model-index"] = card["model-index"]

@@ -46,6 +46,7 @@ def here(
     (tmp_path / "latin1.txt").write_bytes("Ein Hund\nZwei Männer\n".encode("latin-1"))
     (tmp_path / "binary.bin").write_bytes(b"Ein Hund\n\x7fELF\x00\x00\n")
     (tmp_path / "utf16.txt").write_bytes("Ein Hund\n".encode("utf-16"))
+    (tmp_path / "endless.txt").write_text(f"Ein Hund\n{'x' * 100_000}\n", encoding="utf-8")
     (tmp_path / "old.txt").write_text("precious\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -107,6 +108,11 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "input in Latin 1": ([*TRANSLATE, "--input", "latin1.txt"], ["latin1.txt, line 2", "UTF-8"]),
     "binary input": ([*TRANSLATE, "--input", "binary.bin"], ["binary.bin, line 2", "binary"]),
     "input in UTF-16": ([*TRANSLATE, "--input", "utf16.txt"], ["utf16.txt, line 1"]),
+    "a line without end": (
+        [*TRANSLATE, "--input", "endless.txt"],
+        ["endless.txt, line 2", "100,000", "50,000"],
+    ),
+    "a text without end": ([*TRANSLATE, "Hund", "x" * 100_000], ["text 2", "100,000", "50,000"]),
     "half a character": ([*TRANSLATE, "H\udcfcnd"], []),
     "beam of 0": ([*TRANSLATE, "x", "--beam-size", "0"], ["beam_size = 0", "1 to 256"]),
     "beam in words": ([*TRANSLATE, "x", "--beam-size", "five"], ["--beam-size", "'five'"]),

@@ -4,10 +4,16 @@ Each starts a Python of its own, which takes seconds; what they prove in whole, 
 in parts.
 """
 
+import contextlib
+import fcntl
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint import load_model, save_model
+from hubnmt.hub import HubReference, pull, push
 from tests.hub import REPO, TOKEN, change_weights, read_folder
 from tests.hub_server import Fault, HubServer
 
@@ -31,13 +38,15 @@ def start(hub: HubServer, environment: dict[str, str], repo: Path) -> Start:
         "HF_HUB_OFFLINE": "0",
     }
 
-    def start_command(*arguments: object, **changes: str) -> "subprocess.Popen[str]":
+    def start_command(
+        *arguments: object, stderr: int = subprocess.PIPE, **changes: str
+    ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [sys.executable, "-m", "hubnmt", *map(str, arguments)],
             env=environment | changes,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
 
@@ -50,6 +59,12 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     assert TOKEN not in out + err
     assert "Traceback" not in err
     return process.returncode, out, err
+
+
+@pytest.fixture
+def cache(environment: dict[str, str]) -> Path:
+    """The cache of the commands: what they left is met by calls from here, which start faster."""
+    return Path(environment["HF_HOME"]) / "hub"
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -69,13 +84,19 @@ def wait_for(condition: Callable[[], object]) -> None:
     ],
 )
 def test_ctrl_c_is_one_line_and_the_next_try_works(
-    command: str, step: str, hint: str, hub: HubServer, model_folder: Path, start: Start
+    command: str,
+    step: str,
+    hint: str,
+    hub: HubServer,
+    model_folder: Path,
+    start: Start,
+    cache: Path,
 ):
+    files = read_folder(model_folder)
     if command == "pull":
-        hub.store.put(REPO, read_folder(model_folder))
-    arguments = ("pull", REPO) if command == "pull" else ("push", model_folder, REPO)
+        hub.store.put(REPO, files)
     hub.faults.add(Fault(step, pause_s=1.0))
-    process = start(*arguments)
+    process = start(*(["pull", REPO] if command == "pull" else ["push", model_folder, REPO]))
     wait_for(lambda: hub.asked(step))
     time.sleep(0.2)  # into the body
     os.kill(process.pid, signal.SIGINT)
@@ -84,14 +105,32 @@ def test_ctrl_c_is_one_line_and_the_next_try_works(
     last = err.splitlines()[-1]
     assert last.startswith("hubnmt: interrupted; ")
     assert last.endswith(hint)
-    assert finish(start(*arguments))[0] == 0
-    files = hub.repo(REPO).files()
-    assert {name for name in files if name != "README.md"} == {
-        "config.json",
-        "decoding.json",
-        "model.safetensors",
-        "tokenizer.json",
-    }
+    if command == "pull":
+        assert list(cache.rglob("*.incomplete")) == []
+        assert read_folder(pull(HubReference(REPO), cache_dir=cache).folder) == files
+    else:
+        push(model_folder, REPO)
+        assert set(hub.repo(REPO).files()) == set(files)
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_far_a_download_is(
+    hub: HubServer, bundled_model: Path, start: Start, cache: Path
+):
+    hub.store.put(REPO, read_folder(bundled_model))
+    hub.faults.add(Fault("GET /objects/", pause_s=0.001))
+    terminal, other_end = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 90, 0, 0))
+    process = start("pull", REPO, HF_HUB_DISABLE_PROGRESS_BARS="0", stderr=other_end)
+    os.close(other_end)
+    shown = b""
+    with contextlib.suppress(OSError):  # nobody writes any more
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    os.close(terminal)
+    assert process.communicate(timeout=60)[0].endswith(f"{hub.repo(REPO).branches['main']}\n")
+    between = {int(percent) for percent in re.findall(rb"(\d+)%\|", shown)} - {0, 100}
+    assert between, shown
 
 
 @pytest.mark.slow
@@ -120,16 +159,25 @@ def test_two_pushes_at_the_same_time_end_with_one_of_the_two(
 
 
 @pytest.mark.slow
-def test_offline_after_a_pull(hub: HubServer, model_folder: Path, start: Start):
+def test_offline_after_a_pull(hub: HubServer, model_folder: Path, start: Start, cache: Path):
     hub.store.put(REPO, read_folder(model_folder))
-    options = ("Ein Hund", "--model", REPO, "--max-new-tokens", 4)
-    status, _, err = finish(start("translate", *options, HF_HUB_OFFLINE="1"))
-    assert status == 2
-    assert "pull it once with the network on" in err
-    assert finish(start("pull", REPO))[0] == 0
+    pull(HubReference(REPO), cache_dir=cache)
     hub.requests.clear()
-    assert finish(start("translate", *options, HF_HUB_OFFLINE="1"))[0] == 0
+    options = ("--model", REPO, "--max-new-tokens", 4)
+    status, out, _ = finish(start("translate", "Ein Hund", *options, HF_HUB_OFFLINE="1"))
+    assert status == 0
+    assert out.endswith("\n")
     assert hub.requests == []
+
+
+@pytest.mark.slow
+def test_a_list_without_a_network_says_so_once(start: Start):
+    """The client alone tries six times in 23 seconds, with two lines each time."""
+    status, out, err = finish(start("list", HF_ENDPOINT="http://127.0.0.1:9"))
+    assert status == 0
+    assert "bundled" in out
+    assert err.count("\n") == 1
+    assert "the Hub's models are not listed: cannot reach http://127.0.0.1:9" in err
 
 
 @pytest.mark.slow

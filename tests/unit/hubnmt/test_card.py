@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from hubnmt.card import CardFacts, TestResult, address_card, escape_cell, write_card
 from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.metadata import check_metadata
 from hubnmt.metrics import Scores
 
 SCORES = Scores(
@@ -272,3 +274,31 @@ def test_a_reader_sees_the_text_as_it_was(text: str) -> None:
     cell = [token for token in rendered if token.type == "inline"][1]
     assert {token.type for token in cell.children} <= {"text", "text_special"}
     assert "".join(token.content for token in cell.children) == text
+
+
+# --- the bundled model's -------------------------------------------------------------------------
+
+
+def test_the_bundled_card_leaves_nothing_out(bundled_model: Path) -> None:
+    """Made by `training.finish`, then carried from format to format: nothing may get lost."""
+    card = (bundled_model / "README.md").read_text(encoding="utf-8")
+    check_metadata(card)
+    head = read_head(card)
+    assert {"language", "license", "datasets", "metrics", "model-index"} <= set(head)
+    for metric in head["model-index"][0]["results"][0]["metrics"]:
+        assert re.search(r"\(nrefs:1\|.*version:[\d.]+\)", metric["name"])
+    assert re.findall(r"^## (.*)$", card, re.MULTILINE) == [
+        "Scores",
+        "Data",
+        "Training",
+        "Tokenizer",
+        "Good translations",
+        "Bad translations",
+        "Limits",
+        "Bias",
+        "How to cite",
+    ]
+    assert re.search(r"[\d,]+ of [\d,]+ training pairs kept", card)
+    assert re.search(r"- machine: .+\n- minutes until the best weights: [\d.]+\n", card)
+    assert re.search(r"[\d.]+ in `de`, [\d.]+ in `en`", card)
+    assert "\n[model]\n" in card

@@ -161,7 +161,7 @@ def test_separate_tables_stay_separate(separate: StoredModel, tmp_path: Path) ->
 def test_half_stores_float16_in_half_the_room(
     joint: StoredModel, folder: Path, tmp_path: Path
 ) -> None:
-    save_model(tmp_path / "half", joint, half=True)
+    save_model(tmp_path / "half", dataclasses.replace(joint, dtype=torch.float16))
     weights = load_file(tmp_path / "half" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
     sizes = [(each / "model.safetensors").stat().st_size for each in (folder, tmp_path / "half")]
@@ -172,6 +172,34 @@ def test_half_stores_float16_in_half_the_room(
         for parameter in joint.model.parameters():
             parameter.copy_(parameter.half())
     assert torch.equal(logits_of(loaded), logits_of(joint.model))
+
+
+@pytest.mark.parametrize(
+    ("stored_as", "run_as", "written_as"),
+    [
+        (torch.float16, torch.float32, torch.float16),
+        (torch.bfloat16, torch.float32, torch.bfloat16),
+        (torch.float32, torch.float32, torch.float32),
+        (torch.float32, torch.bfloat16, torch.bfloat16),
+        (torch.float16, torch.bfloat16, torch.float16),
+    ],
+)
+def test_a_model_saved_again_takes_no_more_room(
+    stored_as: torch.dtype,
+    run_as: torch.dtype,
+    written_as: torch.dtype,
+    joint: StoredModel,
+    tmp_path: Path,
+) -> None:
+    save_model(tmp_path / "one", dataclasses.replace(joint, dtype=stored_as))
+    loaded = load_model(tmp_path / "one")
+    assert loaded.dtype == stored_as
+    loaded.model.to(run_as)
+    save_model(tmp_path / "two", loaded)
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert {tensor.dtype for tensor in two.values()} == {written_as}
+    if run_as == torch.float32:
+        assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_every_parameter_belongs_to_the_stored_tensors(joint: StoredModel) -> None:

@@ -113,6 +113,9 @@ def test_a_list_from_json_becomes_the_tuple_that_it_was() -> None:
     ("changes", "message"),
     [
         ({"src_vocab_size": 0, "tgt_vocab_size": 0}, "src_vocab_size = 0 must be 1 to 1048576"),
+        ({"src_lang": ""}, "src_lang = '' and tgt_lang = 'en' must be language tags"),
+        ({"tgt_lang": "en\x1b[2J"}, r"tgt_lang = 'en\\x1b\[2J' must be language tags"),
+        ({"tgt_lang": "e" * 41}, "must be language tags"),
         ({"d_model": 2**14 + 8}, "d_model = 16392 must be 1 to 16384"),
         ({"n_encoder_layers": 0}, "n_encoder_layers = 0 must be 1 to 256"),
         ({"n_decoder_layers": -1}, "n_decoder_layers = -1 must be 1 to 256"),

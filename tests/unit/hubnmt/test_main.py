@@ -25,3 +25,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert stopped.value.code == 0
     assert capsys.readouterr().out == f"hubnmt {hubnmt.__version__}\n"
+
+
+def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a message quotes may be a stranger's; letters of any script stay."""
+    status = main(["inspect", "./no\x1b[2J\x07such\nmodel ദി ü"])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert err.startswith("hubnmt: error: ")
+    assert err.count("\n") == 1
+    assert err[:-1].isprintable()
+    assert "ദി ü" in err

@@ -58,11 +58,24 @@ def test_a_card_without_usable_scores_has_none(text: str):
     assert read_scores(read_metadata(text)) == ()
 
 
+def test_a_short_head_that_stands_for_a_huge_one_takes_no_memory():
+    """Ten aliases in each of fifteen lists: as text, a million gigabytes."""
+    lines = ["a0: &a0 [x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 16)]
+    bomb = "\n".join(["---", *lines, "language: [*a15, de]", "model-index:", "- results:"])
+    bomb += "\n  - dataset: {name: *a15}\n    metrics: [{type: *a15, value: 1}, "
+    bomb += "{type: bleu, value: 2}, {type: chrf, value: *a15}]\n---\n"
+    head = read_metadata(bomb)
+    assert read_scores(head) == (Score("BLEU", 2.0, ""),)
+    assert read_languages(head) == ("de",)
+
+
 def test_languages_are_listed_source_first():
     assert read_languages(read_metadata(CARD)) == ("de", "en")
     assert read_languages({"language": "no"}) == ("no",)
     assert read_languages({"language": [False, "", "en"]}) == ("en",)
     assert read_languages({}) == ()
+    assert read_languages({"language": ["\x1b[31mred", "x" * 41, "zh-Hant"]}) == ("zh-Hant",)
 
 
 GOOD = """---

@@ -114,6 +114,7 @@ def test_a_line_that_was_skipped_is_not_judged(tmp_path: Path) -> None:
         (b"\xed\xa0\x80\n", ["UTF-8"]),
         ("Grüße\n".encode()[:3], ["UTF-8"]),
         (b"PK\x03\x04\x00\x00\n", ["zero byte", "binary"]),
+        (b"x" * 50_001, ["50,001", "50,000", "of its own"]),
     ],
     ids=repr,
 )
@@ -123,6 +124,11 @@ def test_what_is_no_text_is_refused_with_its_place(raw: bytes, words: list[str])
     assert str(caught.value).startswith("in.txt, line 7: ")
     assert [word for word in words if word not in str(caught.value)] == []
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_paragraph_is_a_line() -> None:
+    text = "ä" * 50_000
+    assert decode_line(f"{text}\n".encode(), where="here") == text
 
 
 @pytest.mark.parametrize(("raw", "text"), [(b"a\n", "a"), (b"a", "a"), (b"\n", ""), (b"", "")])

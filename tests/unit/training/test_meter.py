@@ -1,6 +1,7 @@
 """Meter: tokens weigh, pauses do not count, and times read as people say them."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,9 +10,13 @@ from training import meter
 from training.meter import Meter, peak_memory_mib, seconds_left, show_time
 
 
+def set_clock(monkeypatch: pytest.MonkeyPatch, *times: float) -> None:
+    """Let the meter, and nobody else's thread, read these times."""
+    monkeypatch.setattr(meter, "time", SimpleNamespace(monotonic=iter(times).__next__))
+
+
 def test_the_meter_weighs_steps_by_their_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([10.0, 14.0])
-    monkeypatch.setattr(meter.time, "monotonic", lambda: next(clock))
+    set_clock(monkeypatch, 10.0, 14.0)
     counted = Meter()
     counted.add(2.0, 30)
     counted.add(5.0, 10)
@@ -19,8 +24,7 @@ def test_the_meter_weighs_steps_by_their_tokens(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_pause_is_not_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([10.0, 14.0])
-    monkeypatch.setattr(meter.time, "monotonic", lambda: next(clock))
+    set_clock(monkeypatch, 10.0, 14.0)
     counted = Meter()
     counted.add(2.0, 40)
     counted.pause(3.0)

@@ -157,6 +157,7 @@ def test_a_compiled_step_is_the_same_step(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # C++ compilers are slow beside other work
 @pytest.mark.filterwarnings("ignore")  # about torch's own parts
 def test_torchs_compiler_takes_our_model(make_run: MakeRun) -> None:
     fused, plain = (make_run(f"run.compile={value}") for value in ("true", "false"))

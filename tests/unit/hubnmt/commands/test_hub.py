@@ -1,6 +1,8 @@
 """The commands of the Hub, as typed."""
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +126,15 @@ def test_list_without_the_hub_shows_what_is_here(
     assert main(["list", "--search", "tiny"]) == 0
     assert REPO in capfd.readouterr().out
     assert stored.requests == []
+
+
+def test_a_list_that_is_interrupted_says_that_nothing_is_lost(
+    stored: HubServer, capfd: pytest.CaptureFixture[str]
+):
+    stop = Fault("GET /api/models", before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2)
+    stored.faults.add(stop)
+    assert main(["list"]) == 130
+    assert capfd.readouterr().err == "hubnmt: interrupted; nothing was changed\n"
 
 
 def test_space_prints_its_link(stored: HubServer, run: Run):

@@ -150,12 +150,12 @@ def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
     assert (tmp_path / "out.txt").read_bytes() == whole
 
 
-def test_a_line_of_100_000_characters_is_translated_in_parts(
+def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
     model: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubnmt.retry.find_suspicions", lambda **_: [])  # it is all nonsense
     sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
-    line = (sentence * 3000)[:100_000].strip()
+    line = (sentence * 400)[:20_000].strip()
     options = ["--beam-size", 1, "--max-new-tokens", 1]
     out = run("translate", line, "--model", model, "--json", *options)
     answer = json.loads(out)

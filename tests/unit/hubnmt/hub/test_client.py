@@ -1,13 +1,23 @@
 """The line to the Hub."""
 
 import traceback
+from pathlib import Path
 
 import huggingface_hub
 import pytest
 
 from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub import client
-from hubnmt.hub.client import WAITS_S, connect, endpoint, is_offline, patiently, plain_words
+from hubnmt.hub.client import (
+    WAITS_S,
+    ask_about,
+    connect,
+    endpoint,
+    is_offline,
+    patiently,
+    plain_words,
+    read_pages,
+)
 from hubnmt.hub.trouble import HTTP_ERROR
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer
@@ -74,12 +84,76 @@ def test_the_hub_says_how_long_to_wait(
     assert waits == [waited]
 
 
+@pytest.mark.parametrize("name", ["ConnectError", "ConnectTimeout"])
+def test_nobody_is_asked_twice_where_nobody_is(name: str, waits: list[float]):
+    call = Flaky(99, type(name, (HTTP_ERROR,), {})("unplugged"))
+    with pytest.raises(HTTP_ERROR):
+        patiently(call)
+    assert call.n_calls == 1
+
+
+def test_an_answer_the_client_fails_over_is_a_sentence():
+    with pytest.raises(HubError, match=r"of user/a cannot be read \(TypeError\).*README"):
+        ask_about("user/a", Flaky(1, TypeError("multiple values for argument 'self'")))
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+def test_pages_are_asked_for_one_by_one(hub: HubServer):
+    for name in ("user/a", "user/b", "user/c"):
+        hub.store.create("model", name)
+    pages = read_pages(connect(), "/api/models", {"limit": 2, "author": "user"})
+    assert [row["id"] for row in next(pages)] == ["user/a", "user/b"]
+    assert len(hub.requests) == 1
+    assert [[row["id"] for row in page] for page in pages] == [["user/c"]]
+    assert all("author=user" in request.path for request in hub.requests)
+    assert [request.headers["authorization"] for request in hub.requests] == [f"Bearer {TOKEN}"] * 2
+
+
+def test_a_link_to_another_host_gets_no_token(hub: HubServer):
+    """A mirror may pass on links to the Hub itself, or to anybody."""
+    hub.store.create("model", "user/a")
+    hub.store.create("model", "user/b")
+    with HubServer() as other:
+        hub.own_name = other.url
+        pages = read_pages(connect(), "/api/models", {"limit": 1})
+        assert [row["id"] for page in pages for row in page] == ["user/a", "user/b"]
+        assert other.requests == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_list_that_stumbles_goes_on(status: int, hub: HubServer, waits: list[float]):
+    for name in ("user/a", "user/b"):
+        hub.store.create("model", name)
+    pages = read_pages(connect(), "/api/models", {"limit": 1})
+    hub.faults.add(Fault("GET", status=status))
+    next(pages)
+    hub.faults.add(Fault("GET", cut_after=10))
+    assert len(next(pages)) == 1
+    assert waits == [WAITS_S[0]] * 2
+
+
+def test_a_list_that_is_none_is_said(hub: HubServer):
+    """An address where something else answers, as the page of a repository does here."""
+    hub.store.create("model", "user/a")
+    with pytest.raises(HubError, match="did not answer as a Hub does"):
+        next(read_pages(connect(), "/api/models/user/a", {"limit": 1}))
+
+
 def test_the_address_is_the_environments(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example/")
     assert endpoint() == "http://mirror.example"
     assert connect().endpoint == "http://mirror.example"
     monkeypatch.delenv("HF_ENDPOINT")
     assert endpoint() == huggingface_hub.constants.ENDPOINT
+
+
+@pytest.mark.parametrize("address", ["mirror.example", "ftp://mirror.example", "https://", "x y"])
+def test_what_is_no_address_is_said(address: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(HubError, match="is no address: it begins with https://"):
+        connect()
 
 
 @pytest.mark.parametrize("token", [TOKEN + "\n", TOKEN + "ü", "two " + TOKEN, TOKEN + "\x00"])
@@ -91,6 +165,19 @@ def test_a_spoiled_token_is_refused_unseen(token: str, monkeypatch: pytest.Monke
         monkeypatch.setenv("HF_TOKEN", token)
         with pytest.raises(HubError, match="copy it again"):
             connect()
+
+
+def test_the_login_is_taken_where_no_token_is_set(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    hub.store.create("model", "user/a", private=True)
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    with pytest.raises(HTTP_ERROR):
+        connect().model_info("user/a")
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert connect().model_info("user/a").id == "user/a"
+    assert next(read_pages(connect(), "/api/models", {"author": "user"}))
 
 
 def test_errors_become_sentences_and_no_traceback_shows_what_was_sent():

@@ -1,6 +1,7 @@
 """What there is, from metadata alone."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import huggingface_hub
@@ -75,10 +76,63 @@ def test_the_next_page_is_asked_for_when_it_is_read(full_hub: HubServer):
     assert len(full_hub.asked("GET /api/models")) == 2
 
 
-def test_a_hub_in_trouble_says_so(full_hub: HubServer):
-    full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
-    with pytest.raises(HubError, match="trouble of its own"):
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "does not accept this token"),
+        (403, "forbids"),
+        (404, "not found"),
+        (429, "too many requests"),
+        (500, r"trouble of its own \(500\)"),
+        (503, r"trouble of its own \(503\)"),
+    ],
+)
+def test_a_hub_in_trouble_says_so(status: int, sentence: str, full_hub: HubServer):
+    full_hub.faults.add(Fault("GET /api/models", times=None, status=status))
+    with pytest.raises(HubError, match=sentence) as error:
         list(list_hub())
+    assert "\n" not in str(error.value)
+    full_hub.faults.clear()
+    assert len(list(list_hub())) == 3
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "self: 1",
+        "ignore_metadata_errors: x",
+        "eval_results: 5",
+        "model-index: [{name: x, results: [{metrics: [{type: [bleu], value: .nan}]}]}]",
+        'language: [1, [2], {a: b}, "\\e[31mred"]',
+        "library_name: [1]",
+    ],
+)
+def test_a_strangers_card_does_not_spoil_the_list(head: str, full_hub: HubServer):
+    """Some of these heads fell the client's own reading."""
+    card = f"---\ntags: [hubnmt]\n{head}\n---\n"
+    full_hub.store.put("evil/card", {"README.md": card.encode()})
+    found = {model.name: model for model in list_hub()}
+    assert len(found) == 4
+    assert found["evil/card"].scores == ()
+    assert found["evil/card"].src_lang == ""
+    full_hub.store.put("evil/card", {"config.json": b"{}", "model.safetensors": b"x"})
+    with pytest.raises(HubError, match=r"cannot be read|has no tokenizer\.json"):
+        pull(HubReference("evil/card"))
+
+
+def test_a_row_without_a_name_is_passed_over():
+    rows = [3, None, {}, {"id": 5}, {"id": "../x"}, {"id": "a/b@../c"}, {"id": "user/a"}]
+    assert [row and row.name for row in map(listing._from_row, rows)] == [None] * 6 + ["user/a"]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [3, {"parameters": 3}, {"parameters": {"F32": "9" * 9}}, {"parameters": {"I8": 2}}, {}],
+)
+def test_a_size_nobody_can_tell_is_absent(weights: object):
+    model = listing._from_row({"id": "user/a", "safetensors": weights})
+    assert model is not None
+    assert model.size_bytes is None
 
 
 # --- on this machine -----------------------------------------------------------------------------
@@ -104,6 +158,16 @@ def test_an_older_commit_is_listed_by_its_hash(full_hub: HubServer):
     full_hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
     pull(HubReference(REPO))
     assert sorted(names(list_cached())) == sorted([REPO, f"{REPO}@{old.commit}"])
+
+
+def test_the_cache_is_listed_without_reading_weights(
+    full_hub: HubServer, monkeypatch: pytest.MonkeyPatch
+):
+    pull(HubReference(REPO))
+    monkeypatch.setattr(
+        sys.modules["hubnmt.hub.pull"], "matches", lambda *_: pytest.fail("read a whole file")
+    )
+    assert names(list_cached()) == [REPO]
 
 
 def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):

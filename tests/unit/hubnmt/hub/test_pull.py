@@ -1,14 +1,18 @@
 """A model comes whole and as the Hub states it, or not at all; and the next try works."""
 
+import json
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 
+from hubnmt.checkpoint import load_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
+from hubnmt.hub import list_cached
 from hubnmt.hub.contents import ALLOWED
 from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
@@ -144,6 +148,26 @@ def test_another_cache_can_be_named(hub: HubServer, stored: dict[str, bytes], tm
     assert find_cached(REFERENCE, cache_dir=tmp_path / "elsewhere") == pulled
 
 
+def test_another_librarys_weights_in_the_cache_are_not_read(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    """They may take minutes."""
+    folder = pull(REFERENCE).folder
+    read: list[str] = []
+    monkeypatch.setattr(
+        sys.modules["hubnmt.hub.pull"], "matches", lambda path, _: read.append(path.name) or True
+    )
+    assert find_cached(REFERENCE)
+    assert set(read) == set(stored)
+    foreign = folder / "config.json"
+    foreign.unlink()
+    foreign.write_text('{"model_type": "marian"}')
+    read.clear()
+    with pytest.raises(ModelFolderError, match="another library"):
+        find_cached(REFERENCE)
+    assert "model.safetensors" not in read
+
+
 # --- private and gated ---------------------------------------------------------------------------
 
 
@@ -210,9 +234,10 @@ def test_a_foreign_config_is_refused_before_the_weights_come(
 
 
 def test_a_config_that_asks_for_too_much_is_refused_early(hub: HubServer, stored: dict[str, bytes]):
-    huge = stored["config.json"].replace(b'"d_model": 12', b'"d_model": 16368')
-    hub.store.put(REPO, {"config.json": huge.replace(b'"d_ff": 20', b'"d_ff": 131072')})
-    with pytest.raises((ModelFolderError, HubError), match=r"parameters"):
+    huge = {"d_model": 2**14, "n_heads": 1, "d_ff": 2**17, "n_encoder_layers": 256}
+    config = json.loads(stored["config.json"]) | huge
+    hub.store.put(REPO, {"config.json": json.dumps(config).encode()})
+    with pytest.raises(ModelFolderError, match=r"1(,\d{3}){4} parameters are more than"):
         pull(REFERENCE)
     assert hub.asked("safetensors") == []
 
@@ -226,11 +251,36 @@ def test_weights_that_do_not_fit_the_config_are_not_fetched(
     assert hub.asked("safetensors") == []
 
 
+def test_huge_weights_are_not_fetched(hub: HubServer, stored: dict[str, bytes]):
+    hub.store.put(REPO, {"model.safetensors": bytes(20 * 2**20)})
+    with pytest.raises(HubError, match=r"has 20,971,520 bytes, but config.json describes"):
+        pull(REFERENCE)
+    assert hub.asked("safetensors") == []
+
+
 def test_a_huge_tokenizer_is_not_fetched(hub: HubServer, stored: dict[str, bytes]):
     hub.store.put(REPO, {"tokenizer.json": bytes(65 * 2**20)})
     with pytest.raises(HubError, match=r"tokenizer.json has 65 MiB, at most 64"):
         pull(REFERENCE)
     assert hub.asked("resolve/") == []
+
+
+@pytest.mark.parametrize(
+    "card", ["# മലയാളം 🐕 \u202egnorw".encode(), "# Grüße".encode("latin-1"), b"\xef\xbb\xbf---\n"]
+)
+def test_a_card_of_any_bytes_comes_as_it_is(card: bytes, hub: HubServer, stored: dict[str, bytes]):
+    hub.store.put(REPO, {"README.md": card})
+    folder = pull(REFERENCE).folder
+    assert (folder / "README.md").read_bytes() == card
+    assert load_model(folder).card.encode("utf-8") == card.decode("utf-8", "replace").encode()
+    assert [model.name for model in list_cached()] == [REPO]
+
+
+def test_a_link_in_the_repository_is_a_text(hub: HubServer, stored: dict[str, bytes]):
+    """Git keeps a link as the path it names, and so the Hub hands it out."""
+    hub.store.put(REPO, {"config.json": b"/etc/passwd"})
+    with pytest.raises(ModelFolderError, match=r"config.json: not valid JSON"):
+        pull(REFERENCE)
 
 
 def test_a_name_that_climbs_out_is_not_followed(
@@ -291,7 +341,9 @@ def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
 def test_a_broken_download_goes_on_where_it_stopped(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+    theirs = huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", theirs)
+    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "PIECE_BYTES", 1000)
     hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
     assert read_folder(pull(REFERENCE).folder) == stored
     first, second = hub.asked(WEIGHTS)
@@ -324,8 +376,9 @@ def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pyt
     assert cache_is_empty_or_whole(stored)
 
 
-def test_a_wrong_size_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=7))
+@pytest.mark.parametrize("lie", [7, -7])
+def test_a_wrong_size_is_not_kept(lie: int, hub: HubServer, stored: dict[str, bytes]):
+    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=lie))
     with pytest.raises(HubError, match="broke off: try again"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -396,6 +449,27 @@ def test_a_folder_with_an_older_model_is_brought_up_to_date(
     pull_to(REFERENCE, tmp_path / "mine")
     assert (tmp_path / "mine" / "decoding.json").read_bytes() == b'{"beam_size": 3}'
     assert (tmp_path / "mine" / "notes.txt").read_text() == "kept"
+
+
+def test_what_the_older_model_had_and_the_new_one_has_not_is_gone(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    """Defaults of another model would change what this one says."""
+    bare = {name: data for name, data in stored.items() if name.startswith(("c", "m", "t"))}
+    hub.store.put("user/bare", bare)
+    pull_to(REFERENCE, tmp_path / "mine")
+    pull_to(HubReference("user/bare"), tmp_path / "mine")
+    assert read_folder(tmp_path / "mine") == bare
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HubError, match=r"cannot use .*file.* \((not a directory|file exists)\)"):
+        pull_to(REFERENCE, tmp_path / "file" / "mine")
+    with pytest.raises(HubError, match=r"cannot use .*name another folder, or HF_HOME"):
+        pull(REFERENCE, cache_dir=tmp_path / "file" / "cache")
 
 
 def test_a_folder_of_something_else_is_left_alone(

@@ -1,5 +1,6 @@
 """A folder goes out whole, checked, in one commit; or the Hub is as it was."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
+from hubnmt import Translator
 from hubnmt.checkpoint import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
 from hubnmt.hub.pull import pull
@@ -99,6 +102,18 @@ def test_the_same_again_makes_no_commit(hub: HubServer, model_folder: Path):
     assert second.changed == ()
     assert second.commit == first.commit
     assert hub.asked("^(POST|PUT)") == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_weights_go_out_as_they_came_in(dtype: torch.dtype, hub: HubServer, model_folder: Path):
+    """Through memory, where they are float32: no byte of them has to travel."""
+    save_model(model_folder, dataclasses.replace(load_model(model_folder), dtype=dtype))
+    push(model_folder, REPO)
+    translator = Translator.from_pretrained(REPO)
+    assert translator.push_to_hub(REPO).changed == ()
+    translator.save_pretrained(model_folder.parent / "saved")
+    saved = (model_folder.parent / "saved" / "model.safetensors").read_bytes()
+    assert saved == hub.repo(REPO).files()["model.safetensors"]
 
 
 def test_only_what_changed_travels(hub: HubServer, model_folder: Path):
@@ -192,6 +207,16 @@ def test_impossible_branches_are_refused_here(
     with pytest.raises(HubError, match=sentence):
         push(model_folder, REPO, **options)  # type: ignore[arg-type]  # one of each
     assert hub.requests == []
+
+
+def test_a_tag_takes_no_push(hub: HubServer, model_folder: Path):
+    push(model_folder, REPO)
+    repo = hub.repo(REPO)
+    repo.tags["v1"] = repo.branches["main"]
+    change(model_folder)
+    with pytest.raises(HubError, match="'v1' is a tag; name a branch"):
+        push(model_folder, REPO, revision="v1")
+    assert repo.history("v1") == repo.history() == [TITLE, "initial commit"]
 
 
 @pytest.mark.parametrize("name", ["model", "a/b/c", "user/", "user/na me", "user/x@v1", "-a/b"])

@@ -1,5 +1,7 @@
 """A Space that serves a model holds what it needs, and no more."""
 
+import subprocess
+import traceback
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,8 @@ def test_twice_is_once(served: HubServer):
 
 
 def test_an_older_space_is_brought_up_to_date_and_its_owners_files_stay(served: HubServer):
-    old = {"hubnmt/gone.py": b"x", "app.py": b"old", "notes.md": b"mine"}
+    head = b"---\ntags: [hubnmt]\n---\n"
+    old = {"hubnmt/gone.py": b"x", "app.py": b"old", "notes.md": b"mine", "README.md": head}
     served.store.put(SPACE, old, kind="space")
     opened = open_space(SPACE, f"{REPO}@main")
     files = served.repo(SPACE, "space").files()
@@ -116,6 +119,15 @@ def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, serve
     assert not any(TOKEN.encode() in content for content in made.files().values())
 
 
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_secret_that_cannot_be_set_is_not_shown(status: int, served: HubServer):
+    served.faults.add(Fault("POST .*secrets", times=None, status=status))
+    with pytest.raises(HubError, match=r"forbids|trouble of its own") as error:
+        open_space(SPACE, REPO, with_token=True)
+    assert TOKEN not in "".join(traceback.format_exception(error.value))
+    assert served.repo(SPACE, "space").files() == {}
+
+
 def test_no_token_cannot_be_given_away(served: HubServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(HubError, match="there is no token to give"):
@@ -132,12 +144,13 @@ def test_private_makes_a_private_space(served: HubServer):
 
 
 @pytest.mark.parametrize("step", ["POST .*variables", "POST .*/commit/", "POST .*preupload"])
-@pytest.mark.parametrize("status", [403, 503])
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     step: str, status: int, served: HubServer
 ):
     served.faults.add(Fault(step, times=None, status=status))
-    with pytest.raises(HubError, match=r"forbids|trouble of its own") as error:
+    sentence = r"forbids|trouble of its own|accept this token|not found|too many requests"
+    with pytest.raises(HubError, match=sentence) as error:
         open_space(SPACE, REPO)
     assert "\n" not in str(error.value)
     assert served.repo(SPACE, "space").files() == {}
@@ -152,6 +165,22 @@ def test_another_persons_space_is_left_alone(served: HubServer):
         open_space(SPACE, REPO, token=READER)
 
 
+@pytest.mark.parametrize("app", ["app.py", "Dockerfile", "index.html"])
+def test_a_space_with_another_app_is_left_alone(app: str, served: HubServer):
+    files = {app: b"theirs", "README.md": b"---\nsdk: docker\ntags: [chess]\n---\n"}
+    served.store.put(SPACE, files, kind="space")
+    with pytest.raises(HubError, match="serves another app: name a new one"):
+        open_space(SPACE, REPO)
+    assert served.repo(SPACE, "space").files() == files
+    assert served.repo(SPACE, "space").variables == {}
+
+
+def test_an_empty_space_made_by_hand_is_filled(served: HubServer):
+    served.store.put(SPACE, {"README.md": b"---\nsdk: gradio\n---\n"}, kind="space")
+    open_space(SPACE, REPO)
+    assert "app.py" in served.repo(SPACE, "space").files()
+
+
 def test_a_wheel_carries_what_lies_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -164,5 +193,23 @@ def test_a_wheel_carries_what_lies_beside_the_package(
     assert find_beside("app.py") == tmp_path / "carried" / "app.py"
 
 
-def test_python_caches_stay_here(served: HubServer):
-    assert not [name for name in collect(SPACE, REPO) if name.endswith(".pyc")]
+def test_what_is_no_part_of_the_package_stays_here(
+    tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+):
+    package = tmp_path / "hubnmt"
+    (package / "__pycache__").mkdir(parents=True)
+    for name in ("a.py", "a.py~", ".env", "notes.txt", ".a.py.swp", "__pycache__/a.pyc"):
+        (package / name).write_text(TOKEN)
+    monkeypatch.setattr(space, "PACKAGE", package)
+    monkeypatch.setattr(space, "CARRIED", repo)
+    assert {name for name in collect(SPACE, REPO) if name.startswith("hubnmt/")} == {"hubnmt/a.py"}
+
+
+def test_every_file_of_the_package_is_of_a_kind_that_travels(repo: Path):
+    """A new kind of file would be missing in every Space."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "hubnmt"], cwd=repo, capture_output=True, text=True, check=True
+    ).stdout.split()
+    tracked = [name for name in tracked if "/pretrained/" not in name]
+    assert len(tracked) > 50
+    assert set(tracked) <= set(collect(SPACE, REPO))

@@ -45,6 +45,16 @@ def test_silence_is_told_from_refusal(error: BaseException, words: str):
     ("error", "words"),
     [
         (OSError(errno.ENOSPC, "No space left"), "no space left on the disk"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/cache/x"),
+            "cannot use /cache/x (permission denied); name another folder, or HF_HOME",
+        ),
+        (
+            chained(
+                RuntimeError("while writing"), OSError(errno.EROFS, "Read-only", "/a", 0, "/b")
+            ),
+            "cannot use /b (read-only)",
+        ),
         (ValueError("something odd\nsecond line"), "something odd; try again"),
         (RuntimeError(""), "RuntimeError; try again"),
         (RuntimeError("404, http://x/xet-write-token/main"), "set HF_HUB_DISABLE_XET=1"),

@@ -40,6 +40,14 @@ def test_the_same_page_asks_the_hub_once(hub: HubServer, make_registry: Make):
     assert len(hub.asked("GET /api/models")) == 1
 
 
+def test_a_hundred_models_take_one_request(hub: HubServer, make_registry: Make):
+    for number in range(101):
+        hub.store.put(f"user/m{number:03}", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
+    assert [name for _, name in suggested[2:]] == [f"user/m{number:03}" for number in range(100)]
+    assert len(hub.asked("GET /api/models")) == 1
+
+
 def test_a_page_that_opens_no_others_asks_nobody(hub: HubServer, make_registry: Make):
     assert suggest_models(make_registry(), Catalogue()) == [
         ("first", "first"),
