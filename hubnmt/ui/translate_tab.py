@@ -21,15 +21,19 @@ from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line, said_in_page
 from hubnmt.ui.zero_gpu import on_gpu
 
-COPY = "(text) => { navigator.clipboard?.writeText(text); }"
+COPY = "(text) => { navigator.clipboard?.writeText(text); return 'Copied'; }"
 """Browsers offer a clipboard to pages from this machine and over https."""
 
 SHARE = """(text, model) => {
   const link = `${location.href.split("#")[0]}#${new URLSearchParams({ model, text })}`;
   history.replaceState(null, "", link);
   navigator.clipboard?.writeText(link);
+  return "Copied";
 }"""
 """The text travels behind the `#`, which a browser sends to no server."""
+
+LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
+"""A button says for a moment that it has done its work."""
 
 OPEN = """(text, model) => {
   const said = new URLSearchParams(location.hash.slice(1));
@@ -111,9 +115,16 @@ class TranslateTab:
         everything = [self.source, self.options.prefix, *answered, *self._panels.components]
         blank = "() => ['', '', '', '', '', null, null, null, null]"
         self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
-        self._copy.click(None, self._target, None, js=COPY, **QUIET)
-        self._link.click(None, [self.source, model], None, js=SHARE, **QUIET)
+        self._wire_copies(model)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+
+    def _wire_copies(self, model: gr.Dropdown) -> None:
+        for button, given, js in (
+            (self._copy, [self._target], COPY),
+            (self._link, [self.source, model], SHARE),
+        ):
+            copied = button.click(None, given, button, js=js, **QUIET)
+            copied.then(None, None, button, js=LATER.replace("NAME", button.value), **QUIET)
 
     @property
     def described(self) -> list[Any]:

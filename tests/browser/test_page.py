@@ -192,6 +192,8 @@ def test_a_link_opens_the_page_with_its_text(visit: Any, url: str):
     visit.translate(TEXT)
     page.click("#link")
     page.wait_for_function("location.hash.includes('text=')")
+    page.wait_for_function("document.querySelector('#link').innerText.trim() === 'Copied'")
+    page.wait_for_function("document.querySelector('#link').innerText.trim() === 'Link'")
     link = page.url
     page.goto("about:blank")
     page.goto(link)
