@@ -20,10 +20,11 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.card import CardFacts, TestResult, write_card
-from hubnmt.checkpoint import StoredModel, load_model, read_json, save_model
-from hubnmt.config import DecodingConfig
+from hubnmt.checkpoint import load_model, read_json, save_model
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.metrics import score_corpus, sentence_chrf
+from hubnmt.model import Transformer
 from hubnmt.textfile import read_aligned, read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
@@ -144,6 +145,34 @@ def recipe_lines(run_dir: Path) -> str:
     return "\n".join(lines)
 
 
+def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
+    """Collect what the card can say before anything is measured.
+
+    Raises:
+        InputError: if the run has no validation yet.
+        ModelFolderError: if its records are torn.
+    """
+    recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
+    said = recipe["card"]
+    dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
+    return CardFacts(
+        name=name,
+        title=said["title"],
+        config=config,
+        license=said["license"],
+        datasets=tuple(said["datasets"]),
+        data=said["data"],
+        data_license=said["data_license"],
+        limits=said["limits"],
+        bias=said.get("bias", ""),  # runs of 0.1.0 did not ask
+        citation=said.get("citation", ""),
+        recipe=recipe_lines(run_dir),
+        cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
+        f"dropped: {dropped or 'none'}.",
+        training=training_facts(run_dir),
+    )
+
+
 def finish(
     run_dir: Path,
     dest: Path,
@@ -153,69 +182,87 @@ def finish(
     test_name: str,
     half: bool,
 ) -> CardFacts:
-    """Tune on the validation set, measure on the test set, write the folder with its card."""
+    """Tune on the validation set, measure on the test set, write the folder with its card.
+
+    Raises:
+        HubNMTError: if the run, a file or the place cannot be used; found before the long work.
+    """
     if dest.exists() and not dest.is_dir():
         raise InputError(f"{dest} is a file; name a folder")
-    recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
-    learned = training_facts(run_dir)
     stored = load_model(run_dir / "best")
+    facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config)
     held_out = read_aligned(*test) if test else None
+    chosen_on = read_aligned(*valid)
     if half:  # judge what is stored
-        with torch.no_grad():
-            for parameter in stored.model.parameters():
-                parameter.copy_(parameter.half())
+        round_to_half(stored.model)
     translator = Translator(stored)
-    sources, references = read_aligned(*valid)
-    learned |= store_alignment_head(translator, sources, references)
-    decoding, trials = tune_decoding(translator, sources, references)
-    options = {"beam_size": decoding.beam_size, "length_penalty": decoding.length_penalty}
-    texts = [each.text for each in translator.translate(sources, **options)]
-    good, bad = pick_samples(sources, references, texts)
-    card = recipe["card"]
-    results = []
+    aligned = store_alignment_head(translator, *chosen_on)
+    decoding, trials = tune_decoding(translator, *chosen_on)
+    kept_as = {"weights stored as": "float16" if half else "float32"}
+    facts = dataclasses.replace(
+        add_examples(facts, translator, *chosen_on, decoding=decoding),
+        config=stored.model.config,
+        training={**facts.training, **aligned, **kept_as},
+    )
     if held_out:
-        test_sources, test_references = held_out
-        test_texts = [each.text for each in translator.translate(test_sources, **options)]
-        scores = score_corpus(test_texts, test_references, bootstrap=True)
-        dataset = card["datasets"][0] if card["datasets"] else "local"
-        results = [TestResult(name=test_name, dataset=dataset, scores=scores, decoding=decoding)]
-        log.info("%s: BLEU %.2f  %s", test_name, scores.bleu, scores.bleu_signature)
-    dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
-    config = stored.model.config
-    facts = CardFacts(
-        name=dest.name,
-        title=card["title"],
-        config=config,
-        license=card["license"],
-        datasets=tuple(card["datasets"]),
-        data=card["data"],
-        data_license=card["data_license"],
-        limits=card["limits"],
-        bias=card.get("bias", ""),  # runs of 0.1.0 did not ask
-        citation=card.get("citation", ""),
-        recipe=recipe_lines(run_dir),
-        cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
-        f"dropped: {dropped or 'none'}.",
-        training=learned | {"weights stored as": "float16" if half else "float32"},
-        pieces_per_word={
-            config.src_lang: pieces_per_word(stored.src_tokenizer, sources),
-            config.tgt_lang: pieces_per_word(stored.tgt_tokenizer, references),
-        },
-        results=results,
-        good=good,
-        bad=bad,
-    )
-    final = StoredModel(
-        model=stored.model,
-        src_tokenizer=stored.src_tokenizer,
-        tgt_tokenizer=stored.tgt_tokenizer,
-        decoding=decoding,
-        card=write_card(facts),
-        dtype=torch.float16 if half else torch.float32,
-    )
+        facts = add_test(facts, translator, *held_out, name=test_name, decoding=decoding)
+    dtype = torch.float16 if half else torch.float32
+    final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     return facts
+
+
+def round_to_half(model: Transformer) -> None:
+    """Round the weights to what float16 can hold."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half())
+
+
+def add_examples(
+    facts: CardFacts,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    decoding: DecodingConfig,
+) -> CardFacts:
+    """Show what the model makes of the validation set, and what its tokenizers do."""
+    texts = _translate(translator, sources, decoding)
+    good, bad = pick_samples(sources, references, texts)
+    config = translator.config
+    pieces = {
+        config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
+        config.tgt_lang: pieces_per_word(translator.tgt_tokenizer, references),
+    }
+    return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
+
+
+def add_test(
+    facts: CardFacts,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    name: str,
+    decoding: DecodingConfig,
+) -> CardFacts:
+    """Measure on the test set, once, with what was chosen."""
+    texts = _translate(translator, sources, decoding)
+    scores = score_corpus(texts, references, bootstrap=True)
+    dataset = facts.datasets[0] if facts.datasets else "local"
+    result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
+    log.info("%s: BLEU %.2f  %s", name, scores.bleu, scores.bleu_signature)
+    return dataclasses.replace(facts, results=[result])
+
+
+def _translate(
+    translator: Translator, sources: Sequence[str], decoding: DecodingConfig
+) -> list[str]:
+    beam_size, length_penalty = decoding.beam_size, decoding.length_penalty
+    found = translator.translate(sources, beam_size=beam_size, length_penalty=length_penalty)
+    return [each.text for each in found]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,7 +26,10 @@ Row = dict[str, Any]
 SLICE = re.compile(r"(?P<split>[^\[]+)\[(?P<start>\d*):(?P<end>\d*)\]")
 """A part of a split, counted in rows; streams know no such notation of their own."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
-LOCAL_INSTEAD = "or name local files with --set data.train=SRC,TGT --set data.valid=SRC,TGT"
+LOCAL_INSTEAD = (
+    "mend that and try again, or name local files with --set data.train=SRC,TGT "
+    "--set data.valid=SRC,TGT"
+)
 _TORN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -293,7 +296,7 @@ def _ask_hub(corpus: CorpusConfig, ask: Callable[[Any], Iterator[Any]]) -> Itera
         import datasets  # half a second and a hundred megabytes that local files do not need
     except ImportError:
         raise InputError(
-            "data from the Hub needs the datasets library: pip install 'hubnmt[train]', "
+            f"data from the Hub needs the datasets library (pip install 'hubnmt[train]'); "
             f"{LOCAL_INSTEAD}"
         ) from None
     try:

@@ -32,6 +32,7 @@ from training.team import Team, join_team
 
 log = logging.getLogger("training")
 
+SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 GRACE_S = 2.0
 """A signal that comes again this soon is the same wish: `torchrun` passes on the Ctrl-C that the
 terminal has sent to all processes itself."""
@@ -146,6 +147,29 @@ def _stop_politely(current: Run) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def bound_shape_caches() -> None:
+    """Let oneDNN, and PyTorch's layer over it, remember fewer shapes than the 1,024 they would.
+
+    Each bfloat16 product of a shape not seen before is kept with its buffers. Batches have ever
+    other shapes, so on a CPU a long run grew by gigabytes; a step meets some dozens of them. Both
+    libraries look at the environment when they multiply first; whoever set it before decides.
+    """
+    for name in SHAPE_CACHES:
+        os.environ.setdefault(name, "64")
+
+
+def set_up_log(*, is_leader: bool) -> None:
+    """Let one process speak: of the run whatever it has to say, of libraries only trouble."""
+    logging.basicConfig(
+        level=logging.WARNING if is_leader else logging.CRITICAL,
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+    )
+    log.setLevel(logging.INFO if is_leader else logging.CRITICAL)
+    logging.getLogger("huggingface_hub").propagate = False  # it writes to the terminal itself
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line.
 
@@ -153,12 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status: 0 done, 1 the numbers broke, 2 the request was wrong, 130 interrupted.
     """
     is_leader = os.environ.get("RANK", "0") == "0"
-    logging.basicConfig(
-        level=logging.INFO if is_leader else logging.CRITICAL,  # one voice is enough
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        stream=sys.stderr,
-    )
+    set_up_log(is_leader=is_leader)
+    bound_shape_caches()
     options = parse_arguments(arguments)
     status, message = 0, ""
     try:

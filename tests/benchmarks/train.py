@@ -1,17 +1,24 @@
 """Training speed beside the peers, all in one run.
 
-    python tests/benchmarks/train.py [--train train.de train.en] [--threads 2] [--shape tiny]
-        [--device cpu] [--batch-tokens 4096] [--compile]
+    python tests/benchmarks/train.py [--train train.de train.en] [--threads 2]
+
+On a machine with a GPU, all there is to know in one command (wants what `pip install .` brings, and
+`transformers` if that shall be measured too):
+
+    python tests/benchmarks/train.py --device cuda --shape tiny base --batch-tokens 4096 32768 \
+        --dtypes bfloat16 --batches 16 --compile
 
 The same shape in every system, the same batches (of real text with `--train`, else of lengths like
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
 clipping, AdamW. Ours is the step of `training.step` as a run takes it. Systems take turns; medians
-over the rounds are printed as a Markdown table, with the share of the machine's own rate of matrix
-products, and the floor: what operations and bytes alone would take. Asserts nothing.
+over the rounds are printed as a Markdown table, with the share of the rate of matrix products that
+is measured in the same run, the most memory of a GPU, and the floor: what operations and bytes
+alone would take. `--compile` adds each system under `torch.compile`. Asserts nothing.
 """
 
 import argparse
 import dataclasses
+import itertools
 import random
 import statistics
 import time
@@ -21,7 +28,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import MarianConfig, MarianMTModel
 
 from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
@@ -31,6 +37,11 @@ from training.batches import Batch, Pair, collate, measure_lengths, plan_epoch
 from training.settings import OptimizerConfig
 from training.step import Stepper
 from training.team import Team
+
+try:  # a peer, no need of ours
+    from transformers import MarianConfig, MarianMTModel
+except ImportError:
+    MarianMTModel = None
 
 SHAPES = {
     "tiny": {"n": 4, "d_model": 128, "n_heads": 4, "d_ff": 256, "vocab_size": 8000, "p": 0.3},
@@ -49,7 +60,7 @@ class Bench:
     batches: list[Batch]
     device: torch.device
     dtype: str
-    compiled: bool
+    compiled: bool = False
 
     def autocast(self) -> torch.autocast:
         is_half = self.dtype == "bfloat16"
@@ -160,7 +171,18 @@ def make_step(bench: Bench, model: nn.Module, logits: Callable[[Batch], Tensor])
     return step
 
 
-SYSTEMS = {"hubnmt": make_ours, "nn.Transformer": make_plain, "transformers Marian": make_marian}
+SYSTEMS = {"hubnmt": make_ours, "nn.Transformer": make_plain}
+if MarianMTModel is not None:
+    SYSTEMS["transformers Marian"] = make_marian
+
+
+def make_steps(bench: Bench, *, is_compiled_too: bool) -> dict[str, Step]:
+    """Build every system, and every one once more under the compiler if that is wanted."""
+    steps = {name: make(bench) for name, make in SYSTEMS.items()}
+    if is_compiled_too:
+        compiled = dataclasses.replace(bench, compiled=True)
+        steps |= {f"{name}, compiled": make(compiled) for name, make in SYSTEMS.items()}
+    return steps
 
 
 def model_config(shape: Shape) -> ModelConfig:
@@ -266,12 +288,21 @@ def synchronize(device: torch.device) -> None:
 # --- the table -----------------------------------------------------------------------------------
 
 
-def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, list[float]]:
-    """Let the systems take turns over the batches; return seconds per round of each."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What came of one system."""
+
+    seconds: list[float]
+    """Of each round."""
+    peak_mib: float
+    """Most memory of a GPU beyond weights and batches: moments, gradients, activations; 0 on the
+    CPU, where memory belongs to the process and not to a system."""
+
+
+def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, Measured]:
+    """Let the systems take turns over the batches."""
+    peaks = {name: warm_up(step, bench) for name, step in steps.items()}
     seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():
-        for batch in bench.batches:
-            step(batch)
     for _ in range(n_rounds):
         for name, step in steps.items():
             synchronize(bench.device)
@@ -280,67 +311,110 @@ def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, li
                 step(batch)
             synchronize(bench.device)
             seconds[name].append(time.perf_counter() - started)
-    return seconds
+    return {name: Measured(seconds=seconds[name], peak_mib=peaks[name]) for name in steps}
 
 
-def show(bench: Bench, *, n_rounds: int) -> None:
-    steps = {name: make(bench) for name, make in SYSTEMS.items()}
-    seconds = measure(steps, bench, n_rounds)
-    n_tokens = sum(len(batch.labels) for batch in bench.batches)
-    operations = sum(count_operations(bench.shape, batch) for batch in bench.batches)
-    rate = measure_matrix_rate(bench.device, getattr(torch, bench.dtype))
-    bandwidth = measure_bandwidth(bench.device)
+def warm_up(step: Step, bench: Bench) -> float:
+    """Go through all batches once; return `Measured.peak_mib`."""
+    is_gpu = bench.device.type == "cuda"
+    before = torch.cuda.memory_allocated(bench.device) if is_gpu else 0
+    if is_gpu:
+        torch.cuda.reset_peak_memory_stats(bench.device)
+    for batch in bench.batches:
+        step(batch)
+    peak = torch.cuda.max_memory_allocated(bench.device) if is_gpu else 0
+    return (peak - before) / 2**20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What the steps of a round would take if nothing but these had to be done."""
+
+    operations: float
+    n_bytes: float
+    rate: float
+    """Operations per second of one large product, measured here and now."""
+    bandwidth: float
+    """Bytes per second of one large copy, likewise."""
+
+    @property
+    def seconds(self) -> float:
+        return self.operations / self.rate + self.n_bytes / self.bandwidth
+
+
+def find_floor(bench: Bench) -> Floor:
     # AdamW reads weight, gradient and two moments and writes three of them; the gradients are
     # cleared, filled and clipped. Activations come on top; how often they move depends on fusion.
-    n_bytes = 4 * model_config(bench.shape).n_parameters * 11 * len(bench.batches)
-    floor_s = operations / rate + n_bytes / bandwidth
-    print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round")
-    print("\n| system | target tokens/s, median | range | ours is | share of the matrix rate |")
-    print("|---|---|---|---|---|")
-    ours = statistics.median(seconds["hubnmt"])
-    for name, values in seconds.items():
-        median = statistics.median(values)
+    return Floor(
+        operations=sum(count_operations(bench.shape, batch) for batch in bench.batches),
+        n_bytes=4 * model_config(bench.shape).n_parameters * 11 * len(bench.batches),
+        rate=measure_matrix_rate(bench.device, getattr(torch, bench.dtype)),
+        bandwidth=measure_bandwidth(bench.device),
+    )
+
+
+def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
+    measured = measure(make_steps(bench, is_compiled_too=is_compiled_too), bench, n_rounds)
+    floor, n_batches = find_floor(bench), len(bench.batches)
+    n_tokens = sum(len(batch.labels) for batch in bench.batches)
+    print(f"\n{bench.dtype}: {n_batches} batches, {n_tokens:,} target tokens a round")
+    print("\n| system | target tokens/s, median | range | ours is | matrix rate | peak MiB |")
+    print("|---|---|---|---|---|---|")
+    ours = statistics.median(measured["hubnmt"].seconds)
+    for name, each in measured.items():
+        median = statistics.median(each.seconds)
         print(
-            f"| {name} | {n_tokens / median:,.0f} | {n_tokens / max(values):,.0f} to "
-            f"{n_tokens / min(values):,.0f} | {median / ours:.2f} x | "
-            f"{operations / median / rate:.0%} |"
+            f"| {name} | {n_tokens / median:,.0f} | {n_tokens / max(each.seconds):,.0f} to "
+            f"{n_tokens / min(each.seconds):,.0f} | {median / ours:.2f} x | "
+            f"{floor.operations / median / floor.rate:.0%} | "
+            f"{f'{each.peak_mib:,.0f}' if each.peak_mib else '-'} |"
         )
+    gop, mib = floor.operations / 1e9 / n_batches, floor.n_bytes / 2**20 / n_batches
     print(
-        f"| floor | {n_tokens / floor_s:,.0f} | {operations / 1e9 / len(bench.batches):,.1f} Gop a "
-        f"step at {rate / 1e9:,.0f} Gop/s, {n_bytes / 2**20 / len(bench.batches):,.0f} MiB at "
-        f"{bandwidth / 2**30:,.0f} GiB/s | {floor_s / ours:.2f} x | |"
+        f"| floor | {n_tokens / floor.seconds:,.0f} | {gop:,.1f} Gop a step at "
+        f"{floor.rate / 1e9:,.0f} Gop/s, {mib:,.0f} MiB at {floor.bandwidth / 2**30:,.0f} GiB/s | "
+        f"{floor.seconds / ours:.2f} x | | |"
+    )
+
+
+def describe_run(options: argparse.Namespace, device: torch.device) -> str:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    text = "real" if options.train else "random"
+    return (
+        f"torch {torch.__version__}, {name}, {torch.get_num_threads()} thread(s), {text} text"
+        + ("" if MarianMTModel else "; transformers is not installed and not measured")
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--train", nargs=2, type=Path, default=[], metavar=("SRC", "TGT"))
     parser.add_argument("--threads", type=int, default=0, help="0 leaves torch's choice")
-    parser.add_argument("--shape", choices=list(SHAPES), default="tiny")
+    parser.add_argument("--shape", nargs="+", choices=list(SHAPES), default=["tiny"])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16"])
-    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--batch-tokens", nargs="+", type=int, default=[4096])
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true", help="torch.compile, for all systems")
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    device, shape = torch.device(options.device), SHAPES[options.shape]
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    print(
-        f"torch {torch.__version__}, {name}, {torch.get_num_threads()} thread(s), {options.shape}, "
-        f"{options.batch_tokens:,}-token batches of {'real' if options.train else 'random'} text"
-    )
-    batches = make_batches(
-        options.train, shape, batch_tokens=options.batch_tokens, n=options.batches, device=device
-    )
-    for dtype in options.dtypes:
-        bench = Bench(
-            shape=shape, batches=batches, device=device, dtype=dtype, compiled=options.compile
+    device = torch.device(options.device)
+    print(describe_run(options, device))
+    for name, batch_tokens in itertools.product(options.shape, options.batch_tokens):
+        print(f"\n## {name}, {batch_tokens:,}-token batches", flush=True)
+        shape = SHAPES[name]
+        batches = make_batches(
+            options.train, shape, batch_tokens=batch_tokens, n=options.batches, device=device
         )
-        show(bench, n_rounds=options.rounds)
+        for dtype in options.dtypes:
+            bench = Bench(shape=shape, batches=batches, device=device, dtype=dtype)
+            show(bench, n_rounds=options.rounds, is_compiled_too=options.compile)
 
 
 if __name__ == "__main__":

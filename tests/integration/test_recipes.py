@@ -1,15 +1,20 @@
 """Every recipe builds its model and takes one optimizer step on a fixture of its languages."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
+import hubnmt
+from hubnmt.config import ModelConfig
 from training.config import RunConfig, load_recipe
 from training.loop import Run
 from training.prepare import prepare_corpus
 from training.team import Team
 from training.toy import write_corpus
+from training.weights import describe_judged
 
 FOLDER = Path(__file__).parents[2] / "training" / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
@@ -35,10 +40,46 @@ PROMISED = {
 }
 SHAPES = {
     "de-en-multi30k-wang": {"d_model": 64, "n_heads": 8, "d_ff": 256, "n_encoder_layers": 4},
-    "en-ml-samanantar-bnarath": {"norm_order": "post", "n_encoder_layers": 2, "d_model": 512},
-    "en-fr-europarl-devjwsong": {"n_decoder_layers": 6, "tie_output": False, "n_heads": 8},
+    "en-ml-samanantar-bnarath": {
+        "norm_order": "post",
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 2,
+        "d_model": 512,
+        "d_ff": 2048,
+        "n_heads": 8,
+        "dropout": 0.1,
+        "ff_dropout": 0.1,
+    },
+    "en-fr-europarl-devjwsong": {
+        "norm_order": "pre",
+        "n_encoder_layers": 6,
+        "n_decoder_layers": 6,
+        "n_heads": 8,
+        "tie_output": False,
+        "share_embeddings": False,
+        "attention_dropout": 0.1,
+    },
     "base": {"d_model": 512, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6},
 }
+
+
+TRAINING = {
+    "de-en-multi30k-wang": {"tokenizer": {"vocab_size": 1000, "joint": True}},
+    "en-ml-samanantar-bnarath": {
+        "tokenizer": {"vocab_size": 503},
+        "data": {"dataset": "ai4bharat/samanantar", "config": "ml", "max_tokens": 300},
+        "optimizer": {"lr": 1e-4, "schedule": "constant", "warmup_steps": 0},
+    },
+    "en-fr-europarl-devjwsong": {
+        "tokenizer": {"vocab_size": 16_000, "joint": False},
+        "data": {"split": "train[:150000]", "max_tokens": 200},
+        "optimizer": {"lr": 1e-4, "schedule": "constant", "warmup_steps": 0},
+        "decoding": {"beam_size": 8},
+    },
+}
+"""How those systems were trained, as far as it is known; the shape is only half of a comparison."""
+NEED_A_GPU = ["base", *(name for name in sorted(PROMISED) if "samanantar" in name)]
+NEED_A_GPU += [name for name in sorted(PROMISED) if "europarl" in name]
 
 
 def load(name: str, *overrides: str) -> RunConfig:
@@ -98,6 +139,44 @@ def test_a_recipe_is_whole_and_explains_itself(name: str) -> None:
 def test_the_shapes_are_those_of_the_systems_they_are_named_after(name: str) -> None:
     model = load(name).model
     assert {key: model[key] for key in SHAPES[name]} == SHAPES[name]
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_training_is_that_of_the_systems_they_are_named_after(name: str) -> None:
+    config = load(name).to_dict()
+    for section, facts in TRAINING[name].items():
+        assert {key: config[section][key] for key in facts} == facts
+
+
+@pytest.mark.parametrize("name", NEED_A_GPU)
+def test_a_recipe_nobody_ran_says_what_it_would_take(name: str) -> None:
+    header = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").split("\n[run]")[0]
+    assert "estimated and not measured" in header
+    assert "hours on one H200" in " ".join(header.replace("#", " ").split())
+
+
+BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES) & {path.name for path in BUNDLED.iterdir()}))
+def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
+    """A recipe that is changed after its model was trained makes nobody the same model."""
+    recipe = load(name)
+    values = json.loads((BUNDLED / name / "config.json").read_text(encoding="utf-8"))
+    del values["library"], values["format_version"]
+    config = ModelConfig.from_dict(values, where=name)
+    made = recipe.model_config(
+        src_vocab_size=config.src_vocab_size, tgt_vocab_size=config.tgt_vocab_size
+    )
+    found_out = {each: getattr(config, each) for each in ("alignment_head", "alignment_shift")}
+    assert dataclasses.replace(made, **found_out) == config
+    assert config.src_vocab_size <= recipe.tokenizer.vocab_size
+    card = (BUNDLED / name / "README.md").read_text(encoding="utf-8")
+    settings = recipe.to_dict()
+    for key in ("lr", "warmup_steps", "label_smoothing", "batch_tokens", "accumulate"):
+        assert f"\n{key} = {json.dumps(settings['optimizer'][key])}\n" in card
+    assert f"- seed: {recipe.run.seed}\n" in card
+    assert f"- weights: {describe_judged(settings['run'])}\n" in card
 
 
 @pytest.mark.parametrize("name", RECIPES)

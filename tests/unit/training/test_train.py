@@ -1,12 +1,14 @@
 """The command: what a run leaves, what it refuses, how it is interrupted, where it ends."""
 
+import contextlib
 import json
 import logging
 import math
+import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +336,46 @@ def test_the_commands_ask_for_what_they_cannot_know() -> None:
     finish, push = list_last_commands(Path("runs/x"), data, "me/x")
     assert finish == "python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF"
     assert push == "hubnmt push models/x me/x --private"
+
+
+@contextlib.contextmanager
+def new_log() -> Iterator[None]:
+    """The log as a new process finds it; pytest has handlers of its own there."""
+    levels = {name: logging.getLogger(name).level for name in ("", "training")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.getLogger(), "handlers", [])
+        patch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+        yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def test_the_run_speaks_and_libraries_only_of_trouble(capsys: pytest.CaptureFixture[str]) -> None:
+    with new_log():
+        train.set_up_log(is_leader=True)
+        logging.getLogger("training").info("step 50")
+        logging.getLogger("httpx").info("GET https://huggingface.co")
+        logging.getLogger("urllib3").warning("a certificate is old")
+        hub = logging.getLogger("huggingface_hub")
+        assert not hub.propagate  # it has a voice of its own: nothing is to be said twice
+    said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["step 50", "a certificate is old"]
+
+
+def test_the_others_of_a_team_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with new_log():
+        train.set_up_log(is_leader=False)
+        logging.getLogger("training").warning("step 50")
+        logging.getLogger("training").critical("process 1: out of memory")
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_shapes_are_not_remembered_without_bound_unless_somebody_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounded, chosen = train.SHAPE_CACHES
+    monkeypatch.setenv(bounded, "")
+    monkeypatch.delenv(bounded)
+    monkeypatch.setenv(chosen, "2000")
+    train.bound_shape_caches()
+    assert (os.environ[bounded], os.environ[chosen]) == ("64", "2000")

@@ -1,0 +1,86 @@
+"""A run whose process is killed, again and again, ends with the same bits as one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.runs import read_metrics
+from training.train import main
+
+SETTINGS = ["run.max_steps=60", "run.eval_every=20", "run.save_every=1", "run.patience=9"]
+"""A state is written at each step, so most kills fall into a save."""
+KILL_AFTER = (7, 31)
+"""Steps on record when the process is killed; the second sitting begins with the first's state."""
+
+
+@pytest.fixture
+def words(repo: Path, tmp_path: Path) -> list[str]:
+    """The command line but for the run's folder."""
+    fixtures = repo / "tests" / "fixtures"
+    files = [
+        f"data.{split}={fixtures}/farm.{split}.de,{fixtures}/farm.{split}.en"
+        for split in ("train", "valid")
+    ]
+    settings = [*files, f"data.cache={tmp_path / 'cache'}", *SETTINGS]
+    return [str(fixtures / "farm.toml"), *(w for each in settings for w in ("--set", each))]
+
+
+def kill_after(n_steps: int, words: list[str], folder: Path, repo: Path) -> None:
+    """Start a sitting in a process of its own and kill it once so many steps are on record."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "training.train", *words],
+        cwd=repo,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+        stderr=subprocess.DEVNULL,
+    )
+    metrics = folder / "metrics.jsonl"
+    deadline = time.monotonic() + 200
+    try:
+        while not (metrics.exists() and len(read_whole_lines(metrics)) >= n_steps):
+            assert process.poll() is None, "ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+
+
+def read_whole_lines(metrics: Path) -> list[str]:
+    """The steps on record; the last line may be half-written while we look."""
+    lines = metrics.read_text(encoding="utf-8").split("\n")[:-1]
+    return [line for line in lines if json.loads(line)["kind"] == "train"]
+
+
+def curve(folder: Path) -> list[tuple[int, float, float]]:
+    return [(r["step"], r["loss"], r["grad_norm"]) for r in read_metrics(folder, "train")]
+
+
+@pytest.mark.slow
+def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
+    words: list[str], repo: Path, tmp_path: Path
+) -> None:
+    assert main([*words, "--set", f"run.folder={tmp_path / 'straight'}"]) == 0
+    folder = tmp_path / "killed" / "farm"
+    words += ["--set", f"run.folder={folder.parent}"]
+    for n_steps in KILL_AFTER:
+        resume = ["--resume", str(folder)] if folder.exists() else []
+        kill_after(n_steps, [*words, *resume], folder, repo)
+        saved = torch.load(folder / "state.pt", weights_only=True)["progress"]["step"]
+        assert n_steps - 1 <= saved < 60
+    (folder / ".state.pt.draft").write_bytes(b"a save that was cut off")
+    assert main([*words, "--resume", str(folder)]) == 0
+    for name in ("best", "last"):
+        ours, theirs = (
+            (place / name / "model.safetensors").read_bytes()
+            for place in (folder, tmp_path / "straight" / "farm")
+        )
+        assert ours == theirs, name
+    assert curve(folder) == curve(tmp_path / "straight" / "farm")
