@@ -45,6 +45,7 @@ class Subject:
             rows = value["candidates"][read_index(value["selected"])]["rows"]
             rows = tuple(tuple(read_index(token_id) for token_id in row) for row in rows)
             is_whole = len(rows) == len(value["sentences"])
+            is_whole &= all(isinstance(each["text"], str) for each in value["candidates"])
             src = value["src"][start:end]
         except (KeyError, IndexError, TypeError, ValueError):
             raise InputError("this is no translation of the page; translate again") from None

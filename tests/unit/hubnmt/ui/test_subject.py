@@ -74,6 +74,8 @@ def test_no_more_are_kept_than_can_be_shown(value: Any, parrot: Translator):
         {"candidates": [{"text": "a", "rows": [[7], [1, 2], [7]]}]},
         {"candidates": [{"text": "a", "rows": [[7], [10**9], [7]]}]},
         {"candidates": [{"text": "a", "rows": [[7], ["<b>"], [7]]}]},
+        {"candidates": [{"text": 3, "rows": [[7], [7], [7]]}]},
+        {"candidates": [{"rows": [[7], [7], [7]]}]},
         {"src": 3},
         {"src": ""},
     ],
