@@ -13,13 +13,13 @@ from torch import Tensor
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix
-from hubnmt.engine import force_prefix
+from hubnmt.engine import force_prefix, force_tokens
 from hubnmt.explain import next_log_probs, readable_pieces
 from hubnmt.join import decode_line
 from hubnmt.model import Transformer
 from hubnmt.pipeline import Engine
 from hubnmt.plan import Plan
-from hubnmt.prefix import bind_prefix
+from hubnmt.prefix import BoundPrefix, bind_prefix
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative
 
@@ -29,7 +29,7 @@ Ask = Callable[[Sequence[int]], Tensor]
 
 def find_alternatives(
     plan: Plan,
-    prefix: str,
+    prefix: str | Sequence[int],
     k: int,
     decoding: DecodingConfig,
     engine: Engine,
@@ -42,7 +42,8 @@ def find_alternatives(
 
     Args:
         plan: of the source; not empty.
-        prefix: the translation so far, see `hubnmt.prefix` if it has several sentences.
+        prefix: the translation so far, see `hubnmt.prefix` if it has several sentences; or exactly
+            these tokens of the first sentence, without special ones.
         k: how many.
         decoding: how to complete.
         engine: completes.
@@ -53,14 +54,18 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix leaves fewer choices.
     """
-    bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
+    if isinstance(prefix, str):
+        bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
+        forced, open_text = force_prefix(bound.open, tgt_tokenizer), bound.open
+    else:  # tokens leave no word open
+        bound = BoundPrefix(open=decode_line(prefix, tgt_tokenizer))
+        forced, open_text = force_tokens(prefix, tgt_tokenizer), ""
     parts = plan.spoken[len(bound.said) :]
     before = "".join(text + space for text, space in bound.said)
     rest = engine.search([part.ids for part in parts[1:]], decoding)
     behind = parts[0].space if rest else ""
     for part, (best, *_) in zip(parts[1:], rest, strict=True):
         behind += decode_line(best.ids, tgt_tokenizer) + part.space
-    forced = force_prefix(bound.open, tgt_tokenizer)
     said = [] if forced is None else list(forced.forced_ids)
     open_bytes = b"" if forced is None else forced.open_bytes
     ask = functools.partial(
@@ -71,16 +76,12 @@ def find_alternatives(
         tgt_tokenizer=tgt_tokenizer,
     )
     found = []
-    for log_prob, token_id in _rank(ask, bound.open, forced, k, tgt_tokenizer):
+    for log_prob, token_id in _rank(ask, open_text, forced, k, tgt_tokenizer):
         if token_id == tgt_tokenizer.eos_id:
             text = bound.open.rstrip()
         else:
-            begun = ForcedPrefix(
-                [*said, token_id],
-                open_bytes[len(tgt_tokenizer.piece_bytes(token_id)) :],
-                vocab_size=tgt_tokenizer.vocab_size,
-                piece_bytes=tgt_tokenizer.piece_bytes,
-            )
+            owed = open_bytes[len(tgt_tokenizer.piece_bytes(token_id)) :]
+            begun = force_tokens([*said, token_id], tgt_tokenizer, owed)
             best = engine.search([parts[0].ids], decoding, prefix=begun)[0][0]
             text = decode_line(best.ids, tgt_tokenizer)
         found.append(
@@ -101,7 +102,7 @@ def _rank(
     log_probs = ask(said)  # (V,)
     if forced is not None:
         tokens = torch.tensor([[said]], dtype=torch.int64)
-        log_probs = forced(log_probs[None, None], tokens)[0, 0]  # (V,)
+        log_probs = forced(log_probs[None, None], tokens)[0, 0].clone()  # (V,), open to a change
         log_probs[tokenizer.eos_id] = _end_log_prob(ask, prefix, said, tokenizer)
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)

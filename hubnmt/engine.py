@@ -161,11 +161,13 @@ def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
         if n_bytes < 0:
             break
         forced_ids.append(token_id)
+    return force_tokens(forced_ids, tokenizer, last.encode())
+
+
+def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b"") -> ForcedPrefix:
+    """Force these tokens, and behind them bytes that the model may cut as it likes."""
     return ForcedPrefix(
-        forced_ids,
-        last.encode(),
-        vocab_size=tokenizer.vocab_size,
-        piece_bytes=tokenizer.piece_bytes,
+        ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
     )
 
 

@@ -228,14 +228,17 @@ class Translator:
         decoding = self._decoding(options)
         return self._pipeline.stream(text, decoding, guard=guard, split=split)
 
-    def alternatives(self, src: str, prefix: str = "", k: int = 5) -> list[Alternative]:
+    def alternatives(
+        self, src: str, prefix: str | Sequence[int] = "", k: int = 5
+    ) -> list[Alternative]:
         """Show the k most probable next pieces behind a prefix, and where each would lead.
 
         Args:
             src: one sentence, or several: the prefix then says which of them it stands in, see
                 `hubnmt.prefix`.
             prefix: the translation so far; a word that it ends in the middle of may go on, and the
-                translation may end behind it (`<eos>`).
+                translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
+                these.
             k: how many.
 
         Returns:
@@ -260,29 +263,35 @@ class Translator:
         )
 
     @overload
-    def score(self, src: str, tgt: str, *, split: bool = True) -> PairScore: ...
+    def score(self, src: str, tgt: str | Candidate, *, split: bool = True) -> PairScore: ...
 
     @overload
-    def score(self, src: list[str], tgt: list[str], *, split: bool = True) -> list[PairScore]: ...
+    def score(
+        self, src: list[str], tgt: Sequence[str | Candidate], *, split: bool = True
+    ) -> list[PairScore]: ...
 
     def score(
-        self, src: str | Sequence[str], tgt: str | Sequence[str], *, split: bool = True
+        self,
+        src: str | Sequence[str],
+        tgt: str | Candidate | Sequence[str | Candidate],
+        *,
+        split: bool = True,
     ) -> PairScore | list[PairScore]:
         """Measure how probable the model finds given translations.
 
         Args:
             src: one source, or many.
             tgt: their translations; several sentences are scored one by one, as `translate` works,
-                where both sides have as many.
+                where both sides have as many. Of a `Candidate` the tokens that were searched.
             split: see `translate`.
 
         Raises:
             InputError: if texts and lists are mixed, the counts differ, or a source is empty.
         """
-        if isinstance(src, str) != isinstance(tgt, str):
+        if isinstance(src, str) != isinstance(tgt, (str, Candidate)):
             raise InputError("src and tgt must both be texts, or both lists of texts")
         sources = [src] if isinstance(src, str) else src
-        targets = [tgt] if isinstance(tgt, str) else tgt
+        targets = [tgt] if isinstance(tgt, (str, Candidate)) else tgt
         if len(sources) != len(targets):
             raise InputError(
                 f"{len(sources)} sources for {len(targets)} targets; they must pair up"

@@ -1,30 +1,44 @@
 """A page to test: a translator that answers at once, and a server on a port of its own."""
 
 import contextlib
+import itertools
 import socket
 from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
+import torch
 
+from hubnmt.attention_map import Attention, TokenSpans
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.translation import PairScore
+from hubnmt.translation import PairScore, SentencePair
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
 
 N_LAYERS, N_HEADS = 2, 3
 
 
-def _rows(*shape: int) -> np.ndarray:
-    weights = np.random.default_rng(0).random(shape, dtype=np.float32)
-    return weights / weights.sum(-1, keepdims=True)
+def _rows(*shape: int) -> torch.Tensor:
+    weights = torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def _tokens(text: str) -> tuple[str, ...]:
     """Cut off the last letter of each word, as a vocabulary might."""
     pieces = [piece for word in text.split() for piece in (f" {word[:-1]}", word[-1])]
     return (*(piece for piece in pieces if piece.strip()), "<eos>")
+
+
+def _place(tokens: tuple[str, ...]) -> TokenSpans:
+    """Set tokens behind each other, the last of which says nothing."""
+
+    def spans(lengths: list[int]) -> tuple[tuple[int, int], ...]:
+        ends = [0, *itertools.accumulate(lengths), sum(lengths)]
+        return tuple(itertools.pairwise(ends))
+
+    said = tokens[:-1]
+    chars, utf8 = spans([len(each) for each in said]), spans([len(each.encode()) for each in said])
+    return TokenSpans("".join(said), tokens, chars, utf8)
 
 
 def _merge_steps(word: str) -> list[list[bytes]]:
@@ -64,7 +78,9 @@ class FakeTranslator:
         decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
         self.asked = options
         candidates = [
-            SimpleNamespace(text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i)
+            SimpleNamespace(
+                text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i, tgt_ids=((7, 8 + i),)
+            )
             for i in range(decoding.n_best)
         ]
         return SimpleNamespace(
@@ -75,6 +91,7 @@ class FakeTranslator:
             src_tokens=(" a", "b", "<eos>"),
             tgt_tokens=(" A", "B", "<eos>"),
             tgt_log_probs=(-0.1, -0.2, -0.3),
+            sentences=(SentencePair((0, len(text)), (0, len(candidates[0].text))),),
             warnings=("<b>cut</b>",) if "long" in text else (),
         )
 
@@ -92,13 +109,13 @@ class FakeTranslator:
             log_prob=sum(log_probs), perplexity=1.65, tgt_tokens=tokens, tgt_log_probs=log_probs
         )
 
-    def attend(self, src: str, tgt: str | None = None) -> SimpleNamespace:
+    def attend(self, src: str, tgt: str | None = None) -> Attention:
         src_tokens = _tokens(src)
         tgt_tokens = _tokens(tgt or src.upper())
         S, T = len(src_tokens), len(tgt_tokens)
-        return SimpleNamespace(
-            src_tokens=src_tokens,
-            tgt_tokens=tgt_tokens,
+        return Attention(
+            src=_place(src_tokens),
+            tgt=_place(tgt_tokens),
             cross=_rows(N_LAYERS, N_HEADS, T, S),
             encoder_self=_rows(1, N_HEADS, S, S),
             decoder_self=_rows(N_LAYERS, N_HEADS, T, T),

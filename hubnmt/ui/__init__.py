@@ -14,10 +14,12 @@ may import each other:
 - `handlers`: what the first tab does, without a server
 - `tables`, `files`: uploads read and written; a file translated in chunks and measured
 - `compare`, `runs`, `learn`: two ways side by side; a run's records; what the page explains
+- `subject`, `look`: what is looked at; the explorer, steering and the head switches
 - `endpoints`: what clients and agents call by name
 - `drawings`, `views`: line charts; what files, comparison and learning show, as HTML
 - `parts`: what every tab is made of, and errors as sentences
 - `options`: the decoding options, drawn and wired
+- `look_panels`: the lower half of the first tab
 - `translate_tab`, `compare_tab`, `files_tab`, `learn_tab`: a room for each tab
 - `client_api`: the endpoints, put into the page
 - `layout`: the model, the tabs, and what reaches across them

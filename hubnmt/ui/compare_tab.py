@@ -36,7 +36,7 @@ class CompareTab:
         with gr.Row(elem_id="compare-sides"):
             self._sides = [
                 self._place_side(name, chosen, preset)
-                for name, preset in (("A", "Best"), ("B", "Fast"))
+                for name, preset in (("A", controls.BEST), ("B", "Fast"))
             ]
         self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
         self._result = line(elem_id="comparison")
@@ -65,9 +65,9 @@ class CompareTab:
             asked += [model, *panel.components]
             panel.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
             model.input(
-                said_in_page(self._choose, blank=(gr.skip(),) * len(panel.components)),
+                said_in_page(self._choose, blank=(gr.skip(),) * len(panel.described)),
                 model,
-                [self._notice, *panel.components],
+                [self._notice, *panel.described],
                 **RUNS,
             )
         gr.on(
@@ -83,16 +83,17 @@ class CompareTab:
     def described(self) -> list[Any]:
         """The components that change with the picked model, which becomes A."""
         model, panel = self._sides[0]
-        return [self._source, model, *panel.components]
+        return [self._source, model, *panel.described]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Say what the tab shows for a model."""
-        values = controls.control_values(chosen.decoding).values()
+        _, panel = self._sides[0]
+        values = panel.describe(chosen.decoding)
         return [gr.Textbox(**source_texts(chosen)), chosen.facts.name, *values]
 
     def _choose(self, model: str) -> tuple[Any, ...]:
         chosen = self._handlers.choose(model)
-        return "", *controls.control_values(chosen.decoding).values()
+        return "", *self._sides[0][1].describe(chosen.decoding)
 
     def _compare(self, text: str, *sides: Any) -> tuple[str, str]:
         try:

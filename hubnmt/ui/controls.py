@@ -181,15 +181,18 @@ GROUPS = (SEARCH, SAMPLE, SAMPLING, REPETITION, BEGINNING)
 CONTROLS = tuple(control for group in GROUPS for control in group.controls)
 NAMES = tuple(control.name for control in CONTROLS)
 
+BEST = "Best"
+"""The preset that changes nothing."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "Fast": {"beam_size": 1, "n_best": 1},
-    "Best": {},
+    BEST: {},
     "Creative": {"sample": True, "temperature": 0.9, "top_p": 0.95},
 }
 """What each changes in a model's own defaults."""
 
 
-def control_values(decoding: DecodingConfig, preset: str = "Best") -> dict[str, Any]:
+def control_values(decoding: DecodingConfig, preset: str = BEST) -> dict[str, Any]:
     """Set the controls to a model's own defaults, as far as they reach, and a preset."""
     values = {
         control.name: _reach(control, getattr(decoding, control.name)) for control in CONTROLS

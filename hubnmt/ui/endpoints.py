@@ -5,15 +5,23 @@ Takes plain values, gives plain values that JSON can hold. A request that cannot
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from hubnmt.attention_map import Attention
 from hubnmt.errors import InputError
 from hubnmt.ui import controls, limits
 from hubnmt.ui.files import FileProgress, FileResult, Files
 from hubnmt.ui.handlers import Handlers
+
+UNITS: dict[str, Callable[[Attention], Attention]] = {
+    "pieces": lambda maps: maps,
+    "characters": Attention.by_character,
+    "words": Attention.by_word,
+}
+"""What tokens are merged into."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,9 +99,17 @@ class Endpoints:
         return found.text, details
 
     def attention(
-        self, text: str, translation: str = "", model: str = "", layer: int = 0, head: int = 0
+        self,
+        text: str,
+        translation: str = "",
+        model: str = "",
+        layer: int = 0,
+        head: int = 0,
+        unit: str = "pieces",
     ) -> dict[str, Any]:
         """Show which source tokens the model looked at while writing each target token.
+
+        Attention is a hint at what mattered, not proof.
 
         Args:
             text: one source sentence.
@@ -101,11 +117,16 @@ class Endpoints:
             model: a name from /models; empty takes the first.
             layer: decoder layer, counted from 1; 0 is the average of all.
             head: attention head, counted from 1; 0 is the average of all.
+            unit: `pieces` of the vocabulary, or these merged into `characters` or `words`.
 
         Returns:
-            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1.
+            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1; and
+            links, which source word each word of the translation was read from.
         """
-        maps = limits.attend(self.handlers.registry.get(model), text, translation)
+        if not isinstance(unit, str) or unit not in UNITS:
+            raise InputError(f"unit = {unit!r} must be {', '.join(UNITS)}")
+        whole = limits.attend(self.handlers.registry.get(model), text, translation)
+        maps = UNITS[unit](whole)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
         cross = _pick(cross, layer, "layer")  # (H, T, S)
         weights = _pick(cross, head, "head")  # (T, S)
@@ -113,6 +134,14 @@ class Endpoints:
             "src_tokens": list(maps.src_tokens),
             "tgt_tokens": list(maps.tgt_tokens),
             "weights": [[round(float(w), 4) for w in row] for row in weights],
+            "links": [
+                {
+                    "src": whole.src.text[slice(*link.src)],
+                    "tgt": whole.tgt.text[slice(*link.tgt)],
+                    "weight": round(link.weight, 4),
+                }
+                for link in whole.word_alignment()
+            ],
         }
 
     def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:

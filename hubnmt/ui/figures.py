@@ -8,15 +8,18 @@ Gradio.
 
 import base64
 import html
-import math
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from hubnmt.attention_map import Attention
+from hubnmt.characters import number_words
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
+from hubnmt.leave_out import LeftOut
 from hubnmt.ui.facts import ModelFacts
 from hubnmt.ui.languages import language_name
 
@@ -27,39 +30,55 @@ FULL_SCALE = 65_535
 """A weight of 1 as it travels: 16 bits, a third of the size of decimal digits."""
 
 
-def attention_figure(
-    *,
-    src_tokens: Sequence[str],
-    tgt_tokens: Sequence[str],
-    cross: ArrayLike,
-    encoder_self: ArrayLike,
-    decoder_self: ArrayLike,
-    tgt_log_probs: Sequence[float],
-    alignment_head: tuple[int, int] | None,
-) -> dict[str, Any]:
-    """Pack everything the explorer can show of one translation.
+def explorer_figure(maps: Attention, left_out: LeftOut | None) -> dict[str, Any]:
+    """Pack everything the explorer can show of one sentence: by pieces, characters and words.
 
     Args:
-        src_tokens: S readable tokens.
-        tgt_tokens: T readable tokens, what each decoder position predicts.
-        cross: (L, H, T, S) weights.
-        encoder_self: (L, H, S, S) weights.
-        decoder_self: (L, H, T, T) weights.
-        tgt_log_probs: T natural log-probabilities, of each target token.
-        alignment_head: (layer, head) of `cross` to open with, counted from 0; else the average.
+        maps: S source and T target tokens.
+        left_out: of the same pair, if it was measured.
     """
-    arrays = {
-        "cross": np.asarray(cross, dtype=np.float32),
-        "encoder": np.asarray(encoder_self, dtype=np.float32),
-        "decoder": np.asarray(decoder_self, dtype=np.float32),
-    }
+    characters, words = maps.by_character(), maps.by_word()
+    is_same = characters.src.tokens == maps.src.tokens and characters.tgt.tokens == maps.tgt.tokens
+    later = maps.shifted(maps.alignment_shift)
     return {
-        "src": list(src_tokens),
-        "tgt": list(tgt_tokens),
-        "probabilities": [round(math.exp(min(value, 0)), 4) for value in tgt_log_probs],
-        "start": None if alignment_head is None else list(alignment_head),
-        "maps": {kind: _pack(array) for kind, array in arrays.items()},
+        "units": {
+            "pieces": _view(maps, later),
+            "characters": None if is_same else _view(characters, later.by_character()),
+            "words": _view(words, later.by_word()),
+        },
+        "alignment": maps.alignment_head and list(maps.alignment_head),
+        "shift": maps.alignment_shift,
+        "falls": _falls(maps, left_out),
     }
+
+
+def _view(maps: Attention, later: Attention) -> dict[str, Any]:
+    """Pack one way of grouping; `aligned` is the alignment head where it speaks one step late."""
+    packed = {
+        "cross": _pack(maps.cross),
+        "encoder": _pack(maps.encoder_self),
+        "decoder": _pack(maps.decoder_self),
+    }
+    if maps.alignment_head and maps.alignment_shift:
+        layer, head = maps.alignment_head
+        packed["aligned"] = _pack(later.cross[layer, head][None, None])
+    return {
+        "src": list(maps.src_tokens),
+        "tgt": list(maps.tgt_tokens),
+        "maps": packed,
+    }
+
+
+def _falls(maps: Attention, left_out: LeftOut | None) -> list[list[float]] | None:
+    """Sum the falls of each target word: a row for each, a column for each source word."""
+    if left_out is None:
+        return None
+    _, sizes = maps.tgt.group(number_words)
+    ends = list(itertools.accumulate(sizes))
+    return [
+        [round(sum(falls[end - size : end]), 3) for falls in left_out.falls]
+        for end, size in zip(ends, sizes, strict=True)
+    ]
 
 
 def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) -> None:
@@ -78,8 +97,9 @@ def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) ->
         )
 
 
-def _pack(weights: NDArray[np.float32]) -> dict[str, Any]:
+def _pack(maps: ArrayLike) -> dict[str, Any]:
     """Turn (L, H, Q, K) weights into base64 of little-endian 16-bit numbers."""
+    weights = np.asarray(maps, dtype=np.float32)
     n_layers, n_heads, _, _ = weights.shape
     scaled = np.rint(weights.clip(0, 1) * FULL_SCALE).astype("<u2")
     packed = base64.b64encode(scaled.tobytes()).decode("ascii")

@@ -16,7 +16,7 @@ from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
-from hubnmt.ui.picker import suggest_models
+from hubnmt.ui.picker import find_reverse, suggest_models
 from hubnmt.ui.registry import ModelRegistry
 
 PAUSE_S = 0.05
@@ -52,8 +52,9 @@ class Answer(NamedTuple):
     timing: str
     """As HTML."""
     alternatives: dict[str, Any]
-    """What was translated, with the n best and which of them is selected: the explorer shows that
-    one, whatever was typed since."""
+    """What was translated: `src`, `model`, where its `sentences` stand, and the `candidates` with
+    the tokens of each sentence. The explorer shows the one `selected` and its `sentence`, whatever
+    was typed since."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ class Handlers:
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
         return Chosen(facts, translator.decoding)
+
+    def find_reverse(self, model: str) -> str:
+        """Name a model that translates back; empty where none is known."""
+        return find_reverse(self.registry, model)
 
     def defaults(self, model: str) -> DecodingConfig:
         """Give a model's own options; one that cannot be opened has none of its own."""
@@ -141,38 +146,6 @@ class Handlers:
                 shown_at = time.perf_counter()
                 yield found
 
-    def explore(self, alternatives: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Give what the explorer draws for the selected alternative; see `figures`.
-
-        A text that cannot be drawn gives a sentence in its place: its translation still stands.
-        """
-        if not alternatives:
-            return None
-        chosen = _selected(alternatives)
-        try:
-            return self._look_inside(alternatives["src"], alternatives["model"], chosen)
-        except HubNMTError as error:
-            return {"message": figures.sentence(str(error))}
-
-    def show_alternative(self, alternatives: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        """Put the selected alternative into the page: its text and its attention."""
-        return _selected(alternatives), self.explore(alternatives)
-
-    def _look_inside(self, text: str, model: str, translation: str) -> dict[str, Any]:
-        translator = self.registry.get(model)
-        config = translator.config
-        maps = limits.attend(translator, text, translation)
-        return figures.attention_figure(
-            src_tokens=maps.src_tokens,
-            tgt_tokens=maps.tgt_tokens,
-            cross=maps.cross,
-            encoder_self=maps.encoder_self,
-            decoder_self=maps.decoder_self,
-            tgt_log_probs=maps.tgt_log_probs,
-            # A head that aligns one step late would show each word beside its neighbour's row.
-            alignment_head=None if config.alignment_shift else config.alignment_head,
-        )
-
 
 def _answer(text: str, model: str, timed: Timed) -> Answer:
     """Say what came out; the alternatives remember what was translated, and with which model."""
@@ -190,13 +163,16 @@ def _answer(text: str, model: str, timed: Timed) -> Answer:
         alternatives={
             "src": text,
             "model": model,
-            "candidates": [{"text": each.text, "score": each.score} for each in found.n_best],
+            "sentences": [list(each.src) for each in found.sentences],
+            "candidates": [
+                {
+                    "text": each.text,
+                    "score": each.score,
+                    "rows": [list(row) for row in each.tgt_ids],
+                }
+                for each in found.n_best
+            ],
             "selected": 0,
+            "sentence": 0,
         },
     )
-
-
-def _selected(alternatives: dict[str, Any]) -> str:
-    """Return the text of the selected alternative."""
-    text: str = alternatives["candidates"][alternatives["selected"]]["text"]
-    return text

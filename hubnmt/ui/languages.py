@@ -51,16 +51,32 @@ EXAMPLES = {
         "Ein Mann mit einem orangefarbenen Hut starrt auf etwas.",
         "Eine Gruppe von Menschen steht vor einem Iglu.",
     ),
+    "cs": (
+        "Pes běží ve sněhu.",
+        "Dvě ženy sedí na lavičce a smějí se.",
+    ),
     "en": (
         "A dog is running in the snow.",
         "Two women sit on a bench and laugh.",
         "A boy in a red shirt jumps into the water.",
         "The market is full of people this morning.",
     ),
+    "es": (
+        "Un perro corre por la nieve.",
+        "Dos mujeres están sentadas en un banco y se ríen.",
+    ),
     "fr": (
         "Un chien court dans la neige.",
         "Deux femmes rient, assises sur un banc.",
         "Un garçon saute dans l'eau.",
+    ),
+    "hi": (
+        "एक कुत्ता बर्फ में दौड़ रहा है।",
+        "दो महिलाएँ एक बेंच पर बैठी हँस रही हैं।",
+    ),
+    "it": (
+        "Un cane corre nella neve.",
+        "Due donne ridono sedute su una panchina.",
     ),
     "ml": (
         "ഒരു നായ മഞ്ഞിൽ ഓടുന്നു.",

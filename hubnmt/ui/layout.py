@@ -46,7 +46,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     )
     with demo:
         draw_static("header")
-        _Page(handlers, chosen).wire()
+        _Page(handlers, chosen).wire(demo)
         add_endpoints(handlers)
     demo.queue(max_size=MAX_WAITING)
     return demo
@@ -108,9 +108,10 @@ class _Page:
             )
             self._facts = line(figures.model_line(chosen.facts))
 
-    def wire(self) -> None:
+    def wire(self, demo: gr.Blocks) -> None:
         """Connect the tabs, each in its own room, and the model to all of them."""
         self._translate.wire(self._model)
+        self._translate.open_link(self._model, demo)
         self._compare.wire()
         self._files.wire(self._model, self._translate.options)
         self._learn.wire(self._learn_place, self._model, self._translate.alternatives)
@@ -124,7 +125,7 @@ class _Page:
             )
         tabs = (self._translate, self._compare, self._learn)
         described = [self._facts, *(each for tab in tabs for each in tab.described)]
-        self._model.input(
+        self._model.change(  # by hand, by a link, or because the languages are swapped
             said_in_page(self._choose, blank=(gr.skip(),) * len(described)),
             self._model,
             [self._notice, *described],

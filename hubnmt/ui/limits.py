@@ -9,7 +9,9 @@ from typing import Any
 
 from hubnmt.attention_map import Attention
 from hubnmt.errors import InputError
-from hubnmt.translation import PairScore
+from hubnmt.leave_out import LeftOut, find_words
+from hubnmt.leave_out import leave_out as find_left_out
+from hubnmt.translation import Candidate, PairScore
 from hubnmt.translator import Translator
 from hubnmt.ui.figures import check_drawable
 
@@ -35,6 +37,9 @@ MAX_ROW_CHARS = 2_000
 
 MAX_SCORED_TOKENS = 1_000
 """Longest side of a pair that is scored: far beyond a sentence, and its logits stay small."""
+
+MAX_LEFT_OUT_WORDS = 40
+"""Longest sentence whose words are left out in turn: each costs one replay."""
 
 
 def check_text(text: Any) -> None:
@@ -121,6 +126,25 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
     n_src_tokens, n_tgt_tokens = _count_tokens(translator, text, translation)
     check_drawable(n_src_tokens, n_tgt_tokens, translator.config)
     return translator.attend(text, translation)
+
+
+def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> Attention:
+    """Look inside one sentence of a translation, exactly as it was searched.
+
+    Raises:
+        InputError: if it is too long to draw.
+    """
+    n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
+    check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
+    return translator.attend(src, candidate, split=False)
+
+
+def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut | None:
+    """Leave out each word of a sentence; None where there are too many, or only one."""
+    n_words = len(find_words(translator, src).tokens)
+    if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:
+        return None
+    return find_left_out(translator, src, candidate)
 
 
 def score(translator: Translator, src: str, tgt: str) -> PairScore:

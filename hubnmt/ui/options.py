@@ -23,7 +23,7 @@ class OptionsPanel:
         *,
         name: str = "options",
         title: str = "",
-        preset: str = "Best",
+        preset: str = controls.BEST,
     ) -> None:
         """Place the components, set to a model's own defaults and a preset.
 
@@ -35,12 +35,16 @@ class OptionsPanel:
         """
         values = controls.control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
+        self._preset = gr.Radio(
+            list(controls.PRESETS),
+            value=preset,
+            label=f"Preset {title}".strip(),
+            elem_classes="presets",
+        )
         self._only_when: dict[str, gr.Column] = {}
         with gr.Accordion(
             f"Decoding options {title}".strip(), open=False, elem_id=name, elem_classes="options"
         ):
-            with gr.Row(elem_classes="presets"):
-                self._presets = [gr.Button(name, min_width=80) for name in controls.PRESETS]
             for group in controls.GROUPS:
                 is_shown = values.get(group.only_when, True)
                 with gr.Column(visible=is_shown, elem_classes="option-group") as column:
@@ -60,6 +64,15 @@ class OptionsPanel:
     def components(self) -> list[Any]:
         """The controls, in the order of `controls.NAMES`."""
         return [self._by_name[name] for name in controls.NAMES]
+
+    @property
+    def described(self) -> list[Any]:
+        """The components that change with the model; `describe` gives their values."""
+        return [*self.components, self._preset]
+
+    def describe(self, decoding: DecodingConfig) -> list[Any]:
+        """Set everything to a model's own defaults."""
+        return [*controls.control_values(decoding).values(), controls.BEST]
 
     @property
     def prefix(self) -> Any:
@@ -83,9 +96,10 @@ class OptionsPanel:
             quiet: settings of an event that does not.
         """
         changed = [self._by_name[name] for name in controls.NAMES if name != "prefix"]
-        for button in self._presets:
-            preset = functools.partial(_preset_values, defaults, button.value)
-            button.click(preset, model, changed, **runs)
+        preset = functools.partial(_preset_values, defaults)
+        self._preset.input(preset, [self._preset, model], changed, **runs)
+        # A control that was moved by hand leaves the preset.
+        gr.on([each.input for each in changed], None, None, self._preset, js="() => null", **quiet)
         for name, column in self._only_when.items():
             switch = self._by_name[name]
             switch.change(_show_when, switch, column, queue=False, **quiet)

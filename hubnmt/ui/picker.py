@@ -1,12 +1,15 @@
 """Which models the page suggests: its own, those in the cache, and the Hub's.
 
-Takes the registry and the catalogue of the Hub, gives a label and a reference for each. Must not
+Takes the registry and the catalogue of the Hub, gives a label and a reference for each, and which
+one translates back. Must not
 know Gradio. The Hub in trouble suggests nothing, and the page works on without.
 """
 
 import logging
+from pathlib import Path
 
-from hubnmt.errors import HubError
+from hubnmt.checkpoint import load_config
+from hubnmt.errors import HubError, HubNMTError
 from hubnmt.hub import Catalogue, ListedModel, list_cached
 from hubnmt.ui.registry import ModelRegistry
 
@@ -28,6 +31,29 @@ def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[
         for model in [*list_cached(), *_ask_hub(catalogue)]:
             suggested.setdefault(model.name, _label(model))
     return [(label, name) for name, label in suggested.items()]
+
+
+def find_reverse(registry: ModelRegistry, model: str) -> str:
+    """Name a model on this machine that translates back; empty where there is none.
+
+    Raises:
+        HubNMTError: if this page does not open the model.
+    """
+    config = registry.get(model).config
+    wanted = (config.tgt_lang, config.src_lang)
+    known = [(name, _read_pair(registry.folder(name))) for name in registry.names]
+    if registry.allow_hub:
+        known += [(each.name, (each.src_lang, each.tgt_lang)) for each in list_cached()]
+    return next((name for name, pair in known if pair == wanted), "")
+
+
+def _read_pair(folder: Path | None) -> tuple[str, str]:
+    """Read the languages of a model that need not be opened; two empty ones if nobody can tell."""
+    try:
+        config = None if folder is None else load_config(folder)
+    except HubNMTError:
+        config = None
+    return (config.src_lang, config.tgt_lang) if config else ("", "")
 
 
 def _ask_hub(catalogue: Catalogue) -> list[ListedModel]:

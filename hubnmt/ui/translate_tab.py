@@ -5,21 +5,42 @@ decoding works.
 """
 
 import functools
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui import controls
+from hubnmt.ui import limits
 from hubnmt.ui.handlers import Answer, Chosen, Handlers
 from hubnmt.ui.languages import examples, language_name
+from hubnmt.ui.look import Look
+from hubnmt.ui.look_panels import LookPanels
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line
+from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line, said_in_page
 from hubnmt.ui.zero_gpu import on_gpu
 
-COPY = "(text) => { navigator.clipboard?.writeText(text); }"
+COPY = "(text) => { navigator.clipboard?.writeText(text); return 'Copied'; }"
 """Browsers offer a clipboard to pages from this machine and over https."""
+
+SHARE = """(text, model) => {
+  const link = `${location.href.split("#")[0]}#${new URLSearchParams({ model, text })}`;
+  history.replaceState(null, "", link);
+  navigator.clipboard?.writeText(link);
+  return "Copied";
+}"""
+"""The text travels behind the `#`, which a browser sends to no server."""
+
+LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
+"""A button says for a moment that it has done its work."""
+
+OPEN = """(text, model) => {
+  const said = new URLSearchParams(location.hash.slice(1));
+  const isOurs = NAMES.includes(said.get("model"));
+  return [said.get("text")?.slice(0, LIMIT) ?? text, isOurs ? said.get("model") : model];
+}"""
+"""Fills in what a link says. A link opens no model but the page's own; others are asked for."""
 
 
 class TranslateTab:
@@ -38,7 +59,7 @@ class TranslateTab:
         )
         self.options = OptionsPanel(chosen.decoding)
         self.alternatives = draw_static("alternatives")
-        self._explorer = draw_static("explorer")
+        self._panels = LookPanels(Look(handlers.registry))
 
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
@@ -49,6 +70,12 @@ class TranslateTab:
                 )
                 with gr.Row(elem_id="actions"):
                     self._go = gr.Button("Translate", variant="primary", elem_id="go")
+                    self._swap = gr.Button(
+                        "⇄ Swap",
+                        variant="secondary",
+                        elem_id="swap",
+                        visible=bool(self._handlers.find_reverse(chosen.facts.name)),
+                    )
                     self._clear = gr.Button("Clear", variant="secondary", elem_id="clear")
             with gr.Column(min_width=300):
                 self._target = gr.Textbox(
@@ -58,6 +85,7 @@ class TranslateTab:
                     self._timing = line()
                     # Gradio's own copy button takes the label away from the text field.
                     self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
+                    self._link = gr.Button("Link", variant="secondary", elem_id="link")
 
     def wire(self, model: gr.Dropdown) -> None:
         """Connect every component to its handler; `model` is where the reference stands."""
@@ -66,9 +94,15 @@ class TranslateTab:
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
+        swapped = self._swap.click(
+            said_in_page(self._turn_round, blank=(gr.skip(), gr.skip())),
+            [self._target, model],
+            [self.notice, self.source, model],
+            **RUNS,
+        )
         pressed = functools.partial(gr.on, [self._go.click, self.source.submit])
         running = []
-        for trigger in (pressed, filled.then):
+        for trigger in (pressed, filled.then, swapped.then):
             translating = trigger(
                 on_gpu(self._translate),
                 [self.source, model, *options],
@@ -76,24 +110,26 @@ class TranslateTab:
                 show_progress_on=self._target,
                 **(RUNS | {"show_progress": "minimal"}),
             )
-            exploring = translating.then(
-                on_gpu(self._handlers.explore), self.alternatives, self._explorer, **RUNS
-            )
-            running += [translating, exploring]
-        shown = [self._target, self._explorer]
-        self.alternatives.select(
-            on_gpu(self._handlers.show_alternative), self.alternatives, shown, **RUNS
-        )
-        everything = [self.source, self.options.prefix, *answered, self._explorer]
-        blank = "() => ['', '', '', '', '', null, null]"
+            running += [translating, self._panels.look_after(translating, self.alternatives)]
+        self._panels.wire(self.alternatives, self._target)
+        everything = [self.source, self.options.prefix, *answered, *self._panels.components]
+        blank = "() => ['', '', '', '', '', null, null, null, null]"
         self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
-        self._copy.click(None, self._target, None, js=COPY, **QUIET)
+        self._wire_copies(model)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+
+    def _wire_copies(self, model: gr.Dropdown) -> None:
+        for button, given, js in (
+            (self._copy, [self._target], COPY),
+            (self._link, [self.source, model], SHARE),
+        ):
+            copied = button.click(None, given, button, js=js, **QUIET)
+            copied.then(None, None, button, js=LATER.replace("NAME", button.value), **QUIET)
 
     @property
     def described(self) -> list[Any]:
         """The components that change with the model; `describe` gives their values."""
-        return [self.source, self._target, self._examples, *self.options.components]
+        return [self.source, self._target, self._examples, self._swap, *self.options.described]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Say what the tab shows for a model."""
@@ -101,8 +137,20 @@ class TranslateTab:
             gr.Textbox(**source_texts(chosen)),
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
-            *controls.control_values(chosen.decoding).values(),
+            gr.Button(visible=bool(self._handlers.find_reverse(chosen.facts.name))),
+            *self.options.describe(chosen.decoding),
         ]
+
+    def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:
+        """Let a page that is opened by a link begin with its text and model."""
+        names = json.dumps(self._handlers.registry.names)
+        js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
+        both = [self.source, model]
+        demo.load(None, both, both, js=js, **QUIET)
+
+    def _turn_round(self, translation: str, model: str) -> tuple[Any, ...]:
+        """Translate back what was translated."""
+        return "", translation, self._handlers.find_reverse(model) or gr.skip()
 
     def _translate(self, *asked: Any) -> Iterator[tuple[Any, ...]]:
         """Show the translation growing; what stood beside the last one stays till the end."""

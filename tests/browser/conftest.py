@@ -1,7 +1,6 @@
 """The page in a real browser: a server in this process, Chromium beside it.
 
-The bundled model answers where there is one, else a stand-in; the tests ask nothing that depends on
-how well it translates.
+The bundled model answers; the tests ask nothing that depends on how well it translates.
 """
 
 import shutil
@@ -15,7 +14,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 from tests.conftest import BUNDLED, CHROMIUM_NAMES
-from tests.page import FakeTranslator, serving
+from tests.page import serving
 
 try:
     from playwright.sync_api import Page, sync_playwright
@@ -35,13 +34,9 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def url(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(bundled_model: Path) -> Iterator[str]:
     """Where the page is served."""
-    folder = repo / "hubnmt" / "pretrained" / BUNDLED
-    if (folder / "model.safetensors").is_file():
-        registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: folder})
-    else:
-        registry = ModelRegistry(FakeTranslator, {"stand-in": tmp_path_factory.mktemp("model")})
+    registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: bundled_model})
     with serving(Handlers(registry)) as url:
         yield url
 
@@ -93,7 +88,29 @@ class Visit:
         self.page.press("#source textarea", "Enter")
         self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")
         self.page.wait_for_selector(".explorer .map td[aria-label]")
+        self.page.wait_for_selector(".steering .words button")
+        return self.target
+
+    @property
+    def target(self) -> str:
+        """The translation that stands in the page."""
         return self.page.input_value("#target textarea")
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing is wider than the window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth")
+        return width <= self.page.viewport_size["width"]
+
+    def ask(self, n: int) -> None:
+        """Click a word of the steering row, and wait for what else could stand there."""
+        self.page.locator(".steering .words button").nth(n).click()
+        self.page.wait_for_selector(".steering .choice")
+
+    def switch(self, name: str) -> None:
+        """Flip a switch of heads, and wait for the translation without what is off."""
+        self.page.get_by_label(name, exact=True).click()
+        self.page.wait_for_selector(".switches .said")
 
     def open_tab(self, name: str) -> None:
         """Go to another tab."""

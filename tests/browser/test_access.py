@@ -31,6 +31,9 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     page = visit.page
     visit.translate(TEXT)
     page.click("text=Decoding options >> visible=true")
+    visit.ask(2)
+    visit.switch("Cross layer 1: every head on or off")
+    page.locator(".explorer .queries button").nth(2).click()
     assert _findings(page) == []
     visit.compare(TEXT)
     assert _findings(page) == []
@@ -38,6 +41,15 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     assert _findings(page) == []
     visit.learn()
     assert _findings(page) == []
+
+
+def test_a_sentence_in_a_card_shuts_nobody_out(visit: Any):
+    visit.translate(TEXT)
+    visit.page.evaluate(
+        "document.querySelectorAll('.card .message').forEach((e) => {"
+        " e.textContent = 'There is no such word.'; e.hidden = false; })"
+    )
+    assert _findings(visit.page) == []
 
 
 def test_an_error_shuts_nobody_out(visit: Any):

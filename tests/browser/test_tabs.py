@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_page import TEXT, _fits, _keep_picture, everywhere, on_both
+from tests.browser.test_page import TEXT, _keep_picture, everywhere, on_both
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +29,7 @@ def test_two_ways_stand_side_by_side(visit: Any, request: pytest.FixtureRequest)
     assert (page.locator(".said mark").count() == 0) is is_same
     assert page.locator("#comparison tbody tr").count() == 2
     assert "perplexity" in page.inner_text("#comparison table")
-    assert _fits(page)
+    assert visit.fits
     _keep_picture(page, f"compare-{request.node.callspec.id.replace(' ', '-')}")
 
 
@@ -63,7 +63,7 @@ def test_a_file_is_translated_and_measured(visit: Any, request: pytest.FixtureRe
     lines = waiting.value.path().read_text().splitlines()
     assert lines[0] == "id,de,en,translation"
     assert len(lines) == 13
-    assert _fits(page)
+    assert visit.fits
     _keep_picture(page, f"files-{request.node.callspec.id.replace(' ', '-')}")
 
 
@@ -105,7 +105,7 @@ def test_learning_shows_pieces_positions_and_every_shape(
     assert TEXT in page.inner_text("#network")
     assert page.locator("#network .stage").count() > 6
     assert page.evaluate("document.querySelector('#positions canvas').width") > 1
-    assert _fits(page)
+    assert visit.fits
     _keep_picture(page, f"learn-{request.node.callspec.id.replace(' ', '-')}")
 
 

@@ -78,6 +78,8 @@ RANKS = [
         "hubnmt.pipeline",
         "hubnmt.alternatives",
         "hubnmt.translator",
+        "hubnmt.leave_out",
+        "hubnmt.knock_out",
         "hubnmt",
     ],
     [
@@ -93,6 +95,8 @@ RANKS = [
         "hubnmt.ui.tables",
         "hubnmt.ui.files",
         "hubnmt.ui.compare",
+        "hubnmt.ui.subject",
+        "hubnmt.ui.look",
         "hubnmt.ui.runs",
         "hubnmt.ui.learn",
         "hubnmt.ui.endpoints",
@@ -100,6 +104,7 @@ RANKS = [
         "hubnmt.ui.views",
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
+        "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",
         "hubnmt.ui.files_tab",
@@ -165,6 +170,7 @@ ONLY_DOOR = {
     "gradio": (
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
+        "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",
         "hubnmt.ui.files_tab",

@@ -1,45 +1,60 @@
-// The n-best list. Takes props.value = {src, model, candidates: [{text, score}], selected} or null,
-// draws one button per candidate, and tells the page ("select") which one was pressed. Texts are
+// What was translated: the n-best list, and where there are several sentences, which one is looked
+// at below. Takes props.value = {src, model, sentences, candidates: [{text, score}], selected,
+// sentence} or null; tells the page ("select") which translation or sentence was chosen. Texts are
 // written with textContent, never as HTML.
 
 const place = element.querySelector(".alternatives");
 
+function make(tag, name, text) {
+  return Object.assign(document.createElement(tag), { className: name, textContent: text });
+}
+
 function button(candidate, index) {
-  const item = document.createElement("button");
+  const item = make("button", "", "");
   item.type = "button";
   item.setAttribute("aria-pressed", String(index === props.value.selected));
-  const rank = document.createElement("span");
-  rank.className = "rank";
-  rank.textContent = String(index + 1);
-  const text = document.createElement("span");
-  text.className = "text";
-  text.textContent = candidate.text || "(nothing)";
-  const score = document.createElement("span");
-  score.className = "score";
-  score.textContent = candidate.score.toFixed(2).replace("-", "\u2212");
-  score.title = "score: log-probability, normalised by length";
-  item.append(rank, text, score);
-  item.addEventListener("click", () => choose(index));
+  const isSearched = candidate.score !== null;
+  const score = make("span", "score", isSearched ? candidate.score.toFixed(2).replace("-", "\u2212") : "steered");
+  if (isSearched) score.title = "score: log-probability, normalised by length";
+  item.append(make("span", "rank", String(index + 1)), make("span", "text", candidate.text || "(nothing)"), score);
+  item.addEventListener("click", () => choose({ selected: index }));
   return item;
 }
 
-function choose(index) {
-  props.value = { ...props.value, selected: index };
+function choose(change) {
+  props.value = { ...props.value, ...change };
   draw();
-  trigger("select", { index });
+  trigger("select", change);
+}
+
+// Places are counted in characters, as Python does.
+function sentencePicker({ src, sentences, sentence }) {
+  const characters = [...src];
+  const label = make("label", "sentence", "Look at sentence ");
+  const select = document.createElement("select");
+  select.append(
+    ...sentences.map(([start, end], i) => {
+      const text = characters.slice(start, Math.min(end, start + 60)).join("");
+      return new Option(`${i + 1}: ${text}`, i, false, i === sentence);
+    }),
+  );
+  select.addEventListener("change", () => choose({ sentence: Number(select.value) }));
+  label.append(select);
+  return label;
 }
 
 function draw() {
-  const candidates = props.value?.candidates ?? [];
+  const { candidates = [], sentences = [] } = props.value ?? {};
+  const focused = place.contains(document.activeElement) && document.activeElement.tagName;
   place.replaceChildren();
-  element.hidden = candidates.length < 2;
-  if (element.hidden) return;
-  const heading = document.createElement("h2");
-  heading.textContent = "Alternatives";
-  const list = document.createElement("div");
-  list.className = "list";
-  list.append(...candidates.map(button));
-  place.append(heading, list);
+  element.hidden = candidates.length < 2 && sentences.length < 2;
+  if (candidates.length > 1) {
+    const list = make("div", "list", "");
+    list.append(...candidates.map(button));
+    place.append(make("h2", "", "Alternatives"), list);
+  }
+  if (sentences.length > 1) place.append(sentencePicker(props.value));
+  if (focused) place.querySelector(focused === "SELECT" ? "select" : "[aria-pressed=true]")?.focus();
 }
 
 draw();

@@ -11,7 +11,7 @@ function cell(tag, scope) {
 function drawMap() {
   const { queries, keys } = sides(chosen.kind);
   const [rows, columns] = [shown(queries), shown(keys)];
-  const weights = matrix(chosen.kind, chosen.layer, chosen.head);
+  const weights = matrix(chosen.kind, chosen.head);
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
   head.append(cell("td"));
@@ -55,20 +55,24 @@ function fit(nColumns) {
 
 // --- every head at once ---
 
-function thumb(layer, head) {
+const isChosen = (head) => String(head) === String(chosen.head);
+
+function thumb(head, text = "") {
   const { queries, keys } = sides(chosen.kind);
   const item = document.createElement("button");
   item.type = "button";
-  const name = layer ? `Layer ${layer}, head ${head}` : "Average of all heads";
+  const isAligning = chosen.kind === "cross" && String(head) === String(figure.alignment);
+  const name = isAligning ? `${viewName(head)}, which aligns words` : viewName(head);
   item.title = name;
   item.setAttribute("aria-label", name);
-  item.setAttribute("aria-pressed", String(layer === chosen.layer && head === chosen.head));
+  item.setAttribute("aria-pressed", String(isChosen(head)));
+  item.classList.toggle("aligning", isAligning);
   const canvas = document.createElement("canvas");
   canvas.width = keys.length;
   canvas.height = queries.length;
-  item.append(canvas);
-  item.addEventListener("click", () => choose({ layer, head }));
-  paint(canvas, matrix(chosen.kind, layer, head));
+  item.append(canvas, text);
+  item.addEventListener("click", () => choose({ head }));
+  paint(canvas, matrix(chosen.kind, head));
   return item;
 }
 
@@ -81,12 +85,16 @@ function paint(canvas, weights) {
 }
 
 function drawThumbs() {
-  const { layers, heads } = figure.maps[chosen.kind];
+  const focused = element.contains(document.activeElement) && document.activeElement.ariaLabel;
+  const { layers, heads } = side.maps[chosen.kind];
+  const aligned = chosen.kind === "cross" && figure.alignment ? [thumb("aligned", "Aligned")] : [];
+  find("special").replaceChildren(...aligned, thumb("average", "Average"));
   const place = find("thumbs");
   place.style.setProperty("--heads", heads);
   const items = [];
-  for (let layer = 1; layer <= layers; layer++) {
-    for (let head = 1; head <= heads; head++) items.push(thumb(layer, head));
+  for (let layer = 0; layer < layers; layer++) {
+    for (let head = 0; head < heads; head++) items.push(thumb([layer, head]));
   }
   place.replaceChildren(...items);
+  if (focused) [...find("heads").querySelectorAll("button")].find((each) => each.ariaLabel === focused)?.focus();
 }

@@ -1,7 +1,7 @@
-// The attention explorer. Takes props.value, a `figures.attention_figure`, or {message} when there
-// is nothing to draw, or null; draws words joined by threads, a heatmap, and a thumbnail of every
-// head. Tokens are written with textContent, never as HTML. Knows no server: every choice made here
-// is answered from the weights that came with the translation.
+// The attention explorer. Takes props.value, a `figures.explorer_figure`, or {message} when there is
+// nothing to draw, or null; draws words joined by threads, a heatmap, and a thumbnail of every head.
+// Tokens are written with textContent, never as HTML. Knows no server: every choice made here is
+// answered from the weights that came with the translation.
 
 const find = (name) => element.querySelector(`.${name}`);
 const EMPTY = "Translate something, then see here which words the model looked at for each word it wrote.";
@@ -10,8 +10,11 @@ const NAMES = {
   encoder: ["Source", "Source"],
   decoder: ["Translation", "Translation so far"],
 };
-let figure = null; // {src, tgt, probabilities, start, maps: {kind: {layers, heads, weights: Uint16Array}}}
-let chosen = { kind: "cross", layer: 0, head: 0, marks: true }; // 0 is the average
+const FULL_BAR = 2; // nats: a fall at which a word was seven times as probable as without
+let figure = null; // props.value
+let side = null; // one of figure.units, with its maps unpacked: {src, tgt, maps: {kind: {layers, heads, weights}}}
+// head is "aligned", "average" or [layer, head]
+let chosen = { unit: "words", kind: "cross", head: "aligned", marks: true };
 let pinned = null; // {side: "query" | "key", index}
 
 // --- numbers ---
@@ -21,31 +24,52 @@ function unpack(map) {
   return { layers: map.layers, heads: map.heads, weights: new Uint16Array(bytes.buffer) };
 }
 
+function unpackUnit(unit) {
+  const maps = Object.entries(unit.maps).map(([kind, map]) => [kind, unpack(map)]);
+  return { ...unit, maps: Object.fromEntries(maps) };
+}
+
 // The tokens behind the rows and columns of a map. What the decoder has read when it writes a
 // token is everything before that token, behind the mark that begins a sentence.
 function sides(kind) {
-  const read = ["<bos>", ...figure.tgt.slice(0, -1)];
-  const queries = kind === "encoder" ? figure.src : figure.tgt;
-  const keys = { cross: figure.src, encoder: figure.src, decoder: read }[kind];
+  const read = ["<bos>", ...side.tgt.slice(0, -1)];
+  const queries = kind === "encoder" ? side.src : side.tgt;
+  const keys = { cross: side.src, encoder: side.src, decoder: read }[kind];
   return { queries, keys };
 }
 
-// One (queries x keys) matrix of weights from 0 to 1, averaged where layer or head is 0.
-function matrix(kind, layer, head) {
-  const { layers, heads, weights } = figure.maps[kind];
+// One (queries x keys) matrix of weights from 0 to 1.
+function matrix(kind, head) {
+  if (head === "aligned") {
+    const late = side.maps.aligned; // the same head, read one step later
+    return late ? mean(late, kind, () => true) : matrix(kind, figure.alignment);
+  }
+  const isMeant = (l, h) => head === "average" || (l === head[0] && h === head[1]);
+  return mean(side.maps[kind], kind, isMeant);
+}
+
+function mean({ layers, heads, weights }, kind, isMeant) {
   const { queries, keys } = sides(kind);
   const size = queries.length * keys.length;
   const sum = new Float32Array(size);
   let n = 0;
   for (let l = 0; l < layers; l++) {
     for (let h = 0; h < heads; h++) {
-      if ((layer && l !== layer - 1) || (head && h !== head - 1)) continue;
+      if (!isMeant(l, h)) continue;
       const start = (l * heads + h) * size;
       for (let i = 0; i < size; i++) sum[i] += weights[start + i];
       n++;
     }
   }
   return sum.map((value) => value / (65535 * n));
+}
+
+// What the chosen view shows, in words.
+function viewName(head = chosen.head) {
+  if (head === "average") return "Average of all heads";
+  if (head !== "aligned") return `Layer ${head[0] + 1}, head ${head[1] + 1}`;
+  const late = figure.shift ? ", read one step later" : "";
+  return `The head that aligns words: ${viewName(figure.alignment).toLowerCase()}${late}`;
 }
 
 const isMark = (tokens, i) =>
@@ -55,7 +79,12 @@ const shown = (tokens) =>
 // Small weights are worth seeing: 25% is painted at a third of full strength, 50% at 60%.
 const strengthen = (weight) => Math.pow(weight, 0.75).toFixed(4);
 const percent = (weight) => `${Math.round(weight * 100)}%`;
-const chance = (probability) => (probability < 0.005 ? "<1%" : percent(probability));
+
+// Nats that a word of the translation loses without a source word; undefined where nobody measured.
+function fall(query, key) {
+  if (chosen.kind !== "cross" || chosen.unit !== "words") return undefined;
+  return figure.falls?.[query]?.[key];
+}
 
 // --- tokens as words ---
 
@@ -68,22 +97,6 @@ function label(into, tokens, i) {
   into.classList.toggle("joined", follows && !/^\s/.test(tokens[i]));
   into.classList.toggle("suffix", /^[\p{L}\p{M}\p{N}]/u.test(tokens[i]));
   return into;
-}
-
-// How probable the model found a token of the translation; nothing for any other token.
-function probability(side, i) {
-  return side === "query" && chosen.kind !== "encoder" ? figure.probabilities[i] : undefined;
-}
-
-// The less probable a token, the stronger its tint; the number is in its name.
-function tint(item, side, i) {
-  const sure = probability(side, i);
-  if (sure === undefined) return;
-  const name = `${item.textContent}, probability ${chance(sure)}`;
-  item.classList.add("rated");
-  item.style.setProperty("--doubt", (1 - sure).toFixed(4));
-  item.title = name;
-  item.setAttribute("aria-label", name);
 }
 
 function chip(side, tokens, i) {
@@ -101,9 +114,7 @@ function chip(side, tokens, i) {
     pinned = pinned?.side === side && pinned.index === i ? null : { side, index: i };
     focusOn(pinned);
   });
-  label(item, tokens, i);
-  tint(item, side, i);
-  return item;
+  return label(item, tokens, i);
 }
 
 // Chips of one word share a box, so that a line never breaks inside the word.
@@ -124,23 +135,26 @@ function drawWords() {
   [find("queries-name").textContent, find("keys-name").textContent] = NAMES[chosen.kind];
   find("queries").replaceChildren(...words("query", queries));
   find("keys").replaceChildren(...words("key", keys));
-  find("doubt").hidden = chosen.kind === "encoder";
+  find("both").hidden = find("why-bars").hidden = fall(0, 0) === undefined;
 }
+
+const MAX_IDLE_WORDS = 40; // with more, the threads of all words at once are a tangle
 
 // Colour the words that the active one looked at (or that looked at it), and draw the threads.
 function focusOn(active) {
   const { queries, keys } = sides(chosen.kind);
-  const weights = matrix(chosen.kind, chosen.layer, chosen.head);
+  const weights = matrix(chosen.kind, chosen.head);
   const weight = (q, k) => weights[q * keys.length + k];
-  find("queries").classList.toggle("asked", active?.side === "key"); // one meaning of colour at a time
   for (const item of element.querySelectorAll(".line button")) {
     const [side, i] = [item.dataset.side, Number(item.dataset.index)];
     const isActive = active?.side === side && active.index === i;
-    let strength = 0;
+    let [strength, missed] = [0, 0];
     if (active && active.side !== side) {
-      strength = side === "key" ? weight(active.index, i) : weight(i, active.index);
+      const place = side === "key" ? [active.index, i] : [i, active.index];
+      [strength, missed] = [weight(...place), fall(...place) ?? 0];
     }
     item.style.setProperty("--weight", strengthen(strength));
+    item.style.setProperty("--fall", Math.min(1, Math.max(0, missed / FULL_BAR)).toFixed(4));
     item.classList.toggle("active", isActive);
     item.setAttribute("aria-pressed", String(pinned?.side === side && pinned.index === i));
   }
@@ -148,20 +162,28 @@ function focusOn(active) {
     row.classList.toggle("active", active?.side === "query" && row.dataset.index === String(active.index));
   }
   drawThreads(active, weight);
-  find("readout").textContent = readout(active, queries, keys, weight);
+  const [looked, missed] = active ? readout(active, queries, keys, weight) : ["Point at a word, or tap it.", ""];
+  find("looked").textContent = looked;
+  element.querySelector(".readout .missed").textContent = missed;
 }
 
 function readout(active, queries, keys, weight) {
-  if (!active) return "Point at a word, or tap it.";
   const byKey = active.side === "key";
   const [own, others] = byKey ? [keys, queries] : [queries, keys];
-  const strength = (i) => (byKey ? weight(i, active.index) : weight(active.index, i));
-  const best = shown(others).sort((a, b) => strength(b) - strength(a)).slice(0, 3);
-  const list = best.map((i) => `${others[i].trim() || "\u2423"} ${percent(strength(i))}`).join(", ");
+  const place = (i) => (byKey ? [i, active.index] : [active.index, i]);
+  const name = (tokens, i) => `\u201c${tokens[i].trim() || "\u2423"}\u201d`;
+  const best = (value) => shown(others).sort((a, b) => value(b) - value(a)).slice(0, 3);
+  const most = best((i) => weight(...place(i))).filter((i, rank) => !rank || weight(...place(i)) >= 0.01);
+  const looks = most.map((i) => `${name(others, i)} ${percent(weight(...place(i)))}`);
   const verb = byKey ? "was looked at most by" : "looked most at";
-  const sure = probability(active.side, active.index);
-  const rated = sure === undefined ? "" : ` (probability ${chance(sure)})`;
-  return `\u201c${own[active.index].trim()}\u201d${rated} ${verb}: ${list}`;
+  const looked = `${name(own, active.index)} ${verb} ${looks.join(", ")}.`;
+  const falls = best((i) => fall(...place(i)) ?? -1).filter((i) => fall(...place(i)) >= 0.05);
+  if (!falls.length) return [looked, ""];
+  const list = falls.map((i) => `${name(others, i)} ${fall(...place(i)).toFixed(1)}`).join(", ");
+  const missed = byKey
+    ? `Left out, it is missed most by ${list}.`
+    : `It misses most, when left out, ${list}.`;
+  return [looked, `${missed} (How far the log-probability falls.)`];
 }
 
 function drawThreads(active, weight) {
@@ -169,8 +191,10 @@ function drawThreads(active, weight) {
   const frame = find("words").getBoundingClientRect();
   const at = (item) => item.getBoundingClientRect();
   const lines = [];
-  for (const query of find("queries").querySelectorAll("button")) {
-    for (const key of find("keys").querySelectorAll("button")) {
+  const [queries, keys] = ["queries", "keys"].map((name) => [...find(name).querySelectorAll("button")]);
+  const isTangle = !active && queries.length + keys.length > MAX_IDLE_WORDS;
+  for (const query of isTangle ? [] : queries) {
+    for (const key of keys) {
       const [q, k] = [Number(query.dataset.index), Number(key.dataset.index)];
       if (active && active.index !== (active.side === "query" ? q : k)) continue;
       const strength = weight(q, k);
@@ -179,8 +203,7 @@ function drawThreads(active, weight) {
       const [x1, y1] = [top.left + top.width / 2 - frame.left, top.bottom - frame.top];
       const [x2, y2] = [bottom.left + bottom.width / 2 - frame.left, bottom.top - frame.top];
       const middle = (y1 + y2) / 2;
-      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      path.setAttribute("d", `M${x1} ${y1} C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`);
+      const path = svgNode("path", { d: `M${x1} ${y1} C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}` });
       path.style.strokeWidth = `${0.75 + 4 * strength}px`;
       path.style.opacity = active ? 0.15 + 0.85 * strength : 0.1 + 0.65 * strength;
       lines.push(path);
@@ -189,20 +212,29 @@ function drawThreads(active, weight) {
   svg.replaceChildren(...lines);
 }
 
-// --- choices ---
-
-function options(select, count, value) {
-  const names = ["average", ...Array.from({ length: count }, (_, i) => String(i + 1))];
-  select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === value)));
+function svgNode(tag, attributes = {}, text = "") {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  Object.entries(attributes).forEach(([name, value]) => node.setAttribute(name, value));
+  node.textContent = text;
+  return node;
 }
 
+// --- choices ---
+
+// Show what was chosen; a view that this kind of attention does not have gives way to the average.
 function choose(change) {
+  const before = chosen;
   chosen = { ...chosen, ...change };
-  const { layers, heads } = figure.maps[chosen.kind];
-  if (chosen.layer > layers || chosen.head > heads) Object.assign(chosen, { layer: 0, head: 0 });
-  find("kind").value = chosen.kind;
-  options(find("layer"), layers, chosen.layer);
-  options(find("head"), heads, chosen.head);
+  if (!figure.units[chosen.unit]) chosen.unit = "pieces";
+  side = unpackUnit(figure.units[chosen.unit]);
+  const { layers, heads } = side.maps[chosen.kind];
+  const [layer, head] = Array.isArray(chosen.head) ? chosen.head : [0, 0];
+  const canAlign = chosen.kind === "cross" && figure.alignment;
+  if (layer >= layers || head >= heads || (chosen.head === "aligned" && !canAlign)) chosen.head = "average";
+  if (chosen.kind !== before.kind && canAlign) chosen.head = "aligned";
+  if (chosen.unit !== before.unit || chosen.kind !== before.kind || !chosen.marks) pinned = null;
+  for (const name of ["kind", "unit"]) find(name).value = chosen[name];
+  find("view").textContent = viewName();
   drawWords();
   drawMap();
   drawThumbs();
@@ -212,28 +244,22 @@ function choose(change) {
 function draw() {
   pinned = null;
   const value = props.value;
-  const isDrawable = Boolean(value?.maps);
+  const isDrawable = Boolean(value?.units);
   find("empty").textContent = isDrawable ? "" : (value?.message ?? EMPTY);
   find("empty").hidden = isDrawable;
   find("body").hidden = find("controls").hidden = !isDrawable;
   if (!isDrawable) return void (figure = null);
-  const wasDrawn = figure !== null;
-  const maps = Object.entries(value.maps).map(([kind, map]) => [kind, unpack(map)]);
-  figure = { ...value, maps: Object.fromEntries(maps) };
-  const start = figure.start && { layer: figure.start[0] + 1, head: figure.start[1] + 1 };
-  choose(wasDrawn ? {} : (start ?? {}));
+  figure = value;
+  for (const option of find("unit").options) option.hidden = option.disabled = !value.units[option.value];
+  choose({});
 }
 
-find("kind").addEventListener("change", (event) => {
-  pinned = null;
-  choose({ kind: event.target.value });
-});
-find("layer").addEventListener("change", (event) => choose({ layer: Number(event.target.value) }));
-find("head").addEventListener("change", (event) => choose({ head: Number(event.target.value) }));
-find("marks").addEventListener("change", (event) => {
-  pinned = null;
-  choose({ marks: event.target.checked });
-});
+find("kind").addEventListener("change", (event) => choose({ kind: event.target.value }));
+find("unit").addEventListener("change", (event) => choose({ unit: event.target.value }));
+find("marks").addEventListener("change", (event) => choose({ marks: event.target.checked }));
+for (const button of element.querySelectorAll(".save button")) {
+  button.addEventListener("click", () => save(button.dataset.as));
+}
 new ResizeObserver(() => {
   if (!figure) return;
   fit(element.querySelectorAll(".map thead th").length);

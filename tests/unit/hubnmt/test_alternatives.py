@@ -19,6 +19,7 @@ from hubnmt.model import Transformer
 from hubnmt.plan import make_plan
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative
+from hubnmt.translator import Translator
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def find(tiny_model: Transformer, tiny_tokenizer: Tokenizer, monkeypatch: Any) -
     both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
 
     def call(
-        table: dict[tuple[int, ...], dict[int, float]], prefix: str, k: int = 9, src: str = "Ein"
+        table: dict[tuple[int, ...], dict[int, float]], prefix: Any, k: int = 9, src: str = "Ein"
     ) -> list[Alternative]:
         def ask(_model: Any, _src: Any, said: Sequence[int], **_: Any) -> Tensor:
             log_probs = torch.full((tiny_tokenizer.vocab_size,), -math.inf)
@@ -83,3 +84,22 @@ def test_what_stands_around_a_sentence_stays(find: Any, tiny_tokenizer: Tokenize
     (end,) = find(table, "So it is.  ", src="Ja. Nein. Gut.\nEnde.")
     assert end.text.startswith("So it is.   ")
     assert end.text.count("\n") == 1
+
+
+def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokenizer) -> None:
+    """As text, "A dog" could still become "A dogs"; as tokens it is what was said."""
+    said, eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
+    stop = tiny_tokenizer.encode(".")[-1]
+    found = find({tuple(said): {eos: 0.3, stop: 0.7}}, said)
+    assert [each.probability for each in found] == pytest.approx([0.7, 0.3])
+    assert found[0].text.startswith("A dog.")
+    assert found[1].text == "A dog"
+
+
+def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> None:
+    said = random_model.translate("Ein Hund rennt.", max_new_tokens=6).n_best[0].tgt_ids[0][:2]
+    first, *_ = found = random_model.alternatives("Ein Hund rennt.", said, k=4)
+    assert len(found) == 4
+    before = random_model.tgt_tokenizer.decode(said)
+    assert all(each.text.startswith(before.rstrip()) for each in found)
+    assert first.probability == max(each.probability for each in found)

@@ -43,7 +43,7 @@ def test_choosing_a_model_takes_its_defaults(tab: CompareTab, handlers: Handlers
         if f.inputs and f.targets[0][1] == "input" and isinstance(f.inputs[0], gr.Dropdown)
     ]
     assert len(events) == 2
-    wanted = list(control_values(DecodingConfig(beam_size=4)).values())
+    wanted = [*control_values(DecodingConfig(beam_size=4)).values(), "Best"]
     for event in events:
         notice, *values = event.fn("second")
         assert (notice, values) == ("", wanted)

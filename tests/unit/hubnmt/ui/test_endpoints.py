@@ -67,6 +67,23 @@ def test_attention_averages_or_picks(endpoints: Endpoints):
     np.testing.assert_allclose(np.sum(averaged["weights"], axis=-1), 1, atol=1e-3)
 
 
+def test_attention_may_be_asked_for_by_words(endpoints: Endpoints):
+    pieces, words = endpoints.attention(TEXT), endpoints.attention(TEXT, unit="words")
+    assert [word.strip() for word in words["src_tokens"]] == [*TEXT.split(), "<eos>"]
+    assert len(words["weights"]) < len(pieces["weights"])
+    np.testing.assert_allclose(np.sum(words["weights"], axis=-1), 1, atol=1e-3)
+    assert words["links"] == pieces["links"]
+    links = pieces["links"]
+    assert links
+    assert {link["src"] for link in links} <= set(TEXT.split())
+    assert {link["tgt"] for link in links} <= set(TEXT.upper().split())
+
+
+def test_an_unknown_unit_is_named(endpoints: Endpoints):
+    with pytest.raises(InputError, match="unit = 'lines' must be pieces, characters, words"):
+        endpoints.attention(TEXT, unit="lines")
+
+
 @pytest.mark.parametrize("wrong", [{"layer": 3}, {"head": -1}, {"head": 4}, {"layer": True}])
 def test_a_layer_or_head_that_is_not_there_is_named(endpoints: Endpoints, wrong: dict[str, Any]):
     with pytest.raises(InputError, match=r"must be 0 \(average\) to"):

@@ -1,55 +1,108 @@
 import base64
+import itertools
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from hubnmt.attention_map import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
+from hubnmt.leave_out import LeftOut
 from hubnmt.ui import figures
 from hubnmt.ui.facts import ModelFacts, Score
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
 
-def _rows(*shape: int) -> np.ndarray:
-    weights = np.random.default_rng(1).random(shape, dtype=np.float32)
-    return weights / weights.sum(-1, keepdims=True)
+def _rows(*shape: int) -> torch.Tensor:
+    weights = torch.rand(shape, generator=torch.Generator().manual_seed(1))
+    return weights / weights.sum(-1, keepdim=True)
 
 
-def _figure(**changes: object) -> dict:
+def _spans(*tokens: str) -> TokenSpans:
+    """Place tokens behind each other, `<eos>` last; a byte of a character has all of it."""
+    ends = list(itertools.accumulate(len(token) for token in tokens))
+    places = [*zip([0, *ends[:-1]], ends, strict=True), (ends[-1], ends[-1])]
+    return TokenSpans("".join(tokens), (*tokens, "<eos>"), tuple(places), tuple(places))
+
+
+def _maps(**changes: Any) -> Attention:
+    """Three source and four target tokens; the target's first two are one word."""
     values = {
-        "src_tokens": ["a", "b", "<eos>"],
-        "tgt_tokens": ["A", "<eos>"],
-        "cross": _rows(4, 5, 2, 3),
+        "src": _spans("Ein", " Hund"),
+        "tgt": _spans("d", "og", " runs"),
+        "cross": _rows(4, 5, 4, 3),
         "encoder_self": _rows(1, 5, 3, 3),
-        "decoder_self": _rows(4, 5, 2, 2),
-        "tgt_log_probs": (-0.693147, -1e-9),
+        "decoder_self": _rows(4, 5, 4, 4),
+        "tgt_log_probs": (-0.693147, -0.693147, -1e-9, -1000.0),
         "alignment_head": (3, 1),
     }
-    return figures.attention_figure(**(values | changes))
+    return Attention(**(values | changes))
 
 
-def _unpack(packed: dict, *shape: int) -> np.ndarray:
+def _unpack(packed: dict[str, Any], *shape: int) -> np.ndarray:
     numbers = np.frombuffer(base64.b64decode(packed["weights"]), dtype="<u2")
     return numbers.reshape(packed["layers"], packed["heads"], *shape) / figures.FULL_SCALE
 
 
+def _pieces(**changes: Any) -> dict[str, Any]:
+    pieces: dict[str, Any] = figures.explorer_figure(_maps(**changes), None)["units"]["pieces"]
+    return pieces
+
+
 def test_weights_arrive_as_they_were_sent():
-    cross = _rows(4, 5, 2, 3)
-    figure = _figure(cross=cross)
-    np.testing.assert_allclose(_unpack(figure["maps"]["cross"], 2, 3), cross, atol=1e-5)
-    assert _unpack(figure["maps"]["encoder"], 3, 3).shape == (1, 5, 3, 3)
-    assert figure["start"] == [3, 1]
+    maps = _maps()
+    figure = figures.explorer_figure(maps, None)
+    sent = figure["units"]["pieces"]["maps"]
+    np.testing.assert_allclose(_unpack(sent["cross"], 4, 3), maps.cross, atol=1e-5)
+    assert _unpack(sent["encoder"], 3, 3).shape == (1, 5, 3, 3)
+    assert figure["alignment"] == [3, 1]
 
 
-def test_probabilities_stay_within_their_range():
-    assert _figure()["probabilities"] == [0.5, 1.0]
-    assert _figure(tgt_log_probs=(1e-7, -1000.0))["probabilities"] == [1.0, 0.0]
+def test_words_are_sent_beside_pieces():
+    maps = _maps()
+    words = figures.explorer_figure(maps, None)["units"]["words"]
+    assert (words["src"], words["tgt"]) == (["Ein", " Hund", "<eos>"], [" dog", " runs", "<eos>"])
+    together = maps.cross[:, :, :2].mean(2)
+    np.testing.assert_allclose(_unpack(words["maps"]["cross"], 3, 3)[:, :, 0], together, atol=1e-5)
+
+
+def test_characters_are_sent_only_where_they_are_not_the_pieces():
+    units = figures.explorer_figure(_maps(), None)["units"]
+    assert units["characters"] is None
+    src = TokenSpans(
+        "ö", ("<C3>", "<B6>", "<eos>"), ((0, 1), (0, 1), (1, 1)), ((0, 1), (1, 2), (2, 2))
+    )
+    characters = figures.explorer_figure(_maps(src=src), None)["units"]["characters"]
+    assert characters["src"] == [" ö", "<eos>"]
+
+
+def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
+    maps = _maps(alignment_shift=1)
+    figure = figures.explorer_figure(maps, None)
+    aligned = _unpack(figure["units"]["pieces"]["maps"]["aligned"], 4, 3)[0, 0]
+    np.testing.assert_allclose(aligned[:3], maps.cross[3, 1, 1:], atol=1e-5)
+    assert figure["shift"] == 1
+    assert "aligned" not in _pieces()["maps"]
+    assert "aligned" not in _pieces(alignment_head=None, alignment_shift=1)["maps"]
+
+
+def test_falls_are_summed_by_words_of_the_translation():
+    left_out = LeftOut(
+        src_words=("Ein", "Hund"),
+        spans=((0, 3), (3, 8)),
+        tgt_tokens=("d", "og", " runs", "<eos>"),
+        falls=((0.1, 0.2, 0.5, 0.0), (1.0, 2.0, 0.0, -0.25)),
+    )
+    falls = figures.explorer_figure(_maps(), left_out)["falls"]
+    assert falls == [[0.3, 3.0], [0.5, 0.0], [0.0, -0.25]]
 
 
 def test_weights_slightly_outside_their_range_do_not_wrap_around():
-    cross = np.array([[[[1.0000001, -1e-9, 0.5]] * 2]], dtype=np.float32)
-    sent = _unpack(_figure(cross=cross)["maps"]["cross"], 2, 3)
+    cross = torch.tensor([[[[1.0000001, -1e-9, 0.5]] * 4]])
+    sent = _unpack(_pieces(cross=cross, alignment_head=None)["maps"]["cross"], 4, 3)
     np.testing.assert_allclose(sent[0, 0, 0], [1, 0, 0.5], atol=1e-5)
 
 
@@ -70,7 +123,7 @@ def test_a_text_too_long_to_draw_is_refused_with_its_size():
 
 
 def test_tokens_for_the_explorer_stay_text():
-    assert _figure(src_tokens=[MARKUP, "b", "c"])["src"][0] == MARKUP
+    assert _pieces(src=_spans(MARKUP, "b"))["src"][0] == MARKUP
 
 
 def test_notices_are_escaped_sentences():

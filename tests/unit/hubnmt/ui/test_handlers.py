@@ -1,4 +1,3 @@
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui import controls
 from hubnmt.ui.endpoints import Endpoints
 from hubnmt.ui.handlers import Answer, Handlers, Timed
+from hubnmt.ui.look import Look
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import FakeTranslator
 
@@ -43,7 +43,9 @@ def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
     assert "3 tokens" in timing
     assert alternatives["src"] == TEXT
     assert alternatives["model"] == "second"
-    assert [c["text"] for c in alternatives["candidates"]] == [text, text + "!"]
+    assert alternatives["sentences"] == [[0, len(TEXT)]]
+    candidates = [(c["text"], c["rows"]) for c in alternatives["candidates"]]
+    assert candidates == [(text, [[7, 8]]), (text + "!", [[7, 9]])]
     assert handlers.registry.get("second").asked["length_penalty"] == 0.5
 
 
@@ -64,29 +66,6 @@ def test_a_slider_may_say_5_as_5_point_0(handlers: Handlers):
     assert isinstance(asked["beam_size"], int)
 
 
-def test_the_explorer_gets_the_selected_alternative(handlers: Handlers):
-    *_, alternatives = _translate(handlers, n_best=3)
-    text, figure = handlers.show_alternative({**alternatives, "selected": 1})
-    assert text == TEXT.upper() + "!"
-    assert figure is not None
-    assert "".join(figure["tgt"]) == f" {text}<eos>"
-    assert figure["start"] == [1, 2]
-
-
-def test_nothing_translated_is_nothing_to_explore(handlers: Handlers):
-    assert handlers.explore(None) is None
-
-
-def test_a_text_that_cannot_be_drawn_gives_a_sentence(
-    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
-):
-    *_, alternatives = _translate(handlers)
-    monkeypatch.setattr("hubnmt.ui.figures.MAX_WEIGHTS", 3)
-    figure = handlers.explore(alternatives)
-    assert figure is not None
-    assert figure["message"].startswith("Too long to draw")
-
-
 def test_a_real_model_fits_the_page(
     tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
 ):
@@ -103,14 +82,14 @@ def test_a_real_model_fits_the_page(
     assert handlers.choose("").facts.size_mb > 0
     _, text, _, alternatives = _translate(handlers, "Ein Hund.", beam_size=3.0, n_best=2)
     assert len(alternatives["candidates"]) == 2
-    figure = handlers.explore(alternatives)
+    figure = Look(handlers.registry).explore(alternatives).figure
     assert figure is not None
-    assert figure["maps"]["cross"]["heads"] == 3
-    assert figure["maps"]["encoder"]["layers"] == 1
-    weights = Endpoints(handlers).attention("Ein Hund.", translation=text, layer=2, head=1)[
-        "weights"
-    ]
-    assert (len(weights), len(weights[0])) == (len(figure["tgt"]), len(figure["src"]))
+    pieces = figure["units"]["pieces"]
+    assert pieces["maps"]["cross"]["heads"] == 3
+    assert pieces["maps"]["encoder"]["layers"] == 1
+    found = Endpoints(handlers).attention("Ein Hund.", translation=text, layer=2, head=1)
+    assert {len(row) for row in found["weights"]} == {len(found["src_tokens"])}
+    assert len(found["weights"]) == len(found["tgt_tokens"])
 
 
 def test_the_text_grows_before_the_answer(handlers: Handlers, monkeypatch: pytest.MonkeyPatch):
@@ -149,18 +128,3 @@ def test_a_growing_translation_is_searched_once(
     assert n_searches == 1
     assert isinstance(last, Timed)
     assert last.translation.text == grown[-1] == "EIN HUND RENNT"
-
-
-def test_a_head_that_aligns_one_step_late_does_not_open_the_explorer(
-    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its rows belong to the words before; the average is shown first."""
-    answer = _translate(handlers)
-    at_once = handlers.explore(answer.alternatives)
-    translator = handlers.registry.get("")
-    late = dataclasses.replace(translator.config, alignment_shift=1)
-    monkeypatch.setattr(translator, "config", late)
-    one_later = handlers.explore(answer.alternatives)
-    assert at_once is not None
-    assert one_later is not None
-    assert (at_once["start"], one_later["start"]) == ([1, 2], None)

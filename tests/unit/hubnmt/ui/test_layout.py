@@ -68,7 +68,7 @@ def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
         if getattr(f.fn, "__name__", "") == "said"
         and f.inputs
         and f.inputs[0].elem_id == "model"
-        and f.targets[0][1] == "input"
+        and f.targets[0][1] == "change"
     ]
     values = event.fn("second")
     assert len(values) == len(event.outputs)

@@ -1,10 +1,18 @@
 """What the page suggests."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.config import DecodingConfig
 from hubnmt.hub import Catalogue, HubReference, pull
-from hubnmt.ui.picker import suggest_models
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from hubnmt.ui.picker import find_reverse, suggest_models
 from hubnmt.ui.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
@@ -56,3 +64,45 @@ def test_without_the_hub_the_cache_is_suggested(
     hub.faults.add(Fault(".", times=None, status=503))
     names = [name for _, name in suggest_models(make_registry(allow_hub=True), Catalogue())]
     assert names == ["first", "second", REPO]
+
+
+def test_the_model_that_translates_back_is_known_by_its_config(
+    tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
+):
+    """The page's own are known without opening them."""
+    folders = {}
+    for name, pair in {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}.items():
+        model = Transformer(
+            dataclasses.replace(tiny_model.config, src_lang=pair[0], tgt_lang=pair[1])
+        )
+        stored = StoredModel(
+            model=model,
+            src_tokenizer=tiny_tokenizer,
+            tgt_tokenizer=tiny_tokenizer,
+            decoding=DecodingConfig(),
+        )
+        folders[name] = tmp_path / name
+        save_model(folders[name], stored)
+    registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
+    assert find_reverse(registry, "there") == "back"
+    assert find_reverse(registry, "back") == "there"
+    assert find_reverse(registry, "other") == ""
+    registry.get("back")
+    (folders["back"] / "config.json").unlink()
+    assert find_reverse(registry, "there") == ""
+
+
+def test_models_in_the_cache_translate_back_where_they_may_be_opened(
+    hub: HubServer, model_folder: Path, make_registry: Make, monkeypatch: pytest.MonkeyPatch
+):
+    hub.store.put(REPO, read_folder(model_folder))
+    pull(HubReference(REPO))
+    for allowed, found in ((False, ""), (True, REPO)):
+        registry = make_registry(allow_hub=allowed)
+        translator = registry.get("")
+        monkeypatch.setattr(
+            translator,
+            "config",
+            dataclasses.replace(translator.config, src_lang="en", tgt_lang="de"),
+        )
+        assert find_reverse(registry, "") == found

@@ -5,6 +5,7 @@ import gradio as gr
 import pytest
 
 from hubnmt.config import DecodingConfig
+from hubnmt.ui import controls
 from hubnmt.ui.controls import control_values
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.translate_tab import TranslateTab
@@ -38,12 +39,32 @@ def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: Tr
 
 
 def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: TranslateTab):
-    presets = [f.fn for f in tab.demo.fns.values() if isinstance(f.fn, functools.partial)]
-    assert [preset("no/such")[0] for preset in presets] == [1, 5, 5]
+    (preset,) = [f.fn for f in tab.demo.fns.values() if isinstance(f.fn, functools.partial)]
+    assert [preset(name, "no/such")[0] for name in controls.PRESETS] == [1, 5, 5]
 
 
 def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
     values = tab.describe(handlers.choose("second"))
     assert len(values) == len(tab.described)
+    assert dict(zip(tab.described, values, strict=True))[tab._swap].visible is False
     assert (values[0].label, values[1].label) == ("German", "English")
     assert tab.source.html_attributes.lang == "de"
+
+
+def test_languages_are_swapped_with_the_model_that_translates_back(
+    tab: TranslateTab, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+):
+    assert tab._turn_round("A dog.", "") == ("", "A dog.", gr.skip())
+    monkeypatch.setattr(Handlers, "find_reverse", lambda self, model: "second")
+    assert tab._turn_round("A dog.", "first") == ("", "A dog.", "second")
+    (shown,) = [each for each in tab.describe(handlers.choose("")) if isinstance(each, gr.Button)]
+    assert shown.visible is True
+
+
+def test_a_link_sends_nothing_to_the_server(tab: TranslateTab):
+    with tab.demo:
+        tab.open_link(gr.Dropdown(["first"], label="Model"), tab.demo)
+    links = [f for f in tab.demo.fns.values() if f.js and "location" in str(f.js)]
+    assert len(links) == 2
+    assert all(f.fn is None for f in links)
+    assert '["first", "second"].includes' in str(links[-1].js)

@@ -1,0 +1,128 @@
+// The head switches. Takes props.value = {parts: [[name, layers, heads]], alignment, off} of a new
+// translation, or the answer to a click, which has `answer` or `message` beside it, or null. Tells
+// the page ("select") when heads are switched. What is on and off is kept here, so an answer that
+// comes late changes nothing. Texts are written with textContent, never as HTML.
+
+const find = (name) => element.querySelector(`.${name}`);
+const card = find("switches");
+const NAMES = {
+  encoder: ["Encoder", "source looks at source"],
+  decoder: ["Decoder", "translation looks at itself"],
+  cross: ["Cross", "translation looks at source"],
+};
+let off = new Set(); // "part layer head"
+
+function make(tag, name, text = "") {
+  return Object.assign(document.createElement(tag), { className: name, textContent: text });
+}
+
+const keys = (part, layer, heads) => Array.from({ length: heads }, (_, head) => `${part} ${layer} ${head}`);
+
+function flip(chosen) {
+  const isOn = chosen.some((key) => !off.has(key));
+  chosen.forEach((key) => (isOn ? off.add(key) : off.delete(key)));
+  ask();
+}
+
+function ask() {
+  const { parts, alignment } = props.value;
+  const list = [...off].map((key) => key.split(" ").map((part, i) => (i ? Number(part) : part)));
+  props.value = { parts, alignment, off: list };
+  draw();
+  trigger("select");
+}
+
+function toggle(key, name, text, isAligning) {
+  const item = make("button", "head", text);
+  item.type = "button";
+  item.setAttribute("role", "switch");
+  item.setAttribute("aria-checked", String(!off.has(key)));
+  item.setAttribute("aria-label", isAligning ? `${name}, which aligns words` : name);
+  item.title = item.ariaLabel;
+  item.classList.toggle("aligning", isAligning);
+  item.addEventListener("click", () => flip([key]));
+  return item;
+}
+
+function row(part, layer, heads) {
+  const line = make("div", "row");
+  const all = keys(part, layer, heads);
+  const title = `${NAMES[part][0]} layer ${layer + 1}`;
+  const whole = make("button", "layer", String(layer + 1));
+  whole.type = "button";
+  whole.title = `${title}: every head on or off`;
+  whole.setAttribute("aria-label", whole.title);
+  whole.addEventListener("click", () => flip(all));
+  const [alignLayer, alignHead] = props.value.alignment ?? [];
+  const items = all.map((key, head) => {
+    const isAligning = part === "cross" && layer === alignLayer && head === alignHead;
+    return toggle(key, `${title}, head ${head + 1}`, String(head + 1), isAligning);
+  });
+  line.append(whole, ...items);
+  return line;
+}
+
+function drawPart([part, layers, heads]) {
+  const box = make("div", "part");
+  const [name, meaning] = NAMES[part];
+  const title = make("h3", "", name);
+  title.append(make("span", "", meaning));
+  box.append(title, ...Array.from({ length: layers }, (_, layer) => row(part, layer, heads)));
+  return box;
+}
+
+function sentence(name, spans) {
+  const line = make("p", "said");
+  line.dir = "auto";
+  line.append(make("span", "name", name));
+  for (const [text, isDifferent] of spans) {
+    line.append(isDifferent && text.trim() ? make("mark", "", text) : text);
+  }
+  if (!spans.length) line.append(make("span", "nothing", "(nothing)"));
+  return line;
+}
+
+const signed = (value) => value.toFixed(2).replace("-", "\u2212");
+
+// What the answer says, if it is the answer to what is off now.
+function outcome() {
+  const { answer } = props.value;
+  if (!off.size) return [];
+  if (!answer) return [make("p", "hint", "Translating \u2026")];
+  const [before, after] = answer.spans;
+  const count = off.size === 1 ? "1 head" : `${off.size} heads`;
+  const isSame = answer.spans.flat().every(([, isDifferent]) => !isDifferent);
+  const [own, now] = answer.log_probs.map(signed);
+  const verdict = `${isSame ? "The words stay the same. " : ""}The model's own translation falls from log-probability ${own} to ${now}.`;
+  const rises = answer.log_probs[1] > answer.log_probs[0];
+  const said = rises ? verdict.replace("falls", "rises") : verdict;
+  return [sentence("With all heads", before), sentence(`Without ${count}`, after), make("p", "hint", said)];
+}
+
+function draw() {
+  const value = props.value;
+  card.hidden = element.hidden = !value?.parts;
+  if (card.hidden) return;
+  const focused = element.contains(document.activeElement) && document.activeElement.ariaLabel;
+  find("parts").replaceChildren(...value.parts.map(drawPart));
+  if (focused) [...element.querySelectorAll("button")].find((each) => each.ariaLabel === focused)?.focus();
+  find("reset").disabled = !off.size;
+  const isCurrent = value.off.map((head) => head.join(" ")).sort().join() === [...off].sort().join();
+  if (isCurrent) find("outcome").replaceChildren(...outcome());
+  find("message").textContent = (isCurrent && value.message) || "";
+  find("message").hidden = !find("message").textContent;
+}
+
+// A new translation has no answer yet, and all heads are on.
+function take() {
+  const isAnswer = props.value && ("answer" in props.value || props.value.message);
+  if (!isAnswer && !props.value?.off?.length) off = new Set();
+  draw();
+}
+
+find("reset").addEventListener("click", () => {
+  off.clear();
+  ask();
+});
+take();
+watch("value", take);
