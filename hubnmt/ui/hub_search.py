@@ -34,7 +34,7 @@ class HubSearch:
             visible=False,
         )
 
-    def wire(self, model: gr.Dropdown, opened: gr.State) -> None:
+    def wire(self, model: gr.Dropdown, opened: gr.Textbox) -> None:
         """Search for what the picker says.
 
         Args:

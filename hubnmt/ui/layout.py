@@ -110,7 +110,8 @@ class _Page:
                 min_width=220,
             )
             self._facts = line(figures.model_line(chosen.facts))
-        self._opened = gr.State(chosen.facts.name)
+        # In the browser, not in a `State`: a page outlives the server it came from.
+        self._opened = gr.Textbox(chosen.facts.name, visible=False)
         self._search = HubSearch(self._handlers) if registry.allow_hub else None
 
     def wire(self, demo: gr.Blocks) -> None:

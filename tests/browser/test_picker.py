@@ -62,8 +62,12 @@ def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: 
     page.wait_for_selector("#found", state="hidden")
     assert name in page.input_value("#model input")
     assert visit.translate(TEXT)
+    page.fill("#model input", "nowhere")
+    page.press("#model input", "Enter")
+    page.wait_for_selector("#found-said :text('The Hub has no model')")
+    assert name in page.input_value("#model input")
     assert visit.fits
-    assert len(hub.asked("GET /api/models")) == 2
+    assert len(hub.asked("GET /api/models")) == 3
 
 
 def test_a_search_without_the_hub_is_a_sentence(visit: Any, hub: HubServer):

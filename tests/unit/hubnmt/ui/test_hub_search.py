@@ -22,7 +22,7 @@ def events(hub: HubServer, make_registry: Callable[..., ModelRegistry]) -> dict[
     """The events beside a Hub with one model, by what sets them off."""
     hub.store.put(NAME, {"README.md": CARD})
     with gr.Blocks(analytics_enabled=False) as demo:
-        picker, opened = gr.Dropdown(label="Model"), gr.State("first")
+        picker, opened = gr.Dropdown(label="Model"), gr.Textbox("first", visible=False)
         search = HubSearch(Handlers(make_registry(allow_hub=True)))
         search.wire(picker, opened)
     return {event.targets[0][1]: event for event in demo.fns.values()}
