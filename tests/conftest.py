@@ -9,6 +9,7 @@ import ipaddress
 import os
 import random
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ os.environ.update(
 )
 for _name in ("HF_TOKEN", "HF_ENDPOINT", "HUBNMT_MODEL", "HUBNMT_HUB"):
     os.environ.pop(_name, None)
+# A shell starts what runs in its background deaf to Ctrl-C, and our tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402  # the settings above come first
 import torch  # noqa: E402

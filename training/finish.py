@@ -1,8 +1,9 @@
 """From a finished run to a model folder others can use: tuned, measured, with its card.
 
-    python -m training.finish RUN_DIR DEST --valid SRC,REF --test SRC,REF --test-name NAME [--half]
+    python -m training.finish RUN_DIR DEST --valid SRC,REF [--half]
+        [--test SRC,REF --test-name NAME --test-dataset HUB_NAME]...
 
-Takes a run folder, gives DEST. Decoding defaults are chosen on the validation set; the test set is
+Takes a run folder, gives DEST. Decoding defaults are chosen on the validation set; each test set is
 translated once, at the end, with what was chosen. Must not know the app.
 """
 
@@ -35,6 +36,20 @@ log = logging.getLogger("training")
 
 BEAM_SIZES = (1, 4, 5, 8, 12)
 LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TestSet:
+    """What is measured at the end, once."""
+
+    __test__ = False  # the name is the field's word, not a pytest class
+
+    files: tuple[Path, ...]
+    """Source text and reference, line by line."""
+    name: str = "test"
+    """For the card, such as `Multi30k test_2016_flickr`."""
+    dataset: str = ""
+    """Where it comes from, best a name on the Hub; empty means the recipe's first data set."""
 
 
 def tune_decoding(
@@ -178,11 +193,10 @@ def finish(
     dest: Path,
     *,
     valid: Sequence[Path],
-    test: Sequence[Path],
-    test_name: str,
-    half: bool,
+    tests: Sequence[TestSet] = (),
+    half: bool = False,
 ) -> CardFacts:
-    """Tune on the validation set, measure on the test set, write the folder with its card.
+    """Tune on the validation set, measure on the test sets, write the folder with its card.
 
     Raises:
         HubNMTError: if the run, a file or the place cannot be used; found before the long work.
@@ -191,7 +205,7 @@ def finish(
         raise InputError(f"{dest} is a file; name a folder")
     stored = load_model(run_dir / "best")
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config)
-    held_out = read_aligned(*test) if test else None
+    held_out = [read_aligned(*test.files) for test in tests]
     chosen_on = read_aligned(*valid)
     if half:  # judge what is stored
         round_to_half(stored.model)
@@ -204,8 +218,8 @@ def finish(
         config=stored.model.config,
         training={**facts.training, **aligned, **kept_as},
     )
-    if held_out:
-        facts = add_test(facts, translator, *held_out, name=test_name, decoding=decoding)
+    for test, texts in zip(tests, held_out, strict=True):
+        facts = add_test(facts, translator, *texts, test=test, decoding=decoding)
     dtype = torch.float16 if half else torch.float32
     final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)
@@ -245,16 +259,16 @@ def add_test(
     sources: Sequence[str],
     references: Sequence[str],
     *,
-    name: str,
+    test: TestSet,
     decoding: DecodingConfig,
 ) -> CardFacts:
-    """Measure on the test set, once, with what was chosen."""
+    """Measure on one test set, once, with what was chosen."""
     texts = _translate(translator, sources, decoding)
     scores = score_corpus(texts, references, bootstrap=True)
-    dataset = facts.datasets[0] if facts.datasets else "local"
-    result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
-    log.info("%s: BLEU %.2f  %s", name, scores.bleu, scores.bleu_signature)
-    return dataclasses.replace(facts, results=[result])
+    dataset = test.dataset or (facts.datasets[0] if facts.datasets else "local")
+    result = TestResult(name=test.name, dataset=dataset, scores=scores, decoding=decoding)
+    log.info("%s: BLEU %.2f  %s", test.name, scores.bleu, scores.bleu_signature)
+    return dataclasses.replace(facts, results=[*facts.results, result])
 
 
 def _translate(
@@ -276,8 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("dest", type=Path)
     parser.add_argument("--valid", required=True, metavar="SRC,REF")
-    parser.add_argument("--test", metavar="SRC,REF")
-    parser.add_argument("--test-name", default="test")
+    parser.add_argument(
+        "--test", action="append", default=[], metavar="SRC,REF", help="may be given several times"
+    )
+    parser.add_argument("--test-name", action="append", default=[], metavar="NAME")
+    parser.add_argument("--test-dataset", action="append", default=[], metavar="HUB_NAME")
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     options = parser.parse_args(arguments)
     try:
@@ -285,14 +302,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.run_dir,
             options.dest,
             valid=_pair(options.valid),
-            test=_pair(options.test) if options.test else (),
-            test_name=options.test_name,
+            tests=_test_sets(options.test, options.test_name, options.test_dataset),
             half=options.half,
         )
     except (HubNMTError, OSError, KeyError, ValueError) as error:
         log.error("error: %s", error)
         return 2
     return 0
+
+
+def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[TestSet]:
+    """Put together what was given for each test set, in the order it was given.
+
+    Raises:
+        ConfigError: if several test sets have no names of their own.
+    """
+    for option, values in (("--test-name", names), ("--test-dataset", datasets)):
+        if len(values) > len(pairs) or (len(pairs) > 1 and 0 < len(values) < len(pairs)):
+            raise ConfigError(f"{len(pairs)} --test and {len(values)} {option}: give one each")
+    if len(pairs) > 1 and not names:
+        raise ConfigError(f"{len(pairs)} --test need a --test-name each")
+    columns = itertools.zip_longest(map(_pair, pairs), names, datasets)
+    return [TestSet(files, name or "test", dataset or "") for files, name, dataset in columns]
 
 
 def _pair(text: str) -> tuple[Path, ...]:

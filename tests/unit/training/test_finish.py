@@ -395,6 +395,40 @@ def test_the_test_set_is_translated_once_and_last(
     assert asked[-1] == "test"
 
 
+def test_several_test_sets_stand_side_by_side(
+    finish_run: Finish, valid_pair: str, tmp_path: Path
+) -> None:
+    more = ("--test", valid_pair, "--test-name", "Other test", *("--test-dataset", "a/b") * 2)
+    card = (finish_run(*more) / "README.md").read_text(encoding="utf-8")
+    results = yaml.safe_load(card.split("---\n")[1])["model-index"][0]["results"]
+    assert [each["dataset"]["name"] for each in results] == ["Farm test", "Other test"]
+    assert [each["dataset"]["type"] for each in results] == ["a/b", "a/b"]
+    assert results[0]["metrics"][0]["value"] != results[1]["metrics"][0]["value"]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (("--test-name", "x", "--test-name", "y"), "1 --test and 2 --test-name"),
+        (("--test-dataset", "x", "--test-dataset", "y"), "1 --test and 2 --test-dataset"),
+        (("--test", "a,b"), "2 --test need a --test-name each"),
+        (("--test", "a,b", "--test-name", "x"), "2 --test and 1 --test-name"),
+    ],
+)
+def test_every_test_set_has_its_own_name(
+    options: tuple[str, ...],
+    answer: str,
+    run_dir: Path,
+    valid_pair: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--test", "a,b"]
+    assert main([*words, *options]) == 2
+    assert answer in caplog.text
+    assert not (tmp_path / "dest").exists()
+
+
 def test_results_do_not_go_to_standard_output(
     finish_run: Finish, capsys: pytest.CaptureFixture[str]
 ) -> None:
