@@ -7,7 +7,7 @@ may import each other:
 - `facts`: what a model's card and config say about it, at a glance
 - `controls`: the decoding options, their ranges and presets, as plain data
 - `registry`: which models this page may open; loads them late, keeps few
-- `picker`: which models it suggests, the Hub's included
+- `picker`: which models it suggests, the Hub's included; what is a search of the Hub
 - `zero_gpu`: the GPU that a Space may be lent
 - `figures`: values to HTML and to what the explorer draws; everything from outside is escaped
 - `limits`: how much one visitor may ask for at once
@@ -19,6 +19,7 @@ may import each other:
 - `drawings`, `views`: line charts; what files, comparison and learning show, as HTML
 - `parts`: what every tab is made of, and errors as sentences
 - `options`: the decoding options, drawn and wired
+- `hub_search`: what was typed into the picker, searched for on the Hub
 - `look_panels`: the lower half of the first tab
 - `translate_tab`, `compare_tab`, `files_tab`, `learn_tab`: a room for each tab
 - `client_api`: the endpoints, put into the page

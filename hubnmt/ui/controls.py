@@ -181,6 +181,15 @@ GROUPS = (SEARCH, SAMPLE, SAMPLING, REPETITION, BEGINNING)
 CONTROLS = tuple(control for group in GROUPS for control in group.controls)
 NAMES = tuple(control.name for control in CONTROLS)
 
+STEERED = (
+    "beam_size",
+    "length_penalty",
+    "max_new_tokens",
+    "no_repeat_ngram_size",
+    "repetition_penalty",
+)
+"""What counts when a sentence is completed: one search, from a beginning of its own."""
+
 BEST = "Best"
 """The preset that changes nothing."""
 
@@ -218,6 +227,12 @@ def read_options(values: Sequence[Any]) -> dict[str, Any]:
     if options.get("max_new_tokens") == 0:
         options["max_new_tokens"] = None
     return options
+
+
+def read_steered(values: Sequence[Any]) -> dict[str, Any]:
+    """Read, as `read_options` does, what counts when a sentence is completed."""
+    options = read_options(values)
+    return {name: options[name] for name in STEERED if name in options}
 
 
 def given_options(**options: Any) -> dict[str, Any]:

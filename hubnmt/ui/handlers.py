@@ -16,7 +16,7 @@ from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
-from hubnmt.ui.picker import find_reverse, suggest_models
+from hubnmt.ui.picker import Search, find_reverse, read_search, search_models, suggest_models
 from hubnmt.ui.registry import ModelRegistry
 
 PAUSE_S = 0.05
@@ -68,6 +68,14 @@ class Handlers:
     def suggest(self) -> list[tuple[str, str]]:
         """List the models to pick from, as (label, reference)."""
         return suggest_models(self.registry, self.catalogue)
+
+    def read_search(self, typed: str) -> Search | None:
+        """Read what was typed into the picker as a search of the Hub, if it is one."""
+        return read_search(self.registry, typed)
+
+    def search(self, search: Search) -> list[tuple[str, str]]:
+        """List what the Hub finds, as (label, reference)."""
+        return search_models(search, self.catalogue)
 
     def choose(self, model: str) -> Chosen:
         """Open a model and say what it is."""

@@ -15,6 +15,7 @@ from hubnmt.ui.compare_tab import CompareTab
 from hubnmt.ui.files import Files
 from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
+from hubnmt.ui.hub_search import HubSearch
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
 from hubnmt.ui.parts import ASSETS, QUIET, RUNS, draw_static, line, said_in_page
@@ -93,6 +94,8 @@ class _Page:
                 self._files = FilesTab(Files(handlers.registry))
             with gr.Tab("Learn", id="learn") as self._learn_place:
                 self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
+        tabs = (self._translate, self._compare, self._learn)
+        self._described = [self._facts, *(each for tab in tabs for each in tab.described)]
 
     def _place_model(self, chosen: Chosen) -> None:
         registry = self._handlers.registry
@@ -107,6 +110,9 @@ class _Page:
                 min_width=220,
             )
             self._facts = line(figures.model_line(chosen.facts))
+        # In the browser, not in a `State`: a page outlives the server it came from.
+        self._opened = gr.Textbox(chosen.facts.name, visible=False)
+        self._search = HubSearch(self._handlers) if registry.allow_hub else None
 
     def wire(self, demo: gr.Blocks) -> None:
         """Connect the tabs, each in its own room, and the model to all of them."""
@@ -115,7 +121,8 @@ class _Page:
         self._compare.wire()
         self._files.wire(self._model, self._translate.options)
         self._learn.wire(self._learn_place, self._model, self._translate.alternatives)
-        if self._handlers.registry.allow_hub:
+        if self._search is not None:
+            self._search.wire(self._model, self._opened)
             self._model.focus(
                 lambda: gr.Dropdown(choices=self._handlers.suggest()),
                 None,
@@ -123,19 +130,25 @@ class _Page:
                 queue=False,
                 **QUIET,
             )
-        tabs = (self._translate, self._compare, self._learn)
-        described = [self._facts, *(each for tab in tabs for each in tab.described)]
+        changed = [self._opened, *self._described]
         self._model.change(  # by hand, by a link, or because the languages are swapped
-            said_in_page(self._choose, blank=(gr.skip(),) * len(described)),
-            self._model,
-            [self._notice, *described],
+            said_in_page(self._choose, blank=(gr.skip(),) * len(changed)),
+            [self._model, self._opened],
+            [self._notice, *changed],
             **RUNS,
         )
 
-    def _choose(self, model: str) -> tuple[Any, ...]:
+    def _choose(self, model: str, opened: str) -> tuple[Any, ...]:
+        """Set the page to a model; words to search for leave it to the one that is open."""
+        unchanged = (gr.skip(),) * (1 + len(self._described))
+        if self._handlers.read_search(model):
+            return gr.skip(), *unchanged
+        if model == opened:
+            return "", *unchanged
         chosen = self._handlers.choose(model)
         return (
             "",
+            chosen.facts.name,
             figures.model_line(chosen.facts),
             *self._translate.describe(chosen),
             *self._compare.describe(chosen),
@@ -144,5 +157,6 @@ class _Page:
 
 
 def _model_info(allow_local: bool, allow_hub: bool) -> str | None:
-    also = ["a folder"] * allow_local + ["user/name on the Hub"] * allow_hub
-    return f"Or type {' or '.join(also)}." if also else None
+    also = ["a folder"] * allow_local + ["user/name on the Hub", "words to search it"] * allow_hub
+    *first, last = also or [""]
+    return f"Or type {', '.join(first)}{' or ' * bool(first)}{last}." if also else None

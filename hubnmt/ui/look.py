@@ -104,11 +104,18 @@ class Look:
         said_text = decode_line(said, translator.tgt_tokenizer)
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
-    def steer(self, value: Any, steering: Any) -> Steered:
-        """Take a choice, or complete the visitor's own words, and look at what becomes of it."""
+    def steer(self, value: Any, steering: Any, **options: Any) -> Steered:
+        """Take a choice, or complete the visitor's own words, and look at what becomes of it.
+
+        Args:
+            value: what was translated.
+            steering: the steering row, with the `choice` or what was `typed`.
+            options: fields of `DecodingConfig`, of `controls.STEERED`, for the completion.
+        """
         try:
             translator, subject = self._read(value)
-            changed = subject.replace_row(_steered_row(translator, subject, steering), translator)
+            row = _steered_row(translator, subject, steering, options)
+            changed = subject.replace_row(row, translator)
         except HubNMTError as error:
             return Steered(None, None, None, _with_message(steering, error), None)
         seen = self.explore(changed)
@@ -207,15 +214,17 @@ def _said_before(subject: Subject, steering: Any) -> tuple[int, ...]:
     return subject.row[:at]
 
 
-def _steered_row(translator: Translator, subject: Subject, steering: Any) -> tuple[int, ...]:
+def _steered_row(
+    translator: Translator, subject: Subject, steering: Any, options: dict[str, Any]
+) -> tuple[int, ...]:
     """Give the tokens of the sentence as the visitor wants it."""
     said = decode_line(_said_before(subject, steering), translator.tgt_tokenizer)
     typed = str(steering.get("typed") or "").strip()
     if typed:
         prefix = said + " " * (bool(said) and typed[0] not in CLOSING) + typed
-        limits.check_work(translator, subject.src, {"prefix": prefix})
-        options: dict[str, Any] = {"n_best": 1, "sample": False, "prefix": prefix}
-        found = translator.translate(subject.src, split=False, **options)
+        search = {**options, "n_best": 1, "sample": False, "prefix": prefix}
+        limits.check_work(translator, subject.src, search)
+        found = translator.translate(subject.src, split=False, **search)
         return found.n_best[0].tgt_ids[0]
     try:
         text = steering["choices"][read_index(steering["choice"])]["text"]

@@ -8,7 +8,9 @@ from typing import Any
 
 import gradio as gr
 
+from hubnmt.ui import controls
 from hubnmt.ui.look import Look
+from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import RUNS, draw_static
 from hubnmt.ui.zero_gpu import on_gpu
 
@@ -32,12 +34,13 @@ class LookPanels:
         """Draw anew when an event has changed the translation."""
         return translating.then(on_gpu(self._look.explore), value, self.components, **RUNS)
 
-    def wire(self, value: gr.HTML, target: gr.Textbox) -> None:
+    def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
         """Connect the drawings.
 
         Args:
             value: the alternatives, which keep what was translated.
             target: where the translation stands.
+            options: how a sentence that is steered is completed.
         """
         value.select(on_gpu(self._show), value, [target, *self.components], **RUNS)
         each = RUNS | {"trigger_mode": "multiple"}  # the drawings show the answer to the last click
@@ -46,7 +49,7 @@ class LookPanels:
         )
         self._steering.submit(
             on_gpu(self._steer),
-            [value, self._steering],
+            [value, self._steering, *options.components],
             [target, value, *self.components],
             **RUNS,
         )
@@ -58,7 +61,6 @@ class LookPanels:
         text, seen = self._look.show(value)
         return text, *seen
 
-    def _steer(self, value: Any, steering: Any) -> tuple[Any, ...]:
-        return tuple(
-            gr.skip() if part is None else part for part in self._look.steer(value, steering)
-        )
+    def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
+        steered = self._look.steer(value, steering, **controls.read_steered(options))
+        return tuple(gr.skip() if part is None else part for part in steered)

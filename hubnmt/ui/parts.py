@@ -28,6 +28,9 @@ but lets the others pass by whoever brought a long text."""
 LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 1}
 """A file takes minutes, so files stand in a line of their own and a sentence passes them by."""
 
+ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
+"""The Hub is asked one thing at a time, and nobody waits for it but who asked."""
+
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Events of the page itself; the named endpoints are typed functions of their own."""
 

@@ -1,11 +1,13 @@
 """Which models the page suggests: its own, those in the cache, and the Hub's.
 
 Takes the registry and the catalogue of the Hub, gives a label and a reference for each, and which
-one translates back. Must not
-know Gradio. The Hub in trouble suggests nothing, and the page works on without.
+one translates back; reads what was typed as a search. Must not know Gradio. The Hub in trouble
+suggests nothing, and the page works on without.
 """
 
+import dataclasses
 import logging
+import re
 from pathlib import Path
 
 from hubnmt.checkpoint import load_config
@@ -17,7 +19,46 @@ logger = logging.getLogger(__name__)
 
 N_SUGGESTED = 100
 """Models of the Hub: one answer of its, the last changed first; typing an author or a part of a
-name narrows them down. Any other can be typed whole."""
+name narrows them down. Any other can be searched for, or typed whole."""
+
+SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
+"""`words`, `user/` or `user/ words`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for on the Hub."""
+
+    typed: str
+    author: str
+    words: str
+
+
+def read_search(registry: ModelRegistry, typed: str) -> Search | None:
+    """Read what was typed into the picker as a search; None where it names a model or a folder.
+
+    Nothing is a search on a page that opens no others.
+    """
+    if not registry.allow_hub or not isinstance(typed, str):
+        return None
+    name = registry.name(typed)
+    match = SEARCH.fullmatch(name)
+    if not match or name in registry.names or _is_folder(registry, name):
+        return None
+    return Search(name, match[1] or "", match[2])
+
+
+def search_models(search: Search, catalogue: Catalogue) -> list[tuple[str, str]]:
+    """List what the Hub finds, as (label, reference), the last changed first.
+
+    Returns:
+        at most `N_SUGGESTED`.
+
+    Raises:
+        HubError: if the Hub refuses or cannot be reached.
+    """
+    found = catalogue.page(author=search.author, search=search.words, size=N_SUGGESTED)
+    return [(_label(model), model.name) for model in found]
 
 
 def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -45,6 +86,14 @@ def find_reverse(registry: ModelRegistry, model: str) -> str:
     if registry.allow_hub:
         known += [(each.name, (each.src_lang, each.tgt_lang)) for each in list_cached()]
     return next((name for name, pair in known if pair == wanted), "")
+
+
+def _is_folder(registry: ModelRegistry, name: str) -> bool:
+    """Tell whether a path is meant: one that is there, or one that looks like it."""
+    try:
+        return name.startswith((".", "~")) or registry.folder(name) is not None
+    except ValueError:  # a character that no path has
+        return False
 
 
 def _read_pair(folder: Path | None) -> tuple[str, str]:

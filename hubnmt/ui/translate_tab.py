@@ -111,7 +111,7 @@ class TranslateTab:
                 **(RUNS | {"show_progress": "minimal"}),
             )
             running += [translating, self._panels.look_after(translating, self.alternatives)]
-        self._panels.wire(self.alternatives, self._target)
+        self._panels.wire(self.alternatives, self._target, self.options)
         everything = [self.source, self.options.prefix, *answered, *self._panels.components]
         blank = "() => ['', '', '', '', '', null, null, null, null]"
         self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)

@@ -19,6 +19,23 @@ from hubnmt.ui.runs import Run, Sample
 
 PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}
 
+# --- The model ---
+
+
+def searched(typed: str, n_found: int | None, *, at_most: int) -> str:
+    """Say what a search of the Hub found; None: it is not known yet."""
+    what = f"“{typed}”"
+    if n_found is None:
+        said = f"Searching the Hub for {what} …"
+    elif n_found == 0:
+        said = f"The Hub has no model of hubnmt for {what}; try another word, or user/ for a user."
+    elif n_found < at_most:
+        said = f"On the Hub for {what}; choosing one fetches and opens it."
+    else:
+        said = f"The last changed {at_most} on the Hub for {what}; say more of the name for others."
+    return f'<p class="hint" role="status">{html.escape(said)}</p>'
+
+
 # --- Files ---
 
 

@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hubnmt.translator import Translator
+
 pytestmark = pytest.mark.browser
 
 on_both = pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indirect=True)
@@ -228,6 +230,25 @@ def test_own_words_are_completed(visit: Any):
         "document.querySelector('#target textarea').value.startsWith('A happy child')"
     )
     assert len(visit.target) > len("A happy child ")
+
+
+def test_own_words_are_completed_as_the_controls_say(visit: Any, bundled_model: Path):
+    visit.translate(TEXT)
+    page = visit.page
+    page.click("text=Decoding options")
+    page.get_by_role("radio", name="Fast").check()
+    longest = page.get_by_label("number input for Longest translation")
+    longest.fill("1")
+    longest.press("Tab")
+    visit.ask(1)
+    page.fill(".steering .own input", "happy child")
+    page.get_by_role("button", name="Go on from here").click()
+    page.wait_for_function(
+        "document.querySelector('#target textarea').value.startsWith('A happy child')"
+    )
+    translator = Translator.from_pretrained(bundled_model)
+    options = {"beam_size": 1, "max_new_tokens": 1, "prefix": "A happy child"}
+    assert visit.target == translator.translate(TEXT, split=False, **options).text
 
 
 def test_the_last_click_counts(visit: Any):

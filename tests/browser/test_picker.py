@@ -46,6 +46,39 @@ def test_any_model_can_be_typed(visit: Any):
     assert page.input_value("#model input") == "user/another@v1"
 
 
+def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: Path):
+    page, name = visit.page, "someone/elsewhere-de-en"
+    visit.translate(TEXT)
+    page.click("#model input")
+    page.wait_for_selector(f"[role=option]:has-text('{REPO}')")
+    hub.store.put(name, read_folder(model_folder))  # the list is known, and this is not in it
+    page.fill("#model input", "elsewhere")
+    page.press("#model input", "Enter")
+    found = page.locator(f"#found button:has-text('{name} (de to en, BLEU 41.2')")
+    found.wait_for()
+    assert page.input_value("#model input") == "stand-in"
+    assert visit.translate(TEXT)
+    found.click()
+    page.wait_for_selector("#found", state="hidden")
+    assert name in page.input_value("#model input")
+    assert visit.translate(TEXT)
+    page.fill("#model input", "nowhere")
+    page.press("#model input", "Enter")
+    page.wait_for_selector("#found-said :text('The Hub has no model')")
+    assert name in page.input_value("#model input")
+    assert visit.fits
+    assert len(hub.asked("GET /api/models")) == 3
+
+
+def test_a_search_without_the_hub_is_a_sentence(visit: Any, hub: HubServer):
+    hub.faults.add(Fault(".", times=None, status=403))
+    visit.page.fill("#model input", "elsewhere")
+    visit.page.press("#model input", "Enter")
+    visit.page.wait_for_selector("#found-said .notice.error")
+    assert visit.page.input_value("#model input") == "stand-in"
+    assert visit.translate(TEXT)
+
+
 def test_the_picker_works_without_the_hub(visit: Any, hub: HubServer):
     hub.faults.add(Fault(".", times=None, status=503))
     visit.page.click("#model input")

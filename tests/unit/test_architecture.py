@@ -104,6 +104,7 @@ RANKS = [
         "hubnmt.ui.views",
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
+        "hubnmt.ui.hub_search",
         "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",
@@ -170,6 +171,7 @@ ONLY_DOOR = {
     "gradio": (
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
+        "hubnmt.ui.hub_search",
         "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",

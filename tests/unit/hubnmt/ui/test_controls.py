@@ -56,6 +56,17 @@ def test_an_emptied_control_is_left_to_the_model():
     assert "seed" not in controls.read_options(list(values.values()))
 
 
+def test_a_sentence_is_completed_with_what_counts_for_one_search():
+    values = controls.control_values(DecodingConfig(), "Creative")
+    values |= {"beam_size": 3.0, "max_new_tokens": 0, "prefix": "A", "length_penalty": None}
+    assert controls.read_steered(list(values.values())) == {
+        "beam_size": 3,
+        "max_new_tokens": None,
+        "no_repeat_ngram_size": 0,
+        "repetition_penalty": 1,
+    }
+
+
 def test_options_not_given_are_left_out_and_whole_numbers_are_whole():
     given = controls.given_options(beam_size=5.0, top_k=None, top_p=0.5, sample=False)
     assert given == {"beam_size": 5, "top_p": 0.5, "sample": False}

@@ -163,6 +163,41 @@ def test_own_words_at_the_beginning_have_nothing_before_them(looker: Look, value
     assert text.startswith(MARKUP)
 
 
+def test_own_words_are_completed_as_the_controls_say(
+    looker: Look, value: dict[str, Any], random_model: Translator
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    typed = steering | {"place": 0, "typed": "Katze"}
+    texts = []
+    for options in ({}, {"max_new_tokens": 2}, {"beam_size": 1, "no_repeat_ngram_size": 1}):
+        steered = looker.steer(value, typed, **options)
+        asked = {"n_best": 1, "prefix": "Katze", "split": False}
+        assert steered.value is not None
+        row = tuple(steered.value["candidates"][0]["rows"][0])
+        assert row == random_model.translate(SRC, **asked, **options).n_best[0].tgt_ids[0]
+        texts.append(steered.text)
+    assert len(set(texts)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"beam_size": limits.MAX_WORK}, "too many"),
+        ({"max_new_tokens": limits.MAX_NEW_TOKENS + 1}, "max_new_tokens"),
+        ({"repetition_penalty": -1}, "repetition_penalty"),
+    ],
+)
+def test_completing_is_bounded_as_translating_is(
+    looker: Look, value: dict[str, Any], options: dict[str, Any], said: str
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    steered = looker.steer(value, steering | {"place": 0, "typed": "Katze"}, **options)
+    assert steered.text is None
+    assert said in steered.steering["message"].lower()
+
+
 def test_heads_switched_off_change_how_probable_a_translation_is(
     looker: Look, value: dict[str, Any], random_model: Translator
 ):

@@ -1,11 +1,15 @@
 import inspect
+from typing import Any
 
 import gradio as gr
 import pytest
 
+from hubnmt.config import DecodingConfig
+from hubnmt.ui import controls
 from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.look import Look
+from hubnmt.ui.look import Look, Steered
 from hubnmt.ui.look_panels import LookPanels
+from hubnmt.ui.options import OptionsPanel
 
 
 @pytest.fixture
@@ -13,7 +17,7 @@ def panels(handlers: Handlers) -> LookPanels:
     with gr.Blocks(analytics_enabled=False) as demo:
         value, target = gr.HTML(), gr.Textbox(label="English")
         panels = LookPanels(Look(handlers.registry))
-        panels.wire(value, target)
+        panels.wire(value, target, OptionsPanel(DecodingConfig()))
     panels.demo = demo  # type: ignore[attr-defined]
     return panels
 
@@ -27,9 +31,28 @@ def test_every_event_gives_its_outputs_a_value(panels: LookPanels):
 
 
 def test_what_steering_cannot_do_leaves_the_translation_alone(panels: LookPanels):
-    text, value, explorer, steering, switches = panels._steer(None, None)
+    text, value, explorer, steering, switches = panels._steer(
+        None, None, *[None] * len(controls.NAMES)
+    )
     assert [text, value, explorer, switches] == [gr.skip()] * 4
     assert steering["message"]
+
+
+def test_steering_completes_as_the_controls_say(
+    panels: LookPanels, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+
+    def steer(*_: Any, **options: Any) -> Steered:
+        asked.append(options)
+        return Steered(None, None, None, {}, None)
+
+    monkeypatch.setattr(Look, "steer", steer)
+    values = controls.control_values(DecodingConfig()) | {"beam_size": 7}
+    panels._steer({}, {}, *values.values())
+    (options,) = asked
+    assert options["beam_size"] == 7
+    assert set(options) == set(controls.STEERED)
 
 
 def test_clicks_are_answered_one_by_one(panels: LookPanels):

@@ -8,11 +8,12 @@ import pytest
 
 from hubnmt.checkpoint import StoredModel, save_model
 from hubnmt.config import DecodingConfig
+from hubnmt.errors import HubError
 from hubnmt.hub import Catalogue, HubReference, pull
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from hubnmt.ui.picker import find_reverse, suggest_models
+from hubnmt.ui.picker import Search, find_reverse, read_search, search_models, suggest_models
 from hubnmt.ui.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
@@ -64,6 +65,65 @@ def test_without_the_hub_the_cache_is_suggested(
     hub.faults.add(Fault(".", times=None, status=503))
     names = [name for _, name in suggest_models(make_registry(allow_hub=True), Catalogue())]
     assert names == ["first", "second", REPO]
+
+
+@pytest.mark.parametrize(
+    ("typed", "author", "words"),
+    [
+        ("german", "", "german"),
+        ("  german small ", "", "german small"),
+        ("user/", "user", ""),
+        ("user/ small", "user", "small"),
+        ("multi30k-de", "", "multi30k-de"),
+    ],
+)
+def test_words_and_users_are_searched_for(make_registry: Make, typed: str, author: str, words: str):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    assert read_search(registry, typed) == Search(typed.strip(), author, words)
+    assert read_search(make_registry(allow_local=True), typed) is None
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26, None),
+        *("my-run", "./gone", "~", "runs/my run", "C:\\gone", "/gone"),
+    ],
+)
+def test_models_and_folders_are_not_searched_for(
+    make_registry: Make, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-run").mkdir()
+    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
+
+
+def test_no_path_has_a_null_character(make_registry: Make):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    assert read_search(registry, "a\0b") == Search("a\0b", "", "a\0b")
+
+
+def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
+    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    catalogue = Catalogue()
+    owner, name = REPO.split("/")
+    found = [(f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO)]
+    assert search_models(Search(f"{owner}/", owner, ""), catalogue) == found
+    assert search_models(Search(name, "", name), catalogue) == found
+    assert search_models(Search("nobody/", "nobody", ""), catalogue) == []
+    assert hub.asked("resolve|objects") == []
+
+
+def test_the_same_search_asks_once_and_trouble_is_said(hub: HubServer):
+    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    catalogue, search = Catalogue(), Search("bare", "", "bare")
+    assert search_models(search, catalogue) == search_models(search, catalogue)
+    assert len(hub.asked("GET /api/models")) == 1
+    hub.faults.add(Fault(".", times=None, status=503))
+    assert len(search_models(search, catalogue)) == 1
+    with pytest.raises(HubError, match="503"):
+        search_models(Search("other", "", "other"), catalogue)
 
 
 def test_the_model_that_translates_back_is_known_by_its_config(

@@ -119,3 +119,19 @@ def test_nothing_said_is_shown_as_nothing(handlers: Handlers):
     first, second = compare(handlers, "ein hund", ["", ""], [{}, {}])
     empty = SimpleNamespace(model="first", spans=(), scores=(None, None), timed=first.timed)
     assert "(nothing)" in _text(views.comparison((empty, second)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("n_found", "said"),
+    [
+        (None, "Searching the Hub"),
+        (0, "The Hub has no model"),
+        (1, "choosing one fetches"),
+        (5, "The last changed 5 on the Hub"),
+    ],
+)
+def test_a_search_says_what_it_found(n_found: int | None, said: str):
+    shown = views.searched("<i>", n_found, at_most=5)
+    assert said in shown
+    assert "“&lt;i&gt;”" in shown
+    assert 'role="status"' in shown
