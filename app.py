@@ -15,6 +15,7 @@ from hubnmt.checkpoint import bundled_models
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
+from hubnmt.ui.memory import share_arenas
 from hubnmt.ui.registry import ModelRegistry
 from hubnmt.ui.zero_gpu import device
 
@@ -69,6 +70,7 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until interrupted; return the exit status."""
     options = parse_arguments(arguments)
+    share_arenas()
     try:
         demo = build_demo(Handlers(make_registry(options, os.environ)))
         demo.launch(

@@ -90,6 +90,7 @@ RANKS = [
         "hubnmt.ui.registry",
         "hubnmt.ui.picker",
         "hubnmt.ui.zero_gpu",
+        "hubnmt.ui.memory",
         "hubnmt.ui.limits",
         "hubnmt.ui.handlers",
         "hubnmt.ui.tables",
