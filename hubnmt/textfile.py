@@ -16,6 +16,7 @@ from hubnmt.errors import InputError
 
 MAX_LINE_CHARS = 50_000
 """A line longer than this is no sentence and no paragraph; it would hold up all others."""
+TOO_LONG = "put every sentence or paragraph on a line of its own"
 
 
 def decode_line(raw: bytes, *, where: str) -> str:
@@ -42,17 +43,20 @@ def check_line(text: str, *, where: str) -> str:
     """
     if len(text) > MAX_LINE_CHARS:
         raise InputError(
-            f"{where}: {len(text):,} characters, a line may have {MAX_LINE_CHARS:,}; "
-            "put every sentence or paragraph on a line of its own"
+            f"{where}: {len(text):,} characters, a line may have {MAX_LINE_CHARS:,}; {TOO_LONG}"
         )
     return text
 
 
 def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
     """Yield the lines of an open binary stream from line `skip` (counted from 0) on."""
-    for number, raw in enumerate(stream, start=1):
+    most = 4 * MAX_LINE_CHARS + 1  # bytes: no more of an endless line is read
+    for number, raw in enumerate(iter(lambda: stream.readline(most), b""), start=1):
+        where = f"{name}, line {number:,}"
+        if len(raw) == most and not raw.endswith(b"\n"):
+            raise InputError(f"{where}: over {MAX_LINE_CHARS:,} characters; {TOO_LONG}")
         if number > skip:
-            yield decode_line(raw, where=f"{name}, line {number:,}")
+            yield decode_line(raw, where=where)
 
 
 def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:

@@ -4,7 +4,6 @@ import io
 import itertools
 import random
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
@@ -80,10 +79,7 @@ def test_lines_are_read_when_they_are_wanted() -> None:
     n_read = 0
 
     class Endless(io.RawIOBase):
-        def __iter__(self) -> Iterator[bytes]:
-            return self
-
-        def __next__(self) -> bytes:
+        def readline(self, size: int | None = -1) -> bytes:
             nonlocal n_read
             n_read += 1
             return b"a line\n"
@@ -124,6 +120,15 @@ def test_what_is_no_text_is_refused_with_its_place(raw: bytes, words: list[str])
     assert str(caught.value).startswith("in.txt, line 7: ")
     assert [word for word in words if word not in str(caught.value)] == []
     assert "\n" not in str(caught.value)
+
+
+def test_an_endless_line_is_not_read_to_its_end() -> None:
+    stream = io.BytesIO(b"good\n" + b"x" * 1_000_000)
+    lines = read_stream(stream, name="in.txt")
+    assert next(lines) == "good"
+    with pytest.raises(InputError, match=r"in\.txt, line 2: over 50,000 characters"):
+        next(lines)
+    assert stream.tell() < 300_000
 
 
 def test_a_long_paragraph_is_a_line() -> None:
