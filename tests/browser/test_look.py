@@ -237,6 +237,9 @@ def test_own_words_are_completed_as_the_controls_say(visit: Any, bundled_model: 
     page = visit.page
     page.click("text=Decoding options")
     page.get_by_role("radio", name="Fast").check()
+    # The server answers with all the controls: before it has, it would undo what is typed next.
+    beam_size = page.get_by_label("number input for Beam size").element_handle()
+    page.wait_for_function("control => control.value === '1'", arg=beam_size)
     longest = page.get_by_label("number input for Longest translation")
     longest.fill("1")
     longest.press("Tab")
