@@ -48,11 +48,17 @@ def _matches(value: Any, annotation: Any) -> bool:
 
 
 def _describe(annotation: Any) -> str:
-    """Name a type the way a user would: `int`, `'pre' or 'post'`, `int or null`."""
-    if typing.get_origin(annotation) is Literal:
-        return " or ".join(repr(option) for option in typing.get_args(annotation))
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return " or ".join(_describe(option) for option in typing.get_args(annotation))
+    """Name a type the way a user would: `int`, `'pre' or 'post'`, `int or null`, `list of str`."""
+    origin, options = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        number = "" if options[1:] == (Ellipsis,) else f"{len(options)} "
+        return f"list of {number}{_describe(options[0])}"
+    if origin is dict:
+        return "table"
+    if origin is Literal:
+        return " or ".join(repr(option) for option in options)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_describe, options))
     if annotation in (None, type(None)):
         return "null"
     return getattr(annotation, "__name__", str(annotation))

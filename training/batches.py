@@ -34,8 +34,9 @@ class Batch(NamedTuple):
     """(B, T)."""
     labels: Tensor
     """(N,) the N real tokens of tgt_out, row by row."""
-    is_label: Tensor
-    """(B, T), True where tgt_out is a real token."""
+    places: Tensor
+    """(N,) int64, where the labels stand among the B * T positions; a mask would make a GPU wait in
+    every step, as only the GPU could count what it holds."""
 
     def to(self, device: torch.device) -> "Batch":
         """Move all tensors."""
@@ -44,12 +45,24 @@ class Batch(NamedTuple):
 
     def first_rows(self, n_rows: int) -> "Batch":
         """Return the first pairs of the batch as a batch; its padding stays as it is."""
-        is_label = self.is_label[:n_rows]
+        n_labels = int((self.places < n_rows * self.tgt_in.shape[1]).sum())
         return Batch(
             SourceBatch(*(tensor[:n_rows] for tensor in self.src)),
             self.tgt_in[:n_rows],
-            self.labels[: int(is_label.sum())],
-            is_label,
+            self.labels[:n_labels],
+            self.places[:n_labels],
+        )
+
+    def pick(self, hidden: Tensor) -> Tensor:
+        """Return what stands at the labels: (B, T, D) to (N, D)."""
+        return hidden.flatten(0, 1).index_select(0, self.places)
+
+    def twice(self) -> "Batch":
+        """Put the batch twice into one: rows (2B, ...), labels (2N,)."""
+        src = SourceBatch(*(torch.cat([tensor, tensor]) for tensor in self.src))
+        tgt_in, labels = (torch.cat([tensor, tensor]) for tensor in (self.tgt_in, self.labels))
+        return Batch(
+            src, tgt_in, labels, torch.cat([self.places, self.places + self.tgt_in.numel()])
         )
 
 
@@ -216,5 +229,5 @@ def _ends(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _pick_labels(src: SourceBatch, tgt: TargetBatch) -> Batch:
-    is_label = ~tgt.tgt_pad_mask
-    return Batch(src, tgt.tgt_in, tgt.tgt_out[is_label], is_label)
+    places = (~tgt.tgt_pad_mask).flatten().nonzero()[:, 0]  # (N,)
+    return Batch(src, tgt.tgt_in, tgt.tgt_out.flatten()[places], places)

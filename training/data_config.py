@@ -127,7 +127,8 @@ class DataConfig(FromDict):
     valid_split: str = "validation"
     """Split of the Hub dataset to choose on."""
     test_split: str | None = None
-    """Split of the Hub dataset that nothing may learn from; read only when `split` is read too."""
+    """Split of the Hub dataset that nothing may learn from, and that a run measures itself on once,
+    at its end; read only when `split` is read too."""
     src_column: str | None = None
     """Column of the source text; null means `src_lang`."""
     tgt_column: str | None = None
@@ -138,7 +139,8 @@ class DataConfig(FromDict):
     valid: tuple[str, ...] = ()
     """The same for validation."""
     test: tuple[str, ...] = ()
-    """The same for the test set: read only to drop training pairs that stand in it."""
+    """The same for the test set: training pairs that stand in it are dropped, and a run measures
+    itself on it once, at its end."""
     limit: int | None = None
     """Train on so many pairs only, the first ones of `train` or `split`."""
     valid_limit: int | None = None

@@ -86,7 +86,7 @@ def measure_loss(
             [ids[row] for row in rows], src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
         ).to(translator.device)
         memory = model.encode(*batch.src)
-        hidden = model.decode(batch.tgt_in, memory, batch.src.src_pad_mask)[batch.is_label]
+        hidden = batch.pick(model.decode(batch.tgt_in, memory, batch.src.src_pad_mask))
         weight = model.output_proj.weight
         total += projected_cross_entropy(hidden, weight, batch.labels, label_smoothing=0.0).nll
         n_tokens += len(batch.labels)

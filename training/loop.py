@@ -115,8 +115,9 @@ class Run:
             with bar, logging_redirect_tqdm():
                 evaluation = self._loop(bar)
                 self._save()
-                is_interrupted = any(self.team.gather(self.must_stop))
-                if evaluation or is_interrupted or self.progress.step == self._first_step:
+                # One process alone may have had the signal; all must know, or they part ways.
+                self.must_stop = any(self.team.gather(self.must_stop))
+                if evaluation or self.must_stop or self.progress.step == self._first_step:
                     return evaluation
                 # After the save: a resumed run must not remember a validation out of turn.
                 return self._validate()

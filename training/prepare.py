@@ -25,6 +25,7 @@ from training.cleaning import CleaningReport
 from training.config import RunConfig
 from training.corpora import content_key, load_split, read_clean, valid_key
 from training.pair_store import PairStore, write_pairs
+from training.run_folder import telling_full_disk
 from training.sources import TextPair
 from training.text_store import read_report, read_texts, write_texts
 
@@ -49,9 +50,14 @@ class Corpus:
     tgt_tokenizer: Tokenizer
 
     def save(self, folder: Path) -> None:
-        """Keep the tokenizers and the cleaning report in the run's folder."""
-        _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
-        write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
+        """Keep the tokenizers and the cleaning report in the run's folder.
+
+        Raises:
+            ModelFolderError: if the disk is full.
+        """
+        with telling_full_disk(folder):
+            _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
+            write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
 def cache_folder(config: RunConfig) -> Path:

@@ -4,19 +4,20 @@ Takes numbers, texts and attention as they come, gives files in the run folder. 
 optimizer.
 """
 
+import contextlib
 import json
 import logging
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
 from training.pictures import draw_heads
-from training.run_folder import explain_failed_save
+from training.run_folder import telling_full_disk
 from training.tracking import Tracker
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
@@ -31,11 +32,19 @@ class RunReport:
     """Writes what happens in a run; every file only grows, so a resumed run continues them."""
 
     def __init__(self, folder: Path, tracker: Tracker | None = None) -> None:
-        """Open the run's files for appending."""
+        """Open the run's files for appending.
+
+        Raises:
+            ModelFolderError: if the disk is full, here and wherever something is written.
+        """
         self._folder = folder
         self._tracker = tracker
-        self._board = None if SummaryWriter is None else SummaryWriter(str(folder / "tensorboard"))
-        if self._board is None:
+        self._board: SummaryWriter | None = None
+        self._board_folder = folder / "tensorboard"
+        if SummaryWriter is not None:
+            with telling_full_disk(self._board_folder):
+                self._board = SummaryWriter(str(self._board_folder))
+        else:
             log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
 
     def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
@@ -45,44 +54,39 @@ class RunReport:
             step: optimizer step.
             kind: `train` or `valid`.
             values: numbers become curves, texts only go to the file.
-
-        Raises:
-            ModelFolderError: if the disk is full.
         """
         finite = {name: _finite(value) for name, value in values.items()}
         record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
         self._append("metrics.jsonl", json.dumps(record) + "\n")
-        if self._board is not None:
+        with self._drawing() as board:
             for name, value in values.items():
-                if isinstance(value, (int, float)):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
+                if board is not None and isinstance(value, (int, float)):
+                    board.add_scalar(f"{kind}/{name}", value, step)
         if self._tracker is not None:
             self._tracker.add(step, kind, values)
 
     def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Append translations of the same few sentences: (source, reference, translation).
-
-        Raises:
-            ModelFolderError: if the disk is full.
-        """
+        """Append translations of the same few sentences: (source, reference, translation)."""
         exists = (self._folder / "samples.md").exists()
         lines = [] if exists else ["# The same sentences as the model learns\n"]
         lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
         lines += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
         self._append("samples.md", "\n".join(lines) + "\n")
-        if self._board is not None:
-            self._board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
+        with self._drawing() as board:
+            if board is not None:
+                board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
 
     def add_attention(self, step: int, attention: Attention) -> None:
         """Draw the cross-attention of one sentence pair, with its tokens as text beside it."""
-        if self._board is not None:
-            self._board.add_image("attention/cross", draw_heads(attention.cross), step)
-            columns, rows = (
-                " ".join(f"`{token.strip() or '␣'}`" for token in tokens)
-                for tokens in (attention.src_tokens, attention.tgt_tokens)
-            )
-            text = f"rows of pictures: layers; columns: heads\n\nrows: {rows}\n\ncolumns: {columns}"
-            self._board.add_text("attention/tokens", text, step)
+        columns, rows = (
+            " ".join(f"`{token.strip() or '␣'}`" for token in tokens)
+            for tokens in (attention.src_tokens, attention.tgt_tokens)
+        )
+        text = f"rows of pictures: layers; columns: heads\n\nrows: {rows}\n\ncolumns: {columns}"
+        with self._drawing() as board:
+            if board is not None:
+                board.add_image("attention/cross", draw_heads(attention.cross), step)
+                board.add_text("attention/tokens", text, step)
 
     def rewind(self, step: int) -> None:
         """Forget what was recorded behind a step: a killed run wrote more than its state knows."""
@@ -98,18 +102,22 @@ class RunReport:
 
     def close(self) -> None:
         """Flush the curves."""
-        if self._board is not None:
-            self._board.close()
+        with self._drawing() as board:
+            if board is not None:
+                board.close()
         if self._tracker is not None:
             self._tracker.close()
 
+    @contextlib.contextmanager
+    def _drawing(self) -> "Iterator[SummaryWriter | None]":
+        """Offer the board if there is one; it tells of a full disk only at a later call."""
+        with telling_full_disk(self._board_folder):
+            yield self._board
+
     def _append(self, name: str, text: str) -> None:
         path = self._folder / name
-        try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise explain_failed_save(path, error) from error
+        with telling_full_disk(path), path.open("a", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _finite(value: Any) -> Any:
@@ -131,7 +139,12 @@ def _table_step(table: str) -> float:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file anew, whole or not at all."""
+    """Write a file anew, whole or not at all.
+
+    Raises:
+        ModelFolderError: if the disk is full.
+    """
     draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    with telling_full_disk(path):
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)

@@ -5,6 +5,7 @@ belongs to a run from the moment its `recipe.json` stands, which is written when
 so a mistake on the command line does not use up a name.
 """
 
+import contextlib
 import dataclasses
 import json
 import platform
@@ -89,10 +90,13 @@ def claim_folder(
 
     Raises:
         ConfigError: if it cannot be made.
+        ModelFolderError: if the disk is full.
     """
     make_folder(folder)
-    write_json(folder / "machine.json", describe_machine(device) | {"overrides": list(overrides)})
-    write_json(folder / "recipe.json", config.to_dict())
+    machine = describe_machine(device) | {"overrides": list(overrides)}
+    with telling_full_disk(folder):
+        write_json(folder / "machine.json", machine)
+        write_json(folder / "recipe.json", config.to_dict())
 
 
 def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
@@ -106,6 +110,19 @@ def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
         f"{path}: cannot be saved ({reason}); what was saved before is whole: make room, then go "
         "on with --resume"
     )
+
+
+@contextlib.contextmanager
+def telling_full_disk(path: Path) -> Iterator[None]:
+    """Let a write that fails within end as `explain_failed_save` says.
+
+    Raises:
+        ModelFolderError: in place of the system's error.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise explain_failed_save(path, error) from error
 
 
 def make_folder(folder: Path) -> None:

@@ -124,9 +124,9 @@ class Stepper:
         """Sum the loss of one batch over its real tokens."""
         settings, weight = self.settings, self.model.output_proj.weight
         if settings.r_drop:
-            batch = repeat(batch)
+            batch = batch.twice()
         memory = self._encode(*batch.src)
-        hidden = self._decode(batch.tgt_in, memory, batch.src.src_pad_mask)[batch.is_label]
+        hidden = batch.pick(self._decode(batch.tgt_in, memory, batch.src.src_pad_mask))
         smoothed = projected_cross_entropy(
             hidden, weight, batch.labels, label_smoothing=settings.label_smoothing
         ).smoothed
@@ -173,9 +173,3 @@ class Stepper:
         self.scaler.update()
         self.optimizer.zero_grad()
         return grad_norm
-
-
-def repeat(batch: Batch) -> Batch:
-    """Put a batch twice into one: rows (2B, ...), labels (2N,)."""
-    src = type(batch.src)(*(torch.cat([tensor, tensor]) for tensor in batch.src))
-    return Batch(src, *(torch.cat([tensor, tensor]) for tensor in batch[1:]))

@@ -22,7 +22,7 @@ import torch
 
 from hubnmt.errors import HubNMTError
 from training.config import RunConfig
-from training.data_config import DataConfig
+from training.hand_over import hand_over
 from training.loop import Run
 from training.prepare import Corpus, prepare_corpus
 from training.publish import Publisher
@@ -108,21 +108,14 @@ def _prepare_together(config: RunConfig, folder: Path, team: Team, *, is_new: bo
 
 
 def _hand_over(current: Run) -> None:
-    """Say what came of the run, push it if asked to, and say what is left to do."""
-    best, folder = current.progress, current.folder
-    log.info("best validation BLEU %.2f at step %d: %s", best.best_bleu, best.best_step, folder)
-    current.publisher.push_result(folder / "best", step=best.best_step, bleu=best.best_bleu)
-    log.info("to choose the decoding, measure, write the card and push:")
-    for line in list_last_commands(folder, current.config.data, current.publisher.repo):
-        log.info("  %s", line)
-
-
-def list_last_commands(folder: Path, data: DataConfig, repo: str | None) -> list[str]:
-    """Write the commands that finish a run and push it, with what is known of their arguments."""
-    dest = Path("models") / folder.name
-    valid = ",".join(data.valid) if len(data.valid) == 2 else "SRC,REF"
-    finish = f"python -m training.finish {folder} {dest} --valid {valid} --test SRC,REF"
-    return [finish, f"hubnmt push {dest} {repo or f'USER/{folder.name}'} --private"]
+    hand_over(
+        current.config,
+        current.folder,
+        valid=current.corpus.valid,
+        device=current.team.device,
+        progress=current.progress,
+        publisher=current.publisher,
+    )
 
 
 @contextlib.contextmanager

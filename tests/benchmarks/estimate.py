@@ -24,8 +24,8 @@ def count_all(config: RunConfig, length: int) -> float:
     shape = {name: model[name] for name in ("d_model", "d_ff")}
     shape |= {"n": model["n_encoder_layers"], "vocab_size": config.tokenizer.vocab_size}
     ids = torch.zeros(n_rows, length, dtype=torch.int64)
-    is_label = torch.ones_like(ids, dtype=torch.bool)
-    batch = Batch(SourceBatch(ids, ~is_label), ids, ids[is_label], is_label)
+    no_padding = torch.zeros_like(ids, dtype=torch.bool)
+    batch = Batch(SourceBatch(ids, no_padding), ids, ids.flatten(), torch.arange(ids.numel()))
     return count_operations(shape, batch) * config.optimizer.accumulate * config.run.max_steps
 
 

@@ -118,7 +118,7 @@ class PlainTransformer(nn.Module):
 def make_plain(bench: Bench) -> Step:
     model = PlainTransformer(bench.shape).to(bench.device)
     return make_step(
-        bench, model, lambda b: model(b.src.src_ids, b.tgt_in, b.src.src_pad_mask)[b.is_label]
+        bench, model, lambda b: b.pick(model(b.src.src_ids, b.tgt_in, b.src.src_pad_mask))
     )
 
 
@@ -148,7 +148,7 @@ def make_marian(bench: Bench) -> Step:
             attention_mask=(~batch.src.src_pad_mask).long(),
             decoder_input_ids=batch.tgt_in,
         )
-        return answer.logits[batch.is_label]
+        return batch.pick(answer.logits)
 
     return make_step(bench, model, logits)
 

@@ -198,14 +198,14 @@ def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> Non
         [bos, pad, pad, pad, pad],
     ]
     assert batch.labels.tolist() == [5, 6, eos, 7, 8, 9, 10, eos, eos]
-    assert batch.is_label.sum(1).tolist() == [3, 5, 1]
+    assert batch.places.tolist() == [0, 1, 2, 5, 6, 7, 8, 9, 10]
 
 
 def test_each_label_is_the_decoders_next_input(tiny_tokenizer: Tokenizer) -> None:
     pairs = random_pairs(9)
     batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
     labels = torch.full(batch.tgt_in.shape, tiny_tokenizer.pad_id)
-    labels[batch.is_label] = batch.labels
+    labels.view(-1)[batch.places] = batch.labels
     for (_, tgt), tgt_in, row in zip(pairs, batch.tgt_in, labels, strict=True):
         assert tgt_in[1 : len(tgt) + 1].tolist() == row[: len(tgt)].tolist() == list(tgt)
         assert row[len(tgt)] == tiny_tokenizer.eos_id
@@ -253,4 +253,26 @@ def test_the_first_rows_of_a_batch_are_a_batch(tiny_tokenizer: Tokenizer) -> Non
     assert part.src.src_ids[:, :n_src].tolist() == alone.src.src_ids.tolist()
     assert part.tgt_in[:, :n_tgt].tolist() == alone.tgt_in.tolist()
     assert part.src.src_pad_mask[:, n_src:].all()
-    assert not part.is_label[:, n_tgt:].any()
+    assert part.places.max() < part.tgt_in.numel()
+    assert (part.places % part.tgt_in.shape[1]).max() < n_tgt
+
+
+def test_picking_finds_what_stands_at_each_label(tiny_tokenizer: Tokenizer) -> None:
+    batch = collate(random_pairs(5), src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    hidden = torch.arange(batch.tgt_in.numel() * 3).view(*batch.tgt_in.shape, 3)
+    by_hand = [
+        hidden[row, column]
+        for row, tgt_in in enumerate(batch.tgt_in)
+        for column in range(int((tgt_in != tiny_tokenizer.pad_id).sum()))
+    ]
+    assert torch.equal(batch.pick(hidden), torch.stack(by_hand))
+
+
+def test_a_batch_twice_is_its_rows_and_then_its_rows_again(tiny_tokenizer: Tokenizer) -> None:
+    batch = collate(random_pairs(5), src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    twice = batch.twice()
+    for mine, theirs in zip((*twice.src, twice.tgt_in), (*batch.src, batch.tgt_in), strict=True):
+        assert torch.equal(mine, torch.cat([theirs, theirs]))
+    assert torch.equal(twice.labels, batch.labels.repeat(2))
+    inputs = batch.tgt_in.unsqueeze(-1)
+    assert torch.equal(twice.pick(twice.tgt_in.unsqueeze(-1)), batch.pick(inputs).repeat(2, 1))

@@ -23,7 +23,8 @@ def room_for(n_rows: int, tried: list[int]) -> Callable[[Batch], None]:
 
     def attempt(part: Batch) -> None:
         tried.append(len(part.tgt_in))
-        assert len(part.labels) == int(part.is_label.sum())
+        assert len(part.labels) == len(part.places)
+        assert int(part.places.max()) < part.tgt_in.numel()
         if len(part.tgt_in) > n_rows:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 

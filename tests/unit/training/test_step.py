@@ -12,7 +12,7 @@ from torch.nn import functional
 from training import step
 from training.batches import Batch, collate
 from training.loop import Run
-from training.step import MOST_SKIPPED, Outcome, Stepper, repeat
+from training.step import MOST_SKIPPED, Outcome, Stepper
 
 MakeRun = Callable[..., Run]
 
@@ -64,7 +64,7 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     batch = collect(current, [0, 1, 2])
     logits = current.model(batch.src.src_ids, batch.tgt_in, batch.src.src_pad_mask)
     labels = torch.full(batch.tgt_in.shape, -100)
-    labels[batch.is_label] = batch.labels
+    labels.view(-1)[batch.places] = batch.labels
     expected = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
     outcome = take(current, [0, 1, 2])
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
@@ -123,9 +123,9 @@ def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
     torch.manual_seed(7)
     mine = current.stepper.batch_loss(batch)
     torch.manual_seed(7)
-    twice = repeat(batch)
+    twice = batch.twice()
     logits = model(twice.src.src_ids, twice.tgt_in, twice.src.src_pad_mask)
-    one, other = (half[batch.is_label] for half in logits.chunk(2))
+    one, other = (batch.pick(half) for half in logits.chunk(2))
     assert not torch.allclose(one, other)
     nll = sum(
         functional.cross_entropy(each, batch.labels, label_smoothing=0.1, reduction="sum")

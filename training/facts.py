@@ -1,0 +1,165 @@
+"""What can be said of a run: how it was made, examples of what it says, what it scores.
+
+Takes a run folder and its best model as a `Translator`, gives `CardFacts`. Must not know how the
+decoding is chosen or where the card goes.
+"""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hubnmt.card import CardFacts, TestResult
+from hubnmt.checkpoint import read_json
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.errors import InputError
+from hubnmt.metrics import score_corpus, sentence_chrf
+from hubnmt.textfile import read_lines
+from hubnmt.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from training.weights import describe_judged
+
+log = logging.getLogger("training")
+
+
+def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """Count tokens per white-space word."""
+    n_pieces = sum(map(len, tokenizer.encode_batch(texts)))
+    return n_pieces / max(1, sum(len(text.split()) for text in texts))
+
+
+def pick_samples(
+    sources: Sequence[str], references: Sequence[str], translations: Sequence[str], *, n: int = 5
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Pick good and bad examples by sentence chrF, away from the trivial top.
+
+    Returns:
+        `n` around the 90th percentile, and `n` around the 5th.
+    """
+    rows = list(zip(sources, references, translations, strict=True))
+    rows.sort(key=lambda row: sentence_chrf(row[2], row[1]))
+    high, low = int(0.9 * len(rows)), int(0.05 * len(rows))
+    return rows[high : high + n], rows[low : low + n]
+
+
+def training_facts(run_dir: Path) -> dict[str, Any]:
+    """Collect what the run recorded about itself.
+
+    Raises:
+        InputError: if the run has no validation yet.
+        ModelFolderError: if its records are torn.
+    """
+    machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
+    records = [json.loads(line) for line in read_lines(run_dir / "metrics.jsonl")]
+    valid = [record for record in records if record["kind"] == "valid"]
+    if not valid:
+        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
+    best = max(valid, key=lambda record: float(record["bleu"]))
+    return {
+        "machine": machine["device"],
+        "minutes until the best weights": round(best["minutes"], 1),
+        "steps until the best weights": best["step"],
+        "weights": describe_judged(recipe["run"]),
+        "validation, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
+        f"loss {best['dev_loss']:.3f} nats per token",
+        "seed": recipe["run"]["seed"],
+        "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
+    }
+
+
+def recipe_lines(run_dir: Path) -> str:
+    """Write the settings that decide the result as TOML."""
+    recipe = read_json(run_dir / "recipe.json")
+    lines = []
+    for section in ("tokenizer", "model", "optimizer"):
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in recipe[section].items()]
+    return "\n".join(lines)
+
+
+def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
+    """Collect what the card can say before anything is measured.
+
+    Raises:
+        InputError: if the run has no validation yet.
+        ModelFolderError: if its records are torn.
+    """
+    recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
+    said = recipe["card"]
+    dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
+    return CardFacts(
+        name=name,
+        title=said["title"],
+        config=config,
+        license=said["license"],
+        datasets=tuple(said["datasets"]),
+        data=said["data"],
+        data_license=said["data_license"],
+        limits=said["limits"],
+        bias=said.get("bias", ""),  # runs of 0.1.0 did not ask
+        citation=said.get("citation", ""),
+        recipe=recipe_lines(run_dir),
+        cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
+        f"dropped: {dropped or 'none'}.",
+        training=training_facts(run_dir),
+    )
+
+
+def add_examples(
+    facts: CardFacts,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    decoding: DecodingConfig,
+) -> CardFacts:
+    """Show what the model makes of the validation set, and what its tokenizers do."""
+    texts = _translate(translator, sources, decoding)
+    good, bad = pick_samples(sources, references, texts)
+    config = translator.config
+    pieces = {
+        config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
+        config.tgt_lang: pieces_per_word(translator.tgt_tokenizer, references),
+    }
+    return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
+
+
+def add_test(
+    facts: CardFacts,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    name: str,
+    dataset: str,
+    decoding: DecodingConfig,
+) -> CardFacts:
+    """Measure on one test set.
+
+    Args:
+        facts: what is known; it gets one more result.
+        translator: the model.
+        sources: texts.
+        references: one each.
+        name: of the test set, for the card.
+        dataset: where it comes from, best a name on the Hub; empty means the recipe's first.
+        decoding: beam size and length penalty.
+    """
+    texts = _translate(translator, sources, decoding)
+    scores = score_corpus(texts, references, bootstrap=True)
+    dataset = dataset or (facts.datasets[0] if facts.datasets else "local")
+    result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
+    log.info(
+        "%s: BLEU %.2f  chrF %.2f  (%s)", name, scores.bleu, scores.chrf, scores.bleu_signature
+    )
+    return dataclasses.replace(facts, results=[*facts.results, result])
+
+
+def _translate(
+    translator: Translator, sources: Sequence[str], decoding: DecodingConfig
+) -> list[str]:
+    beam_size, length_penalty = decoding.beam_size, decoding.length_penalty
+    found = translator.translate(sources, beam_size=beam_size, length_penalty=length_penalty)
+    return [each.text for each in found]

@@ -1,0 +1,129 @@
+"""What a run that has ended leaves to others: test scores, a card in `best/`, and how to go on.
+
+Takes a finished run's folder and what it chose on, gives a card beside the best weights, a push if
+asked for, and the commands that are left. Must not know how a run learns. The decoding is the
+recipe's own; `training.finish` chooses one.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from hubnmt.card import CardFacts, write_card
+from hubnmt.checkpoint import CARD_FILE, load_model
+from hubnmt.errors import HubNMTError
+from hubnmt.translator import Translator
+from training.config import RunConfig
+from training.data_config import CorpusConfig, DataConfig, group_files
+from training.facts import add_examples, add_test, facts_of_run
+from training.meter import peak_memory_mib
+from training.publish import Publisher
+from training.report import replace_text
+from training.sources import TextPair, read_corpus
+from training.state import Progress
+
+log = logging.getLogger("training")
+
+N_EXAMPLES = 500
+"""Validation pairs among which the card's good and bad examples are looked for."""
+
+
+class TestTexts(NamedTuple):
+    """A test set that the recipe names."""
+
+    __test__ = False  # the name is the field's word, not a pytest class
+
+    name: str
+    dataset: str
+    """Its name on the Hub, or empty."""
+    corpus: CorpusConfig
+
+
+def hand_over(
+    config: RunConfig,
+    folder: Path,
+    *,
+    valid: list[TextPair],
+    device: torch.device,
+    progress: Progress,
+    publisher: Publisher,
+) -> None:
+    """Measure the best weights once on the recipe's test set, write their card, push, say the rest.
+
+    Raises:
+        HubNMTError: if the card cannot be written, or the Hub refuses.
+    """
+    best, bleu, step = folder / "best", progress.best_bleu, progress.best_step
+    if not step:
+        log.info("no validation yet, so there is no best model: let the run go on")
+        return
+    peak = peak_memory_mib(device)
+    log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
+    stored = load_model(best)
+    facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
+    facts = measure(facts, Translator(stored, device=str(device)), config.data, valid)
+    replace_text(best / CARD_FILE, write_card(facts))
+    log.info("the card: %s", best / CARD_FILE)
+    publisher.push_result(best, step=step, bleu=bleu)
+    for line in last_lines(folder, config.data, publisher.repo):
+        log.info("%s", line)
+
+
+def measure(
+    facts: CardFacts, translator: Translator, data: DataConfig, valid: list[TextPair]
+) -> CardFacts:
+    """Add examples and test scores; a test set that has gone costs the scores and no more."""
+    decoding = translator.decoding
+    sources, references = ([pair[side] for pair in valid[:N_EXAMPLES]] for side in (0, 1))
+    facts = add_examples(facts, translator, sources, references, decoding=decoding)
+    for test in name_tests(data):
+        try:
+            pairs = list(read_corpus(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang))
+        except HubNMTError as error:
+            log.warning("no scores on %s: %s", test.name, error)
+            continue
+        sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
+        facts = add_test(
+            facts,
+            translator,
+            sources,
+            references,
+            name=test.name,
+            dataset=test.dataset,
+            decoding=decoding,
+        )
+    return facts
+
+
+def name_tests(data: DataConfig) -> Iterator[TestTexts]:
+    """List the test sets of a recipe; of several files, each set apart from the others."""
+    corpus = data.held_out_corpus("test")
+    if corpus is None:
+        return
+    if not corpus.files:
+        yield TestTexts(f"{corpus.dataset} {corpus.split}", corpus.dataset or "", corpus)
+    for files in group_files(corpus.files):
+        path = Path(files[0])
+        name = path.name.partition(".")[0]
+        is_only = len(group_files(corpus.files)) == 1
+        name = name if is_only or not path.parent.name else f"{path.parent.name}/{name}"
+        yield TestTexts(name, "", dataclasses.replace(corpus, files=files))
+
+
+def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
+    """Write the commands that are left, with what is known of their arguments."""
+    name = repo or f"USER/{folder.name}"
+    if repo is None:
+        yield "to share it as it is:"
+        yield f"  hubnmt push {folder / 'best'} {name} --private"
+    dest = Path("models") / folder.name
+    valid, test = (
+        ",".join(files) if len(files) == 2 else "SRC,REF" for files in (data.valid, data.test)
+    )
+    yield "to choose beam size and length penalty first (minutes), measure again and share that:"
+    yield f"  python -m training.finish {folder} {dest} --valid {valid} --test {test}"
+    yield f"  hubnmt push {dest} {name} --private"
