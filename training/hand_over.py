@@ -32,10 +32,8 @@ N_EXAMPLES = 500
 """Validation pairs among which the card's good and bad examples are looked for."""
 
 
-class TestTexts(NamedTuple):
-    """A test set that the recipe names."""
-
-    __test__ = False  # the name is the field's word, not a pytest class
+class NamedCorpus(NamedTuple):
+    """A test set of the recipe."""
 
     name: str
     dataset: str
@@ -99,19 +97,19 @@ def measure(
     return facts
 
 
-def name_tests(data: DataConfig) -> Iterator[TestTexts]:
+def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
     """List the test sets of a recipe; of several files, each set apart from the others."""
     corpus = data.held_out_corpus("test")
     if corpus is None:
         return
     if not corpus.files:
-        yield TestTexts(f"{corpus.dataset} {corpus.split}", corpus.dataset or "", corpus)
+        yield NamedCorpus(f"{corpus.dataset} {corpus.split}", corpus.dataset or "", corpus)
     for files in group_files(corpus.files):
         path = Path(files[0])
         name = path.name.partition(".")[0]
         is_only = len(group_files(corpus.files)) == 1
         name = name if is_only or not path.parent.name else f"{path.parent.name}/{name}"
-        yield TestTexts(name, "", dataclasses.replace(corpus, files=files))
+        yield NamedCorpus(name, "", dataclasses.replace(corpus, files=files))
 
 
 def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:

@@ -15,12 +15,11 @@ from safetensors.torch import load_file
 
 from hubnmt.checkpoint import load_model
 from hubnmt.config import DecodingConfig
-from hubnmt.metrics import score_corpus, sentence_chrf
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.metrics import score_corpus
 from hubnmt.translator import Translator
 from training import finish as finishing
 from training.alignment import choose_head
-from training.finish import main, pick_samples, pieces_per_word, tune_decoding
+from training.finish import main, tune_decoding
 from training.train import Run
 
 Finish = Callable[..., Path]
@@ -229,33 +228,6 @@ def test_tuning_finds_the_setting_that_scores_best(good: tuple[int, float]) -> N
     assert canned.asked == [(1, 1.0), (3, 0.6), (3, 1.4)]
     assert max(trials, key=lambda trial: trial["bleu"])["bleu"] == pytest.approx(100)
     assert len(trials) == 3
-
-
-def test_pieces_per_word_by_hand(tiny_tokenizer: Tokenizer) -> None:
-    texts = ["Ein Hund", "x", ""]
-    n_pieces = sum(len(tiny_tokenizer.encode(text)) for text in texts[:2])
-    assert pieces_per_word(tiny_tokenizer, texts[:2]) == pytest.approx(n_pieces / 3)
-    assert pieces_per_word(tiny_tokenizer, []) == 0
-
-
-def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
-    """100 translations, each good to another degree, in no order."""
-    reference = "the quick brown fox jumps over the lazy dog and runs on and on for ever more " * 3
-    texts = [reference[: 1 + (n * 37 % 100) * 2] for n in range(100)]
-    sources = [str(n) for n in range(100)]
-    good, bad = pick_samples(sources, [reference] * 100, texts, n=5)
-    ranked = sorted(texts, key=lambda text: sentence_chrf(text, reference))
-    assert [row[2] for row in good] == ranked[90:95]
-    assert [row[2] for row in bad] == ranked[5:10]
-    assert all(texts[int(src)] == text for src, _, text in [*good, *bad])
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 12])
-def test_few_rows_give_few_samples(n_rows: int) -> None:
-    texts = [f"text {n}" for n in range(n_rows)]
-    for rows in pick_samples(texts, texts, texts, n=5):
-        assert 1 <= len(rows) <= 5
-        assert len(set(rows)) == len(rows)
 
 
 # --- mistakes ------------------------------------------------------------------------------------

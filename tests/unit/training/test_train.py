@@ -20,10 +20,9 @@ from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
 from tests.runs import break_at, differing, stop_at
 from training import step, train
-from training.config import DataConfig
 from training.loop import Run
 from training.loss import LossSums
-from training.train import list_last_commands, main
+from training.train import main
 
 FarmOptions = Callable[..., list[str]]
 RunFarm = Callable[..., Run]
@@ -318,24 +317,19 @@ def test_a_push_to_nowhere_is_refused_before_training(
     assert not (tmp_path / "farm").exists()
 
 
-def test_a_run_ends_with_the_commands_that_finish_and_push(
-    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_what_goes_to_the_hub_has_its_card(
+    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with caplog.at_level(logging.INFO):
-        run_farm(tmp_path, "run.max_steps=1")
-    last = [record.getMessage().strip() for record in caplog.records][-2:]
-    folder = tmp_path / "farm"
-    assert re.fullmatch(
-        rf"python -m training\.finish {folder} models/farm --valid \S+,\S+ --test SRC,REF", last[0]
-    )
-    assert last[1] == "hubnmt push models/farm USER/farm --private"
+    cards: list[str] = []
 
+    def push(folder: Path, *_: Any, **__: Any) -> None:
+        cards.append((folder / "README.md").read_text(encoding="utf-8"))
 
-def test_the_commands_ask_for_what_they_cannot_know() -> None:
-    data = DataConfig.from_dict({"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"})
-    finish, push = list_last_commands(Path("runs/x"), data, "me/x")
-    assert finish == "python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF"
-    assert push == "hubnmt push models/x me/x --private"
+    monkeypatch.setattr("training.publish.push", push)
+    assert main(command("run.max_steps=2", extra=("--push", "me/farm"))) == 0
+    (card,) = cards
+    assert "# Farm\n" in card
+    assert "steps until the best weights: 2" in card
 
 
 @contextlib.contextmanager
