@@ -22,7 +22,7 @@ from training.data_config import CorpusConfig, DataConfig, group_files
 from training.facts import add_examples, add_test, facts_of_run
 from training.meter import peak_memory_mib
 from training.publish import Publisher
-from training.report import replace_text
+from training.run_folder import replace_text
 from training.sources import TextPair, read_corpus
 from training.state import Progress
 

@@ -17,7 +17,7 @@ from typing import Any
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
 from training.pictures import draw_heads
-from training.run_folder import telling_full_disk
+from training.run_folder import replace_text, telling_full_disk
 from training.tracking import Tracker
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
@@ -136,15 +136,3 @@ def _step_of(line: str) -> float:
 def _table_step(table: str) -> float:
     number = re.match(r"## Step ([\d,]+)", table)
     return float(number.group(1).replace(",", "")) if number else math.inf
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file anew, whole or not at all.
-
-    Raises:
-        ModelFolderError: if the disk is full.
-    """
-    draft = path.with_name(f".{path.name}.draft")
-    with telling_full_disk(path):
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)

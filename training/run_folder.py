@@ -96,7 +96,9 @@ def claim_folder(
     machine = describe_machine(device) | {"overrides": list(overrides)}
     with telling_full_disk(folder):
         write_json(folder / "machine.json", machine)
-        write_json(folder / "recipe.json", config.to_dict())
+    # Whole or not at all: a torn one would keep the name and could not be resumed either.
+    text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+    replace_text(folder / "recipe.json", f"{text}\n")
 
 
 def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
@@ -123,6 +125,18 @@ def telling_full_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise explain_failed_save(path, error) from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file anew, whole or not at all.
+
+    Raises:
+        ModelFolderError: if the disk is full.
+    """
+    draft = path.with_name(f".{path.name}.draft")
+    with telling_full_disk(path):
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
 
 
 def make_folder(folder: Path) -> None:

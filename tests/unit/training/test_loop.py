@@ -259,3 +259,17 @@ def test_a_tracker_that_is_missing_is_told_before_the_name_is_taken(
     with pytest.raises(ConfigError, match="pip install trackio"):
         run_farm(tmp_path, "log.hook=trackio", "run.max_steps=1")
     assert run_farm(tmp_path, "run.max_steps=1").progress.step == 1
+
+
+def test_a_signal_to_one_process_stops_all_of_them(
+    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the others would wait for it: they would measure and push, and it would not."""
+    current = make_run("run.max_steps=2")
+
+    def gather(value: Any) -> list[Any]:
+        return [value, True] if isinstance(value, bool) else [value]
+
+    monkeypatch.setattr(current.team, "gather", gather)
+    current.train()
+    assert current.must_stop

@@ -190,3 +190,44 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(ModelFolderError, match=r"samples\.md: .*No space left"):
             run_report.add_samples(1, ROWS)
     run_report.close()
+
+
+def test_a_disk_that_is_full_when_curves_are_drawn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorBoard writes in a thread of its own, and tells at whatever is drawn next."""
+
+    class FullBoard:
+        def __init__(self, _: str) -> None: ...
+
+        def full(self, *_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        add_scalar = add_text = close = full
+
+    monkeypatch.setattr(report, "SummaryWriter", FullBoard)
+    run_report = RunReport(tmp_path)
+    for call in (
+        lambda: run_report.add(1, "train", {"loss": 1.0}),
+        lambda: run_report.add_samples(1, ROWS),
+        run_report.close,
+    ):
+        with pytest.raises(ModelFolderError, match=r"tensorboard: cannot be saved .*No space left"):
+            call()
+
+
+def test_a_disk_that_is_full_when_a_run_goes_on_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_report = RunReport(tmp_path)
+    run_report.add(1, "train", {"loss": 1.0})
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ModelFolderError, match=r"metrics\.jsonl: .*No space left"):
+        run_report.rewind(0)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+    run_report.close()

@@ -1,13 +1,15 @@
 """The run folder: it belongs to one recipe, and says how it came to be."""
 
+import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from hubnmt.errors import ConfigError
+from hubnmt.errors import ConfigError, ModelFolderError
 from training.run_folder import (
     choose_folder,
     claim_folder,
@@ -15,6 +17,8 @@ from training.run_folder import (
     explain_failed_save,
     load_settings,
     make_folder,
+    replace_text,
+    telling_full_disk,
 )
 
 CPU = torch.device("cpu")
@@ -119,3 +123,56 @@ def test_the_system_is_believed_more_than_the_library() -> None:
     error = RuntimeError("unexpected pos")
     error.__context__ = OSError(28, "No space left on device")
     assert "(No space left on device)" in str(explain_failed_save(Path("x"), error))
+
+
+def fill_disk(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the disk be full from the file on that has this in its name, half of which is written."""
+    write = Path.write_text
+
+    def write_half(self: Path, text: str, **options: Any) -> int:
+        if name not in self.name:
+            return write(self, text, **options)
+        write(self, text[: len(text) // 2], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr(Path, "write_text", write_half)
+
+
+@pytest.mark.parametrize("name", ["machine.json", "recipe.json"])
+def test_a_full_disk_does_not_use_up_a_name(
+    name: str,
+    farm_recipe: Path,
+    farm_options,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overrides = farm_options(tmp_path)
+    config, _ = load_settings(farm_recipe, overrides=overrides, resume=None)
+    folder = choose_folder(config)
+    with monkeypatch.context() as patch:
+        fill_disk(patch, name)
+        with pytest.raises(ModelFolderError, match="No space left on device"):
+            claim_folder(folder, config, overrides=overrides, device=CPU)
+    assert choose_folder(config) == folder
+
+
+def test_a_text_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text.md"
+    replace_text(path, "one")
+    with monkeypatch.context() as patch:
+        fill_disk(patch, "text.md")
+        with pytest.raises(ModelFolderError, match=r"text\.md: .*No space left"):
+            replace_text(path, "two")
+    assert path.read_text(encoding="utf-8") == "one"
+    replace_text(path, "three")
+    assert path.read_text(encoding="utf-8") == "three"
+
+
+def test_only_the_systems_errors_are_told_as_a_full_disk(tmp_path: Path) -> None:
+    message = r"x: cannot be saved \(Read-only file system\)"
+    with pytest.raises(ModelFolderError, match=message), telling_full_disk(tmp_path / "x"):
+        raise OSError(errno.EROFS, "Read-only file system")
+    with pytest.raises(ValueError, match="other"), telling_full_disk(tmp_path):
+        raise ValueError("other")
