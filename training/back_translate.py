@@ -72,11 +72,14 @@ def back_translate(
         the file of pairs.
 
     Raises:
-        InputError: if the folder holds pairs made with other settings, or cannot be written.
+        InputError: if the input is a pipe, or the folder holds pairs made with other settings or
+            cannot be written.
     """
     translator.translate(
         [], batch_tokens=batch_tokens, **settings
     )  # a bad option shows before a file is touched
+    if source.is_fifo():
+        raise InputError(f"{source}: a pipe can be read but once; save it as a file first")
     n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
     path = folder / PAIRS_FILE
     try:

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import logging
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from typing import Any, BinaryIO, cast
 from hubnmt.errors import InputError
 from training.arrow import read_parquet
 from training.data_config import CorpusConfig, group_files, suffix_of
+
+log = logging.getLogger("training")
 
 TextPair = tuple[str, str]
 Row = dict[str, Any]
@@ -63,6 +66,8 @@ def fingerprint(corpus: CorpusConfig) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in corpus.files:
         path = _expand(name)
+        if path.is_fifo():
+            raise InputError(f"{path}: a pipe can be read but once; save it as a file first")
         digest.update(f"{name.endswith('.gz')} {suffix_of(name)}\n".encode())
         with _reachable(path), path.open("rb") as file:
             for block in iter(functools.partial(file.read, 2**20), b""):
@@ -176,6 +181,8 @@ def _name_columns(
         return _name_fields(first, lines), (wanted[0], wanted[1])
     numbers = [str(number) for number in range(1, len(first) + 1)]
     if not is_told and len(first) == 2 and len(wanted) == 2:
+        src, tgt = wanted
+        log.info("%s: no names in its first line, so column 1 is %s and 2 is %s", path, src, tgt)
         wanted = ("1", "2")
     elif first and not set(wanted) <= set(numbers):
         raise InputError(

@@ -1,6 +1,7 @@
 """Back-translation: a line in, a pair out; stopped and started again it is the same file."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,16 @@ def test_options_reach_the_search_and_the_record(
 
 
 # --- mistakes ------------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_refused_before_it_is_read(
+    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counting its lines would take them all, and leave nothing to translate."""
+    os.mkfifo(tmp_path / "pipe")
+    assert call("--input", str(tmp_path / "pipe")) == 2
+    assert "pipe: a pipe can be read but once; save it" in caplog.text
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +83,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     for missing in ("none.en", "none.en.gz"):
         with pytest.raises(InputError, match=rf"{missing}: cannot be read \(No such file"):
             read(name, str(tmp_path / missing))
+
+
+def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """The digest would take all of it, and leave nothing to learn from."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe: a pipe can be read but once; save it"):
+        fingerprint(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
 
 
 def test_a_folder_is_no_text_file(tmp_path: Path) -> None:
@@ -176,6 +185,16 @@ def test_a_missing_column_is_named_with_those_that_there_are(
     with pytest.raises(InputError, match=r"no column 'deutsch'.*source, en, de.*src_column") as e:
         read(name, **named)
     assert "\n" not in str(e.value)
+
+
+def test_two_columns_without_names_are_taken_in_order_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A header in other words than the languages' names would else go unnoticed, sides swapped."""
+    (name,) = write(tmp_path, a_csv=b"English,German\none,eins\n")
+    with caplog.at_level(logging.INFO, logger="training"):
+        assert read(name) == [("English", "German"), ("one", "eins")]
+    assert "a.csv: no names in its first line, so column 1 is de and 2 is en" in caplog.text
 
 
 def test_columns_can_be_named_otherwise(tmp_path: Path) -> None:
