@@ -261,7 +261,7 @@ class DecodingConfig(FromDict):
     sample: bool = False
     """Draw tokens at random instead of searching for the most probable ones."""
     temperature: float = 1.0
-    """Divides the logits before sampling: below 1 is bolder, above 1 is wilder."""
+    """Divides the logits before sampling: below 1 keeps to probable tokens, above 1 is wilder."""
     top_k: int = 0
     """Sample among the k most probable tokens only; 0 means all."""
     top_p: float = 1.0
@@ -273,7 +273,8 @@ class DecodingConfig(FromDict):
     repetition_penalty: float = 1.0
     """Above 1 makes tokens that were already generated less likely (Keskar et al. 2019, §4.1)."""
     max_new_tokens: int | None = None
-    """Longest translation in tokens; null follows the source length."""
+    """Longest translation of a sentence in tokens, those of `prefix` not counted; a piece that
+    goes beyond the prefix's end counts. Null follows the source length, generously."""
     prefix: str = ""
     """Text that the translation must begin with."""
 
