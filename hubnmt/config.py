@@ -21,6 +21,26 @@ MAX_PARAMETERS = 4_000_000_000
 LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """What may name a language: it is printed in lists, and a model may be a stranger's."""
 
+NAMES_ELSEWHERE = {
+    "num_beams": "beam_size",
+    "beam": "beam_size",
+    "lenpen": "length_penalty",
+    "num_return_sequences": "n_best",
+    "num_hypotheses": "n_best",
+    "nbest": "n_best",
+    "do_sample": "sample",
+    "sampling": "sample",
+    "sampling_temperature": "temperature",
+    "sampling_topk": "top_k",
+    "sampling_topp": "top_p",
+    "max_length": "max_new_tokens",
+    "max_decoding_length": "max_new_tokens",
+    "max_len_b": "max_new_tokens",
+    "target_prefix": "prefix",
+    "prefix_size": "prefix",
+}
+"""What transformers, fairseq and CTranslate2 call our settings; an error says how they are called here."""
+
 
 def _matches(value: Any, annotation: Any) -> bool:
     """Tell whether a JSON/TOML value fits an annotation (int is a fine float, bool is not)."""
@@ -65,7 +85,8 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
     problems = []
     for key, value in values.items():
         if key not in fields:
-            near = difflib.get_close_matches(key, fields, n=1)
+            known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
+            near = known or difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
             problems.append(f"unknown key {key!r} ({hint})")
         elif not _matches(value, hints[key]):
