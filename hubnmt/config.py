@@ -39,7 +39,7 @@ NAMES_ELSEWHERE = {
     "target_prefix": "prefix",
     "prefix_size": "prefix",
 }
-"""What transformers, fairseq and CTranslate2 call our settings; an error says how they are called here."""
+"""What transformers, fairseq and CTranslate2 call our settings; an error names ours."""
 
 
 def _matches(value: Any, annotation: Any) -> bool:

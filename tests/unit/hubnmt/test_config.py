@@ -14,13 +14,6 @@ from hubnmt.config import (
     find_problems,
     require,
 )
-    MAX_PARAMETERS,
-    NAMES_ELSEWHERE,
-    DecodingConfig,
-    ModelConfig,
-    find_problems,
-    require,
-)
 from hubnmt.errors import ConfigError
 
 PAIR = {"src_lang": "de", "tgt_lang": "en", "src_vocab_size": 300, "tgt_vocab_size": 300}
