@@ -151,7 +151,11 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
 
         def theirs(kind: str, b: int = beam_size) -> list[str]:
             answers = peers[kind].translate_batch(
-                named, beam_size=b, max_batch_size=4096 // b, batch_type="tokens"
+                named,
+                beam_size=b,
+                length_penalty=stored.decoding.length_penalty,
+                max_batch_size=4096 // b,
+                batch_type="tokens",
             )
             ids = [[names[piece] for piece in answer.hypotheses[0]] for answer in answers]
             return [stored.tgt_tokenizer.decode(row) for row in ids]
