@@ -18,7 +18,7 @@ from hubnmt.explain import next_log_probs, readable_pieces
 from hubnmt.join import decode_line
 from hubnmt.model import Transformer
 from hubnmt.pipeline import Engine
-from hubnmt.plan import Plan
+from hubnmt.plan import Part, Plan
 from hubnmt.prefix import BoundPrefix, bind_prefix
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative
@@ -54,35 +54,20 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix leaves fewer choices.
     """
-    if isinstance(prefix, str):
-        bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
-        forced, open_text = force_prefix(bound.open, tgt_tokenizer), bound.open
-    else:  # tokens leave no word open
-        bound = BoundPrefix(open=decode_line(prefix, tgt_tokenizer))
-        forced, open_text = force_tokens(prefix, tgt_tokenizer), ""
-    parts = plan.spoken[len(bound.said) :]
+    bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tgt_tokenizer)
+    part, *later = plan.spoken[len(bound.said) :]
     before = "".join(text + space for text, space in bound.said)
-    rest = engine.search([part.ids for part in parts[1:]], decoding)
-    behind = parts[0].space if rest else ""
-    for part, (best, *_) in zip(parts[1:], rest, strict=True):
-        behind += decode_line(best.ids, tgt_tokenizer) + part.space
-    said = [] if forced is None else list(forced.forced_ids)
-    open_bytes = b"" if forced is None else forced.open_bytes
+    behind = part.space + _translate(later, decoding, engine, tgt_tokenizer) if later else ""
     ask = functools.partial(
-        next_log_probs,
-        model,
-        parts[0].ids,
-        src_tokenizer=src_tokenizer,
-        tgt_tokenizer=tgt_tokenizer,
+        next_log_probs, model, part.ids, src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
     )
     found = []
     for log_prob, token_id in _rank(ask, open_text, forced, k, tgt_tokenizer):
         if token_id == tgt_tokenizer.eos_id:
             text = bound.open.rstrip()
         else:
-            owed = open_bytes[len(tgt_tokenizer.piece_bytes(token_id)) :]
-            begun = force_tokens([*said, token_id], tgt_tokenizer, owed)
-            best = engine.search([parts[0].ids], decoding, prefix=begun)[0][0]
+            begun = _choose(token_id, forced, tgt_tokenizer)
+            best = engine.search([part.ids], decoding, prefix=begun)[0][0]
             text = decode_line(best.ids, tgt_tokenizer)
         found.append(
             Alternative(
@@ -92,6 +77,33 @@ def find_alternatives(
             )
         )
     return found
+
+
+def _read_prefix(
+    prefix: str | Sequence[int], plan: Plan, language: str, tokenizer: Tokenizer
+) -> tuple[BoundPrefix, ForcedPrefix | None, str]:
+    """Tell what a prefix says in full, what it forces, and the text of which a word is open."""
+    if isinstance(prefix, str):
+        bound = bind_prefix(prefix, plan, language=language)
+        return bound, force_prefix(bound.open, tokenizer), bound.open
+    # Tokens leave no word open.
+    bound = BoundPrefix(open=decode_line(prefix, tokenizer))
+    return bound, force_tokens(prefix, tokenizer), ""
+
+
+def _translate(
+    parts: Sequence[Part], decoding: DecodingConfig, engine: Engine, tokenizer: Tokenizer
+) -> str:
+    """Translate the sentences that no prefix touches, each with its white space."""
+    found = engine.search([part.ids for part in parts], decoding)
+    texts = (decode_line(best.ids, tokenizer) for best, *_ in found)
+    return "".join(text + part.space for text, part in zip(texts, parts, strict=True))
+
+
+def _choose(token_id: int, forced: ForcedPrefix | None, tokenizer: Tokenizer) -> ForcedPrefix:
+    """Force one piece more; of an open word, what the piece did not say is still owed."""
+    said, owed = ((), b"") if forced is None else (forced.forced_ids, forced.open_bytes)
+    return force_tokens([*said, token_id], tokenizer, owed[len(tokenizer.piece_bytes(token_id)) :])
 
 
 def _rank(

@@ -21,6 +21,26 @@ MAX_PARAMETERS = 4_000_000_000
 LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """What may name a language: it is printed in lists, and a model may be a stranger's."""
 
+NAMES_ELSEWHERE = {
+    "num_beams": "beam_size",
+    "beam": "beam_size",
+    "lenpen": "length_penalty",
+    "num_return_sequences": "n_best",
+    "num_hypotheses": "n_best",
+    "nbest": "n_best",
+    "do_sample": "sample",
+    "sampling": "sample",
+    "sampling_temperature": "temperature",
+    "sampling_topk": "top_k",
+    "sampling_topp": "top_p",
+    "max_length": "max_new_tokens",
+    "max_decoding_length": "max_new_tokens",
+    "max_len_b": "max_new_tokens",
+    "target_prefix": "prefix",
+    "prefix_size": "prefix",
+}
+"""What transformers, fairseq and CTranslate2 call our settings; an error names ours."""
+
 
 def _matches(value: Any, annotation: Any) -> bool:
     """Tell whether a JSON/TOML value fits an annotation (int is a fine float, bool is not)."""
@@ -71,7 +91,8 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
     problems = []
     for key, value in values.items():
         if key not in fields:
-            near = difflib.get_close_matches(key, fields, n=1)
+            known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
+            near = known or difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
             problems.append(f"unknown key {key!r} ({hint})")
         elif not _matches(value, hints[key]):
@@ -267,7 +288,7 @@ class DecodingConfig(FromDict):
     sample: bool = False
     """Draw tokens at random instead of searching for the most probable ones."""
     temperature: float = 1.0
-    """Divides the logits before sampling: below 1 is bolder, above 1 is wilder."""
+    """Divides the logits before sampling: below 1 keeps to probable tokens, above 1 is wilder."""
     top_k: int = 0
     """Sample among the k most probable tokens only; 0 means all."""
     top_p: float = 1.0
@@ -279,7 +300,8 @@ class DecodingConfig(FromDict):
     repetition_penalty: float = 1.0
     """Above 1 makes tokens that were already generated less likely (Keskar et al. 2019, §4.1)."""
     max_new_tokens: int | None = None
-    """Longest translation in tokens; null follows the source length."""
+    """Longest translation of a sentence in tokens, those of `prefix` not counted; a piece that
+    goes beyond the prefix's end counts. Null follows the source length, generously."""
     prefix: str = ""
     """Text that the translation must begin with."""
 

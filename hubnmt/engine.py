@@ -14,6 +14,7 @@ import torch
 from hubnmt.batching import batch_sources, group_by_length
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import (
+    Constraint,
     ForcedPrefix,
     Hypothesis,
     ModelStep,
@@ -21,6 +22,7 @@ from hubnmt.decoding import (
     beam_search,
     combine,
     greedy_search,
+    limit_new_tokens,
     repetition_control,
     sample,
 )
@@ -98,11 +100,6 @@ class TorchEngine:
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
         step = ModelStep(self._packed, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
-        constraints = repetition_control(
-            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
-            repetition_penalty=decoding.repetition_penalty,
-            prefix=prefix,
-        )
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
             "eos_id": tgt.eos_id,
@@ -110,7 +107,7 @@ class TorchEngine:
                 [max_tgt_tokens(len(row), decoding, prefix) for row in rows], device=device
             ),
             "length_penalty": decoding.length_penalty,
-            "constraint": combine([*constraints, *([prefix] if prefix else [])]),
+            "constraint": combine(_constraints(decoding, prefix)),
             "watch": watch,
         }
         if decoding.sample:
@@ -141,9 +138,39 @@ class TorchEngine:
 def max_tgt_tokens(
     n_src_tokens: int, decoding: DecodingConfig, prefix: ForcedPrefix | None = None
 ) -> int:
-    """Cap the target length, eos not counted: as asked, or generously by the source's length."""
+    """Cap the target length, eos not counted: as asked, or generously by the source's length.
+
+    With a prefix this is what no target exceeds: how many pieces the prefix takes shows only in the
+    search, where `limit_new_tokens` keeps to the number that was asked for.
+    """
     n_forced = prefix.max_tokens if prefix else 0
     return n_forced + (decoding.max_new_tokens or 2 * n_src_tokens + 10)
+
+
+def is_cut(
+    ids: Sequence[int],
+    n_src_tokens: int,
+    decoding: DecodingConfig,
+    prefix: ForcedPrefix | None = None,
+) -> bool:
+    """Tell whether a target has all the tokens that it may have."""
+    if prefix and decoding.max_new_tokens:
+        return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
+    return len(ids) >= max_tgt_tokens(n_src_tokens, decoding, prefix)
+
+
+def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[Constraint]:
+    """Make what the options and the prefix forbid."""
+    constraints = repetition_control(
+        no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+        repetition_penalty=decoding.repetition_penalty,
+        prefix=prefix,
+    )
+    if prefix:
+        constraints.append(prefix)
+        if decoding.max_new_tokens:
+            constraints.append(limit_new_tokens(prefix, decoding.max_new_tokens))
+    return constraints
 
 
 def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:

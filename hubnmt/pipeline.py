@@ -13,7 +13,7 @@ from typing import Protocol
 
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
-from hubnmt.engine import DEFAULT_BATCH_TOKENS, force_prefix, max_tgt_tokens
+from hubnmt.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
 from hubnmt.join import decode_line, join_parts
 from hubnmt.plan import Part, make_plan
 from hubnmt.prefix import bind_prefix
@@ -230,8 +230,7 @@ class Pipeline:
         for part in range(draft.n_given, len(draft.rows)):
             text = draft.open_prefix if part == draft.n_given else ""
             prefix = force_prefix(text, self._tgt_tokenizer)
-            cap = max_tgt_tokens(len(draft.rows[part]), decoding, prefix)
-            if len(draft.found[part][0].ids) >= cap:
+            if is_cut(draft.found[part][0].ids, len(draft.rows[part]), decoding, prefix):
                 said.append("the translation reached max_new_tokens and was ended there")
         return said
 

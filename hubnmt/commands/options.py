@@ -27,6 +27,22 @@ TEXT_FLAGS = {
     "split": "translate the sentences of a line apart (default: yes)",
 }
 
+DECODING_HELP = {
+    "beam_size": "hypotheses kept per sentence; 1 is greedy search",
+    "length_penalty": "above 1 favours longer translations, below 1 shorter ones",
+    "n_best": "translations per text, at most the beam size, or that many samples (see --json)",
+    "sample": "draw tokens at random instead of searching for the most probable ones",
+    "temperature": "of sampling: below 1 keeps to probable tokens, above 1 is wilder",
+    "top_k": "sample among the k most probable tokens; 0 is all",
+    "top_p": "sample among the fewest tokens that reach this probability; 1 is all",
+    "seed": "of sampling: the same seed gives the same text",
+    "no_repeat_ngram_size": "no run of this many tokens comes twice; 0 allows all",
+    "repetition_penalty": "above 1 makes tokens less likely that were said before",
+    "max_new_tokens": "longest translation of a sentence, in tokens beyond those of the prefix "
+    "(left out, it follows the source, generously)",
+    "prefix": "text that the translation must begin with",
+}
+
 _Item = TypeVar("_Item")
 
 
@@ -81,18 +97,20 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 
     Left out, a decoding option has the model's default.
     """
+    switch = argparse.BooleanOptionalAction
     for name, said in TEXT_FLAGS.items():
-        switch = argparse.BooleanOptionalAction
         parser.add_argument(f"--{name}", action=switch, default=None, help=said)
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
     for field in dataclasses.fields(DecodingConfig):
         flag, hint = "--" + field.name.replace("_", "-"), hints[field.name]
+        said = DECODING_HELP[field.name]
         if hint is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+            group.add_argument(flag, action=switch, default=None, help=said)
             continue
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        group.add_argument(flag, type=options[0], default=None, metavar=options[0].__name__.upper())
+        kind = options[0]
+        group.add_argument(flag, type=kind, default=None, metavar=kind.__name__.upper(), help=said)
 
 
 def decoding_options(options: argparse.Namespace) -> dict[str, Any]:

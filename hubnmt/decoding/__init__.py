@@ -6,7 +6,12 @@ the tests included; `model_step` alone binds a Transformer to that protocol.
 """
 
 from hubnmt.decoding.beam import beam_search
-from hubnmt.decoding.constraints import ForcedPrefix, combine, repetition_control
+from hubnmt.decoding.constraints import (
+    ForcedPrefix,
+    combine,
+    limit_new_tokens,
+    repetition_control,
+)
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.model_step import ModelStep
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
@@ -22,6 +27,7 @@ __all__ = [
     "beam_search",
     "combine",
     "greedy_search",
+    "limit_new_tokens",
     "repetition_control",
     "sample",
 ]

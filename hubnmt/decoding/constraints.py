@@ -49,10 +49,24 @@ def repetition_control(
             controlled = block_repeated_ngrams(controlled, tokens, no_repeat_ngram_size)
         if prefix is None or tokens.shape[2] >= prefix.max_tokens:
             return controlled
-        is_said = prefix.is_said(tokens).to(log_probs.device)  # (B, W)
+        is_said = prefix.is_said(tokens)  # (B, W)
         return torch.where(is_said[:, :, None], controlled, log_probs)
 
     return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
+
+
+def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
+    """Make the constraint that lets a hypothesis say this many tokens beyond the prefix.
+
+    Hypotheses of one sentence may cut the prefix into different numbers of pieces, so each is
+    counted by itself; where everything is forbidden, a search ends.
+    """
+
+    def limit(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        is_full = prefix.count_new(tokens) >= most  # (B, W)
+        return log_probs.masked_fill(is_full[:, :, None], -torch.inf)
+
+    return limit
 
 
 class ForcedPrefix:
@@ -82,6 +96,7 @@ class ForcedPrefix:
         self._forced_ids = list(forced_ids)
         self._open_bytes = open_bytes
         self._pieces = [piece_bytes(token_id) for token_id in range(vocab_size)]
+        self._n_bytes = torch.tensor([len(piece) for piece in self._pieces])  # (V,)
         self._masks: dict[bytes, Tensor] = {}
 
     @property
@@ -101,14 +116,20 @@ class ForcedPrefix:
 
     def is_said(self, tokens: Tensor) -> Tensor:
         """Tell which hypotheses have said the whole prefix: (B, W, t) tokens to (B, W) bool."""
-        n_forced = len(self._forced_ids)
-        if tokens.shape[2] < n_forced:
-            return torch.zeros(tokens.shape[:2], dtype=torch.bool)
-        n_said = [
-            [sum(len(self._pieces[token_id]) for token_id in row) for row in rows]
-            for rows in tokens[:, :, n_forced:].tolist()
-        ]
-        return torch.tensor(n_said) >= len(self._open_bytes)
+        if tokens.shape[2] < len(self._forced_ids):
+            return torch.zeros(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return self._count_bytes(tokens).sum(2) >= len(self._open_bytes)
+
+    def count_new(self, tokens: Tensor) -> Tensor:
+        """Count the tokens that say something beyond the prefix: (B, W, t) tokens to (B, W).
+
+        A piece that ends the prefix and says more ("dogs" for "dog") is one of them.
+        """
+        return (self._count_bytes(tokens).cumsum(2) > len(self._open_bytes)).sum(2)
+
+    def _count_bytes(self, tokens: Tensor) -> Tensor:
+        """Measure the pieces behind the forced ones: (B, W, t) tokens to (B, W, t - forced)."""
+        return self._n_bytes.to(tokens.device)[tokens[:, :, len(self._forced_ids) :]]
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
         """Forbid what does not agree with the prefix; see `protocol.Constraint`."""

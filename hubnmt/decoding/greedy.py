@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import constrain, survivors
+from hubnmt.decoding.scoring import best_tokens, constrain, survivors
 
 
 def greedy_search(
@@ -50,7 +50,7 @@ def greedy_search(
         allowed = constrain(
             log_probs, tokens, constraint=constraint, must_end=caps < n_tokens, eos_id=eos_id
         )
-        token = allowed.max(-1).indices  # (B, 1); several times faster than argmax
+        token = best_tokens(allowed)  # (B, 1)
         gains = torch.cat((gains, log_probs[:, 0].gather(1, token)), dim=1)  # (B, t)
         ended = token[:, 0] == eos_id  # (B,)
         if ended.any():

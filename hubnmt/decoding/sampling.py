@@ -5,6 +5,7 @@ first. Must not know the Transformer or text. Each sentence has its own generato
 not depend on which other sentences share the batch.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
@@ -12,6 +13,71 @@ from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
 from hubnmt.decoding.scoring import constrain, survivors, warp_for_sampling
+
+
+@dataclasses.dataclass(slots=True)
+class _Live:
+    """The samples of the sentences that are not done."""
+
+    rows: Tensor
+    """(B',) which sentence of the batch each is."""
+    caps: Tensor
+    """(B',) its longest target, eos not counted."""
+    tokens: Tensor
+    """(B', w, t), bos first; w is 1, then W. A sample that has ended repeats eos."""
+    gains: Tensor
+    """(B', w, t - 1), the model's log-probability of each token."""
+    ended: Tensor
+    """(B', w)"""
+
+    @classmethod
+    def begin(cls, max_tgt_tokens: Tensor, bos_id: int) -> "_Live":
+        """Start each sentence once: all its samples share bos."""
+        n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
+        return cls(
+            rows=torch.arange(n_sentences, device=device),
+            caps=max_tgt_tokens,
+            tokens=torch.full((n_sentences, 1, 1), bos_id, device=device),
+            gains=torch.zeros(n_sentences, 1, 0, device=device),
+            ended=torch.zeros(n_sentences, 1, dtype=torch.bool, device=device),
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens with the one to come: bos stands for that."""
+        return self.tokens.shape[2]
+
+    def fork(self, n_samples: int) -> Tensor:
+        """Let each sample go its own way from here on; returns their parents (B', W)."""
+        self.tokens, self.gains = (x.expand(-1, n_samples, -1) for x in (self.tokens, self.gains))
+        self.ended = self.ended.expand(-1, n_samples)
+        return torch.zeros_like(self.ended, dtype=torch.int64)
+
+    def append(self, token: Tensor, log_probs: Tensor, eos_id: int) -> Tensor:
+        """Say one token more.
+
+        Args:
+            token: (B', W) drawn.
+            log_probs: (B', w, V) of the model.
+            eos_id: what ends a sample.
+
+        Returns:
+            (B', W), True = it ended with this token.
+        """
+        token = token.masked_fill(self.ended, eos_id)
+        log_probs = log_probs.expand(-1, token.shape[1], -1)
+        self.gains = torch.cat((self.gains, log_probs.gather(2, token[:, :, None])), dim=2)
+        self.tokens = torch.cat((self.tokens, token[:, :, None]), dim=2)
+        has_eos = token == eos_id
+        ends = has_eos & ~self.ended
+        self.ended = has_eos
+        return ends
+
+    def keep(self, alive: Tensor) -> None:
+        """Go on with these sentences (B'',) only."""
+        self.rows, self.caps, self.tokens, self.gains, self.ended = (
+            x[alive] for x in (self.rows, self.caps, self.tokens, self.gains, self.ended)
+        )
 
 
 def sample(
@@ -48,54 +114,39 @@ def sample(
     Returns:
         for each sentence its samples; log_prob is the model's, before warping.
     """
-    n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
-    results: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
-    rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
-    tokens = torch.full((n_sentences, 1, 1), bos_id, device=device)  # (B, w, t); w is 1, then W
-    gains = torch.zeros(n_sentences, 1, 0, device=device)  # (B, w, t - 1) of each token
-    ended = torch.zeros(n_sentences, 1, dtype=torch.bool, device=device)  # (B, w)
-    while len(rows):
-        n_tokens = tokens.shape[2]  # of the candidates: bos stands for the token to come
+    results: list[list[Hypothesis]] = [[] for _ in generators]
+    live = _Live.begin(max_tgt_tokens, bos_id)
+    while len(live.rows):
         if watch is not None:
-            watch(tokens)
-        log_probs = step(tokens[:, :, -1])  # (B, w, V)
+            watch(live.tokens)
+        log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
+        must_end = live.n_tokens > live.caps
         allowed = constrain(
-            log_probs,
-            tokens,
-            constraint=constraint,
-            must_end=n_tokens > max_tgt_tokens[rows],
-            eos_id=eos_id,
+            log_probs, live.tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
         warped = warp_for_sampling(allowed, temperature=temperature, top_k=top_k, top_p=top_p)
-        if n_tokens == 1:  # all samples share bos; from here on each goes its own way
-            parents = torch.zeros(len(rows), n_samples, dtype=torch.int64, device=device)
-            step.reorder(parents)
-            warped, log_probs = (x.expand(-1, n_samples, -1) for x in (warped, log_probs))
-            tokens, gains = (x.expand(-1, n_samples, -1) for x in (tokens, gains))
-            ended = ended.expand(-1, n_samples)
-        token = _draw(warped, [generators[row] for row in rows.tolist()])  # (B, W)
-        token = token.masked_fill(ended, eos_id)
-        gains = torch.cat((gains, log_probs.gather(2, token[:, :, None])), dim=2)  # (B, W, t)
-        for b, w in ((token == eos_id) & ~ended).nonzero().tolist():
-            found = make_hypothesis(tokens[b, w, 1:], gains[b, w], length_penalty)
-            results[int(rows[b])].append(found)
-        ended = ended | (token == eos_id)
-        tokens = torch.cat((tokens, token[:, :, None]), dim=2)  # (B, W, t + 1)
-        alive = survivors(ended.all(1))  # (B',)
-        if len(alive) < len(rows):
-            rows, tokens, gains, ended = (x[alive] for x in (rows, tokens, gains, ended))
+        if live.n_tokens == 1:
+            step.reorder(live.fork(n_samples))
+        token = _draw(warped, n_samples, [generators[row] for row in live.rows.tolist()])
+        for b, w in live.append(token, log_probs, eos_id).nonzero().tolist():
+            ids, gains = live.tokens[b, w, 1:-1], live.gains[b, w]
+            results[int(live.rows[b])].append(make_hypothesis(ids, gains, length_penalty))
+        done = live.ended.all(1)  # (B',)
+        if done.any():
+            alive = survivors(done)
+            live.keep(alive)
             step.keep(alive)
     return [sorted(found, key=lambda each: -each.score) for found in results]
 
 
-def _draw(log_probs: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-    """Draw one token per hypothesis, (B, W, V) to (B, W), by the exponential race.
+def _draw(log_probs: Tensor, n_samples: int, generators: Sequence[torch.Generator]) -> Tensor:
+    """Draw one token for each of W samples, (B, 1 or W, V) to (B, W), by the exponential race.
 
     The smallest of E_i / p_i, E_i exponential, is token i with probability p_i.
     """
     noise = torch.stack(
         [
-            torch.empty(log_probs.shape[1:]).exponential_(generator=generator)
+            torch.empty(n_samples, log_probs.shape[2]).exponential_(generator=generator)
             for generator in generators
         ]
     ).to(log_probs)  # (B, W, V)

@@ -55,6 +55,22 @@ MIN_BLOCKED_NUMBERS = 2**15
 """Below this many sums a plain top-k is faster than the handful of small steps."""
 
 
+def best_tokens(log_probs: Tensor) -> Tensor:
+    """Find the most probable token of each hypothesis: (B, W, V) to (B, W).
+
+    Maxima of blocks, and then the place inside the best block, take a CPU a third of the time of
+    one search for the place.
+    """
+    size = _block_size(log_probs.shape[2])
+    if log_probs.numel() < MIN_BLOCKED_NUMBERS:
+        return log_probs.max(-1).indices  # several times faster than argmax
+    blocks = log_probs.view(-1, log_probs.shape[2] // size, size)  # (B W, n, size)
+    chosen = blocks.amax(-1).max(-1).indices  # (B W,)
+    rows = torch.arange(chosen.shape[0], device=chosen.device)
+    inside = blocks[rows, chosen].max(-1).indices  # (B W,)
+    return (chosen * size + inside).view(log_probs.shape[:2])
+
+
 def best_continuations(
     sums: Tensor, log_probs: Tensor, n_candidates: int
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,19 +89,29 @@ def best_continuations(
         sums (B, C) in falling order, parents (B, C), tokens (B, C).
     """
     n_rows, width, n_pieces = log_probs.shape
-    size = next((size for size in BLOCK_SIZES if n_pieces % size == 0), n_pieces)
+    size = _block_size(n_pieces)
     n_blocks = n_pieces // size
     if n_blocks * width <= 2 * n_candidates or log_probs.numel() < MIN_BLOCKED_NUMBERS:
         top, index = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
         return top, index // n_pieces, index % n_pieces
     blocks = log_probs.reshape(n_rows, width * n_blocks, size)
     maxima = blocks.amax(-1).view(n_rows, width, n_blocks) + sums[:, :, None]  # (B, W, n)
-    chosen = maxima.flatten(1).topk(n_candidates, sorted=False).indices  # (B, C) among W n blocks
-    inside = blocks.gather(1, chosen[:, :, None].expand(-1, -1, size))  # (B, C, size)
+    # With 64 numbers for each that is wanted, torch ranks by a heap, in half the time. What is put
+    # behind the maxima must come last, also where all of them are -inf.
+    maxima = maxima.flatten(1).clamp_(min=torch.finfo(maxima.dtype).min)
+    n_more = max(0, 64 * n_candidates - maxima.shape[1])
+    maxima = torch.nn.functional.pad(maxima, (0, n_more), value=-torch.inf)
+    chosen = maxima.topk(n_candidates, sorted=False).indices  # (B, C) among W n blocks
+    first = torch.arange(0, n_rows * width * n_blocks, width * n_blocks, device=chosen.device)
+    inside = torch.embedding(blocks.flatten(0, 1), chosen + first[:, None])  # (B, C, size)
     inside = inside + sums.gather(1, chosen // n_blocks)[:, :, None]
     top, index = inside.flatten(1).topk(n_candidates)  # (B, C) among C x size elements
     block = chosen.gather(1, index // size)  # (B, C)
     return top, block // n_blocks, block % n_blocks * size + index % size
+
+
+def _block_size(n_pieces: int) -> int:
+    return next((size for size in BLOCK_SIZES if n_pieces % size == 0), n_pieces)
 
 
 def survivors(done: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 Takes token ids and padding facts, gives hidden states, logits and, on request, attention weights.
 Must not know text, files, loss or search. Read in this order: `embedding`, `cache`, `attention`,
-`feed_forward`, `layers`, `transformer`, and `packed` for speed; `README.md` draws every data flow
-with its shapes.
+`feed_forward`, `layers`, `transformer`; for speed `packed_layers`, `packed_cache`, `packed`.
+`README.md` draws every data flow with its shapes.
 
 Dimension letters, the same in every file: B batch, S source tokens, T target tokens, Q/K query and
 key positions, H heads, D d_model, E d_head = D / H, F d_ff, V vocabulary, L layers, W beam.

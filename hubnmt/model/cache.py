@@ -8,6 +8,8 @@ the ancestors of each hypothesis. Reordering beams copies a small mask instead o
 and values, and in the model a beam is no special case: W hypotheses are W queries of one sentence.
 """
 
+from typing import Generic, Protocol, TypeVar
+
 import torch
 from torch import Tensor
 
@@ -50,11 +52,11 @@ class LayerCache:
             moved: places in `rows` whose sentence stood elsewhere before.
         """
         n_src_tokens = self.memory_k.shape[2]
-        self.memory_k = _keep(self.memory_k, n_src_tokens, rows, moved)
-        self.memory_v = _keep(self.memory_v, n_src_tokens, rows, moved)
+        self.memory_k = keep_rows(self.memory_k, n_src_tokens, rows, moved)
+        self.memory_v = keep_rows(self.memory_v, n_src_tokens, rows, moved)
         if self._n_keys:
-            self._k = _keep(self._k, self._n_keys, rows, moved)
-            self._v = _keep(self._v, self._n_keys, rows, moved)
+            self._k = keep_rows(self._k, self._n_keys, rows, moved)
+            self._v = keep_rows(self._v, self._n_keys, rows, moved)
 
     def _grow(self, n_keys: int, capacity: int) -> None:
         """Double the room, so that appending costs constant time on average."""
@@ -66,7 +68,7 @@ class LayerCache:
         self._v[:, :, :n_keys] = old_v[:, :, :n_keys]
 
 
-def _keep(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
+def keep_rows(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
     """Move what is used of those rows that are not in their place yet; leave off the end."""
     if len(moved):
         used = x.narrow(2, 0, n_used)
@@ -74,10 +76,21 @@ def _keep(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
     return x[: len(rows)]
 
 
-class DecoderCache:
+class Kept(Protocol):
+    """What a decoder layer remembers of each sentence."""
+
+    def keep(self, rows: Tensor, moved: Tensor) -> None:
+        """See `LayerCache.keep`."""
+        ...
+
+
+L = TypeVar("L", bound=Kept)
+
+
+class DecoderCache(Generic[L]):
     """All layers' keys and values, and the family tree of the hypotheses."""
 
-    def __init__(self, layers: list[LayerCache], memory_mask: Tensor) -> None:
+    def __init__(self, layers: list[L], memory_mask: Tensor) -> None:
         """Start without target tokens.
 
         Args:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from hubnmt.config import ModelConfig
 from hubnmt.masks import permit_past, permit_tokens
-from hubnmt.model.cache import DecoderCache
+from hubnmt.model.cache import DecoderCache, LayerCache
 from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
 
@@ -60,13 +60,18 @@ class Decoder(nn.Module):
         pre = config.norm_order == "pre"
         self.final_norm: nn.Module = nn.LayerNorm(config.d_model) if pre else nn.Identity()
 
-    def remember(self, memory: Tensor, memory_mask: Tensor) -> DecoderCache:
+    def remember(self, memory: Tensor, memory_mask: Tensor) -> DecoderCache[LayerCache]:
         """Start a cache for memory (B, S, D): keys and values of every layer, computed once."""
         layers = [cast(DecoderLayer, layer).remember(memory) for layer in self.layers]
         return DecoderCache(layers, memory_mask)
 
     def forward(
-        self, x: Tensor, cache: DecoderCache, self_mask: Tensor, *, need_weights: bool = False
+        self,
+        x: Tensor,
+        cache: DecoderCache[LayerCache],
+        self_mask: Tensor,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Map x (B, T, D) to hidden (B, T, D), with self and cross weights per layer if asked."""
         all_self, all_cross = [], []
@@ -138,11 +143,11 @@ class Transformer(nn.Module):
         memory = self.encode(src_ids, src_pad_mask)
         return self.project(self.decode(tgt_in, memory, src_pad_mask))
 
-    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> DecoderCache:
+    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> DecoderCache[LayerCache]:
         """Start step-wise decoding of memory (B, S, D)."""
         return self.decoder.remember(memory, permit_tokens(src_pad_mask))
 
-    def step(self, last_ids: Tensor, cache: DecoderCache) -> Tensor:
+    def step(self, last_ids: Tensor, cache: DecoderCache[LayerCache]) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.
 
         Args:

@@ -64,7 +64,7 @@ class Endpoints:
             seed: of sampling; the same seed gives the same text.
             no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
             repetition_penalty: above 1 makes tokens less likely that were said before.
-            max_new_tokens: longest translation of a sentence, in tokens.
+            max_new_tokens: longest translation of a sentence, in tokens behind the prefix.
             prefix: text that the translation must begin with.
 
         Returns:

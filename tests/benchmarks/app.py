@@ -8,11 +8,10 @@ The last column is what the page adds: HTTP, queue, JSON and threads. Asserts no
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 
 import torch
 from gradio_client import Client
+from turns import Job, take_turns
 
 from hubnmt import Translator
 from hubnmt.checkpoint import bundled_models
@@ -21,27 +20,13 @@ from hubnmt.ui.registry import ModelRegistry
 from tests.page import serving
 
 SENTENCE = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
-Job = Callable[[], object]
 
 
-def measure(jobs: dict[str, Job], n_rounds: int) -> dict[str, list[float]]:
-    """Run the jobs in turn; return the seconds of each, in order."""
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    for job in jobs.values():
-        job()
-    for _ in range(n_rounds):
-        for name, job in jobs.items():
-            started = time.perf_counter()
-            job()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: sorted(values) for name, values in seconds.items()}
-
-
-def show(medians: dict[str, list[float]]) -> None:
-    bare = statistics.median(medians["bare call"])
+def show(seconds: dict[str, list[float]]) -> None:
+    bare = statistics.median(seconds["bare call"])
     print("| what | median | 90th percentile | over the bare call |\n|---|---|---|---|")
-    for name, values in medians.items():
-        median, high = statistics.median(values), values[int(0.9 * (len(values) - 1))]
+    for name, values in seconds.items():
+        median, high = statistics.median(values), sorted(values)[int(0.9 * (len(values) - 1))]
         shown = (f"{1e3 * each:.0f} ms" for each in (median, high))
         print(f"| {name} | {' | '.join(shown)} | {1e3 * (median - bare):+.0f} ms |")
 
@@ -65,7 +50,7 @@ def main() -> None:
             "/translate": lambda: client.predict(SENTENCE, **said, api_name="/translate"),
             "/models (no model runs)": lambda: client.predict(api_name="/models"),
         }
-        show(measure(jobs, options.rounds))
+        show(take_turns(jobs, options.rounds))
         client.close()
 
 

@@ -15,17 +15,18 @@ import copy
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
 import torch
 import transformers
-from transformers import MarianConfig, MarianMTModel
+from shapes import BOS_ID, EOS_ID, PAD_ID, marian_config, model_config
+from transformers import MarianMTModel
+from turns import Job, take_turns
 
 from hubnmt.checkpoint import StoredModel, load_model
-from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.config import DecodingConfig
 from hubnmt.engine import TorchEngine
 from hubnmt.export import export_ctranslate2, list_pieces
 from hubnmt.metrics import score_corpus
@@ -39,28 +40,14 @@ SHAPES = {
     "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 16000},
 }
 N_TOKENS = 16
-Job = Callable[[], object]
 
 
 class _Vocabulary(Tokenizer):
     """Numbers in place of pieces: a benchmark needs ids, not text."""
 
     def __init__(self, size: int) -> None:
-        self.pad_id, self.bos_id, self.eos_id = 0, 1, 2
+        self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
         self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
-
-
-def measure(jobs: dict[str, Job], n_rounds: int) -> dict[str, float]:
-    """Run the jobs in turn; return the median seconds of each."""
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    for job in jobs.values():
-        job()
-    for _ in range(n_rounds):
-        for name, job in jobs.items():
-            started = time.perf_counter()
-            job()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 COLUMNS = (
@@ -77,17 +64,18 @@ def show_head() -> None:
     print("|---|---|---" + "|---:" * len(COLUMNS) + "|")
 
 
-def show(work: str, medians: dict[str, float], *, n_sentences: int, n_tokens: int) -> None:
+def show(work: str, seconds: dict[str, list[float]], *, n_sentences: int, n_tokens: int) -> None:
     """Print one row: latency in ms for one sentence, else throughput."""
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
     ours = medians["hubnmt"]
     cells = []
     for name in COLUMNS:
         if name not in medians:
             cells.append("")
             continue
-        seconds = medians[name]
-        number = f"{1e3 * seconds:.1f}" if n_sentences == 1 else f"{n_tokens / seconds:,.0f}"
-        cells.append(number if name == "hubnmt" else f"{number} ({seconds / ours:.2f})")
+        median = medians[name]
+        number = f"{1e3 * median:.1f}" if n_sentences == 1 else f"{n_tokens / median:,.0f}"
+        cells.append(number if name == "hubnmt" else f"{number} ({median / ours:.2f})")
     unit = "ms" if n_sentences == 1 else "tokens/s"
     threads = torch.get_num_threads()
     print(f"| {threads} | {work} | {unit} | " + " | ".join(cells) + " |", flush=True)
@@ -96,20 +84,9 @@ def show(work: str, medians: dict[str, float], *, n_sentences: int, n_tokens: in
 def synthetic(name: str, *, threads: int, folder: Path) -> None:
     shape = SHAPES[name]
     vocabulary = _Vocabulary(shape["vocab_size"])
-    config = ModelConfig(
-        src_lang="x",
-        tgt_lang="y",
-        src_vocab_size=shape["vocab_size"],
-        tgt_vocab_size=shape["vocab_size"],
-        d_model=shape["d_model"],
-        n_heads=shape["n_heads"],
-        d_ff=shape["d_ff"],
-        n_encoder_layers=shape["n"],
-        n_decoder_layers=shape["n"],
-    )
     torch.manual_seed(1)
     stored = StoredModel(
-        model=Transformer(config).eval(),
+        model=Transformer(model_config(shape)).eval(),
         src_tokenizer=vocabulary,
         tgt_tokenizer=vocabulary,
         decoding=DecodingConfig(),
@@ -119,7 +96,7 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
     tokenizers = {"src_tokenizer": vocabulary, "tgt_tokenizer": vocabulary}
     engine = TorchEngine(stored.model, **tokenizers)
     half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), **tokenizers)
-    marian = _marian(shape)
+    marian = MarianMTModel(marian_config(shape, forced_eos_token_id=None)).eval()
     peers = {
         kind: ctranslate2.Translator(
             str(folder / name), device="cpu", compute_type=kind, intra_threads=threads
@@ -142,31 +119,13 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
             jobs[f"ctranslate2 {kind}"] = lambda p=peer, r=named, b=beam_size: p.translate_batch(
                 r, beam_size=b, min_decoding_length=N_TOKENS - 1, max_decoding_length=N_TOKENS - 1
             )
-        medians = measure(jobs, 9 if n_sentences == 1 else 3)
+        seconds = take_turns(jobs, 9 if n_sentences == 1 else 3)
         work = f"{name}, {n_sentences} sentence{'s' * (n_sentences > 1)}, {label(beam_size)}"
-        show(work, medians, n_sentences=n_sentences, n_tokens=n_sentences * N_TOKENS)
+        show(work, seconds, n_sentences=n_sentences, n_tokens=n_sentences * N_TOKENS)
 
 
 def label(beam_size: int) -> str:
     return "greedy" if beam_size == 1 else f"beam {beam_size}"
-
-
-def _marian(shape: dict[str, int]) -> MarianMTModel:
-    config = MarianConfig(
-        vocab_size=shape["vocab_size"],
-        d_model=shape["d_model"],
-        encoder_layers=shape["n"],
-        decoder_layers=shape["n"],
-        encoder_attention_heads=shape["n_heads"],
-        decoder_attention_heads=shape["n_heads"],
-        encoder_ffn_dim=shape["d_ff"],
-        decoder_ffn_dim=shape["d_ff"],
-        pad_token_id=0,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-        forced_eos_token_id=None,
-    )
-    return MarianMTModel(config).eval()
 
 
 def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path) -> None:
@@ -192,7 +151,11 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
 
         def theirs(kind: str, b: int = beam_size) -> list[str]:
             answers = peers[kind].translate_batch(
-                named, beam_size=b, max_batch_size=4096 // b, batch_type="tokens"
+                named,
+                beam_size=b,
+                length_penalty=stored.decoding.length_penalty,
+                max_batch_size=4096 // b,
+                batch_type="tokens",
             )
             ids = [[names[piece] for piece in answer.hypotheses[0]] for answer in answers]
             return [stored.tgt_tokenizer.decode(row) for row in ids]
@@ -205,9 +168,9 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
         texts = {name: job() for name, job in jobs.items()}
         mine = texts["hubnmt"]
         n_tokens = sum(len(row) + 1 for row in stored.tgt_tokenizer.encode_batch(mine))
-        medians = measure(jobs, 3)
+        seconds = take_turns(jobs, 3)
         work = f"{text.name}, {len(lines):,} lines, {label(beam_size)}"
-        show(work, medians, n_sentences=len(lines), n_tokens=n_tokens)
+        show(work, seconds, n_sentences=len(lines), n_tokens=n_tokens)
         for name, other in texts.items():
             same = sum(a == b for a, b in zip(mine, other, strict=True))
             note = f"{name}, {label(beam_size)}: {100 * same / len(lines):.1f} % same lines"

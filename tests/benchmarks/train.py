@@ -26,10 +26,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from shapes import BOS_ID, EOS_ID, PAD_ID, Shape, marian_config, model_config
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
 from hubnmt.model.embedding import SinusoidalPositions
 from hubnmt.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ from training.step import Stepper
 from training.team import Team
 
 try:  # a peer, no need of ours
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 except ImportError:
     MarianMTModel = None
 
@@ -48,7 +48,6 @@ SHAPES = {
     "small": {"n": 3, "d_model": 256, "n_heads": 4, "d_ff": 1024, "vocab_size": 8000, "p": 0.1},
     "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 32000, "p": 0.1},
 }
-Shape = dict[str, float]
 Step = Callable[[Batch], object]
 
 
@@ -71,9 +70,8 @@ class Bench:
 
 
 def make_ours(bench: Bench) -> Step:
-    config = model_config(bench.shape)
     stepper = Stepper(
-        Transformer(config).to(bench.device),
+        Transformer(model_config(bench.shape, dropout=bench.shape["p"])).to(bench.device),
         OptimizerConfig(),
         Team(bench.device),
         dtype=bench.dtype,
@@ -123,22 +121,8 @@ def make_plain(bench: Bench) -> Step:
 
 
 def make_marian(bench: Bench) -> Step:
-    shape = {name: int(value) for name, value in bench.shape.items()}
-    config = MarianConfig(
-        vocab_size=shape["vocab_size"],
-        d_model=shape["d_model"],
-        encoder_layers=shape["n"],
-        decoder_layers=shape["n"],
-        encoder_attention_heads=shape["n_heads"],
-        decoder_attention_heads=shape["n_heads"],
-        encoder_ffn_dim=shape["d_ff"],
-        decoder_ffn_dim=shape["d_ff"],
-        dropout=bench.shape["p"],
-        activation_function="relu",
-        pad_token_id=0,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-        use_cache=False,
+    config = marian_config(
+        bench.shape, dropout=bench.shape["p"], activation_function="relu", use_cache=False
     )
     model = MarianMTModel(config).to(bench.device).train()
 
@@ -185,22 +169,6 @@ def make_steps(bench: Bench, *, is_compiled_too: bool) -> dict[str, Step]:
     return steps
 
 
-def model_config(shape: Shape) -> ModelConfig:
-    size = int(shape["vocab_size"])
-    return ModelConfig(
-        src_lang="x",
-        tgt_lang="y",
-        src_vocab_size=size,
-        tgt_vocab_size=size,
-        d_model=int(shape["d_model"]),
-        n_heads=int(shape["n_heads"]),
-        d_ff=int(shape["d_ff"]),
-        n_encoder_layers=int(shape["n"]),
-        n_decoder_layers=int(shape["n"]),
-        dropout=shape["p"],
-    )
-
-
 # --- batches -------------------------------------------------------------------------------------
 
 
@@ -208,7 +176,7 @@ class _Ids(Tokenizer):
     """Numbers in place of pieces: lengths matter here, words do not."""
 
     def __init__(self) -> None:
-        self.pad_id, self.bos_id, self.eos_id = 0, 1, 2
+        self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
 
 
 def make_batches(

@@ -37,6 +37,8 @@ RANKS = [
         "hubnmt.model.feed_forward",
         "hubnmt.model.layers",
         "hubnmt.model.transformer",
+        "hubnmt.model.packed_layers",
+        "hubnmt.model.packed_cache",
         "hubnmt.model.packed",
         "hubnmt.model",
     ],

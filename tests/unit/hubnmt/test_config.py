@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from hubnmt.config import MAX_PARAMETERS, DecodingConfig, ModelConfig, find_problems, require
+from hubnmt.config import (
+    MAX_PARAMETERS,
+    NAMES_ELSEWHERE,
+    DecodingConfig,
+    ModelConfig,
+    find_problems,
+    require,
+)
 from hubnmt.errors import ConfigError
 
 PAIR = {"src_lang": "de", "tgt_lang": "en", "src_vocab_size": 300, "tgt_vocab_size": 300}
@@ -39,6 +46,12 @@ def test_missing_keys_with_a_default_take_it() -> None:
 def test_config_cannot_be_changed_after_it_was_checked() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         make_model_config().d_model = 7  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), sorted(NAMES_ELSEWHERE.items()))
+def test_a_name_from_another_library_leads_to_ours(theirs: str, ours: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown key '{theirs}' \(did you mean '{ours}'\?\)"):
+        DecodingConfig.from_dict({theirs: 3})
 
 
 def test_unknown_key_is_refused_and_the_nearest_name_suggested() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from hubnmt.batching import batch_sources, batch_targets
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
-from hubnmt.engine import TorchEngine, force_prefix, max_tgt_tokens
+from hubnmt.engine import TorchEngine, force_prefix, is_cut, max_tgt_tokens
 from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -212,6 +212,38 @@ def test_the_cap_follows_source_option_and_prefix(tiny_tokenizer: Tokenizer) -> 
     assert max_tgt_tokens(6, DecodingConfig(max_new_tokens=3)) == 3
     assert max_tgt_tokens(6, DecodingConfig(), prefix) == 22 + n_prefix
     assert max_tgt_tokens(6, DecodingConfig(max_new_tokens=3), prefix) == 3 + n_prefix
+
+
+@pytest.mark.parametrize("text", ["A dog", "A do", "A dog ", "Two mén st", "xqzxq"])
+@STRATEGIES
+def test_the_cap_counts_the_tokens_beyond_the_prefix(
+    text: str,
+    strategy: dict[str, Any],
+    engine: TorchEngine,
+    rows: list[list[int]],
+    tiny_tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that never ends by itself says exactly as many."""
+    eos = torch.tensor([tiny_tokenizer.eos_id])
+    project = PackedTransformer.project
+    monkeypatch.setattr(
+        PackedTransformer,
+        "project",
+        lambda model, hidden: project(model, hidden).index_fill(-1, eos, -1e4),
+    )
+    prefix = force_prefix(text, tiny_tokenizer)
+    assert prefix is not None
+    for cap in (1, 4):
+        decoding = options(**strategy, max_new_tokens=cap)
+        for src, hypotheses in zip(rows, engine.search(rows, decoding, prefix=prefix), strict=True):
+            for each in hypotheses:
+                begun = [tiny_tokenizer.decode_bytes(each.ids[:t]) for t in range(len(each.ids))]
+                n_within = sum(len(said) <= len(text.encode()) for said in begun[1:])
+                n_within += tiny_tokenizer.decode_bytes(each.ids) == text.encode()
+                assert len(each.ids) - n_within == cap
+                assert is_cut(each.ids, len(src), decoding, prefix)
+                assert not is_cut(each.ids[:-1], len(src), decoding, prefix)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

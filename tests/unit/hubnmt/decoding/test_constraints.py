@@ -18,6 +18,7 @@ from hubnmt.decoding import (
     beam_search,
     combine,
     greedy_search,
+    limit_new_tokens,
     repetition_control,
     sample,
 )
@@ -352,6 +353,22 @@ def test_hypotheses_side_by_side_owe_what_each_has_not_said(tiny_tokenizer: Toke
     allowed = after[0, 1].isfinite().nonzero()[:, 0].tolist()
     expected = [i for i in range(300) if tiny_tokenizer.piece_bytes(i).startswith(b"n")]
     assert allowed == expected
+
+
+def test_each_hypothesis_is_counted_from_where_it_has_said_the_prefix(
+    tiny_tokenizer: Tokenizer,
+) -> None:
+    """Cut into one piece or two, gone beyond by a piece of its own or by one that says more."""
+    prefix = force_bytes(b" in", tiny_tokenizer, forced_ids=[70])
+    piece_of = {tiny_tokenizer.piece_bytes(i): i for i in range(3, 300)}
+    space, i, n, whole, x = (piece_of[each] for each in (b" ", b"i", b"n", b" in", b"x"))
+    said = torch.tensor([[[70, whole, x, x], [70, space, i, n], [70, space, i, whole]]])
+    assert prefix.count_new(said).tolist() == [[2, 0, 1]]
+    assert prefix.count_new(said[:, :, :1]).tolist() == [[0, 0, 0]]
+    log_probs = random_log_probs(1, 3, 300)
+    limited = limit_new_tokens(prefix, 1)(log_probs, said)
+    assert torch.equal(limited[0, 1], log_probs[0, 1])
+    assert not limited[0, [0, 2]].isfinite().any()
 
 
 def test_the_prefix_takes_no_more_tokens_than_it_says(tiny_tokenizer: Tokenizer) -> None:

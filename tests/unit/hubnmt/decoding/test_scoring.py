@@ -9,6 +9,7 @@ import torch
 from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
+    best_tokens,
     constrain,
     normalize_length,
     survivors,
@@ -149,6 +150,29 @@ def test_best_continuations_are_those_of_a_plain_top_k(
     assert torch.equal(top, expected)
     assert torch.equal(parents, index // shape[2])
     assert torch.equal(tokens, index % shape[2])
+
+
+def test_the_only_continuation_is_the_best_of_many_impossible_ones() -> None:
+    """As behind a forced prefix: all but one block are impossible, in every sentence."""
+    log_probs = torch.full((3, 5, 8000), -torch.inf)
+    for b, (parent, token) in enumerate([(0, 7999), (4, 7999), (2, 64)]):
+        log_probs[b, parent, token] = -1.0
+    top, parents, tokens = best_continuations(torch.zeros(3, 5), log_probs, 10)
+    assert top[:, 0].tolist() == [-1.0] * 3
+    assert (top[:, 1:] == -torch.inf).all()
+    assert parents[:, 0].tolist() == [0, 4, 2]
+    assert tokens[:, 0].tolist() == [7999, 7999, 64]
+    assert 0 <= int(tokens.min()) <= int(tokens.max()) < 8000
+    assert 0 <= int(parents.min()) <= int(parents.max()) < 5
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 8000), (7, 2, 4801), (2, 3, 9001), (1, 1, 9)])
+def test_best_tokens_are_those_of_argmax(shape: tuple[int, int, int]) -> None:
+    log_probs = torch.randn(shape)
+    log_probs[..., ::3] = -torch.inf
+    log_probs[0, 0] = -torch.inf
+    log_probs[0, 0, -1] = -50.0
+    assert torch.equal(best_tokens(log_probs), log_probs.argmax(-1))
 
 
 # --- survivors -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ def random_kv(n_positions: int) -> tuple[Tensor, Tensor]:
     return torch.randn(B, H, n_positions, E), torch.randn(B, H, n_positions, E)
 
 
-def make_cache() -> DecoderCache:
+def make_cache() -> DecoderCache[LayerCache]:
     memory_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
     return DecoderCache([LayerCache(*random_kv(S)) for _ in range(L)], memory_mask)
 
