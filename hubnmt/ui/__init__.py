@@ -19,7 +19,7 @@ may import each other:
 - `drawings`, `views`: line charts; what files, comparison and learning show, as HTML
 - `parts`: what every tab is made of, and errors as sentences
 - `options`: the decoding options, drawn and wired
-- `hub_search`: what was typed into the picker, searched for on the Hub
+- `hub_search`, `model_picker`: what was typed into a picker, searched for on the Hub; the picker
 - `look_panels`: the lower half of the first tab
 - `translate_tab`, `compare_tab`, `files_tab`, `learn_tab`: a room for each tab
 - `client_api`: the endpoints, put into the page

@@ -54,17 +54,17 @@ def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: 
     hub.store.put(name, read_folder(model_folder))  # the list is known, and this is not in it
     page.fill("#model input", "elsewhere")
     page.press("#model input", "Enter")
-    found = page.locator(f"#found button:has-text('{name} (de to en, BLEU 41.2')")
+    found = page.locator(f"#model-found button:has-text('{name} (de to en, BLEU 41.2')")
     found.wait_for()
     assert page.input_value("#model input") == "stand-in"
     assert visit.translate(TEXT)
     found.click()
-    page.wait_for_selector("#found", state="hidden")
+    page.wait_for_selector("#model-found", state="hidden")
     assert name in page.input_value("#model input")
     assert visit.translate(TEXT)
     page.fill("#model input", "nowhere")
     page.press("#model input", "Enter")
-    page.wait_for_selector("#found-said :text('The Hub has no model')")
+    page.wait_for_selector("#model-said :text('The Hub has no model')")
     assert name in page.input_value("#model input")
     assert visit.fits
     assert len(hub.asked("GET /api/models")) == 3
@@ -74,7 +74,7 @@ def test_a_search_without_the_hub_is_a_sentence(visit: Any, hub: HubServer):
     hub.faults.add(Fault(".", times=None, status=403))
     visit.page.fill("#model input", "elsewhere")
     visit.page.press("#model input", "Enter")
-    visit.page.wait_for_selector("#found-said .notice.error")
+    visit.page.wait_for_selector("#model-said .notice.error")
     assert visit.page.input_value("#model input") == "stand-in"
     assert visit.translate(TEXT)
 
@@ -84,3 +84,23 @@ def test_the_picker_works_without_the_hub(visit: Any, hub: HubServer):
     visit.page.click("#model input")
     visit.page.wait_for_selector("[role=option]:has-text('stand-in')")
     assert visit.translate(TEXT)
+
+
+@pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indirect=True)
+def test_what_is_compared_is_searched_for_too(visit: Any):
+    page = visit.page
+    visit.open_tab("Compare")
+    page.fill("#model-b input", "de-en")
+    page.press("#model-b input", "Enter")
+    found = page.locator(f"#model-b-found button:has-text('{REPO}')")
+    found.wait_for()
+    assert page.input_value("#model-b input") == "stand-in"
+    assert visit.fits
+    found.click()
+    page.wait_for_selector("#model-b-found", state="hidden")
+    page.fill("#model-a input", "user/another@v1")
+    page.press("#model-a input", "Enter")
+    visit.compare(TEXT)
+    assert page.input_value("#model input") == "stand-in"
+    heads = page.locator("#comparison thead th").all_inner_texts()
+    assert heads[1:] == ["under user/another@v1", f"under {REPO}"]
