@@ -3,7 +3,7 @@
 Takes a `Translator` per model reference, gives a Gradio app. The rooms, in the order in which they
 may import each other:
 
-- `languages`: names of languages, and sentences to try
+- `languages`, `examples`: names of languages; sentences to try
 - `facts`: what a model's card and config say about it, at a glance
 - `controls`: the decoding options, their ranges and presets, as plain data
 - `registry`: which models this page may open; loads them late, keeps few

@@ -28,6 +28,11 @@ class ModelFacts:
     scores: tuple[Score, ...] = ()
     """From the card's `model-index`, at most one per metric, in the card's order."""
 
+    @property
+    def measured_on(self) -> str:
+        """The test set that the card names first; may be empty."""
+        return self.scores[0].dataset if self.scores else ""
+
 
 def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -> ModelFacts:
     """Gather what config, card and folder say."""

@@ -84,6 +84,7 @@ RANKS = [
     ],
     [
         "hubnmt.ui.languages",
+        "hubnmt.ui.examples",
         "hubnmt.ui.facts",
         "hubnmt.ui.controls",
         "hubnmt.ui.figures",

@@ -21,7 +21,9 @@ def tab(handlers: Handlers) -> CompareTab:
 
 def _values(tab: CompareTab) -> list[object]:
     """What the two panels say when nobody touched them."""
-    return [each.value for side in tab._sides for each in (side.picker.field, *side.panel.components)]
+    return [
+        each.value for side in tab._sides for each in (side.picker.field, *side.panel.components)
+    ]
 
 
 def test_at_first_the_best_search_meets_the_fast_one(tab: CompareTab):
