@@ -13,13 +13,13 @@ EVERYDAY = {
         "Ich habe heute Morgen meine Schlüssel verloren.",
         "Das Buch, das du mir geschenkt hast, gefällt mir sehr.",
         "Wenn das Wetter morgen schön ist, fahren wir ans Meer.",
-        "Meine Schwester wohnt in Berlin. Sie kommt am Sonntag zu Besuch.",
+        "Meine Schwester wohnt in Berlin. Sie kommt am Sonntag.",
     ),
     "en": (
         "I lost my keys this morning.",
         "I like the book that you gave me very much.",
         "If the weather is fine tomorrow, we will go to the sea.",
-        "My sister lives in London. She is coming to see us on Sunday.",
+        "My sister lives in London. She is coming on Sunday.",
     ),
     "es": (
         "Esta mañana he perdido las llaves.",
