@@ -9,9 +9,10 @@ from typing import Any
 
 import gradio as gr
 
+from hubnmt.errors import HubNMTError
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.hub_search import HubSearch
-from hubnmt.ui.parts import QUIET, RUNS, said_in_page
+from hubnmt.ui.parts import OPENS, QUIET, error_notice
 
 
 class ModelPicker:
@@ -39,6 +40,7 @@ class ModelPicker:
             info=_info(registry.allow_local, registry.allow_hub),
             allow_custom_value=registry.allow_local or registry.allow_hub,
             elem_id=name,
+            elem_classes="picker",
             min_width=220,
         )
         # In the browser, not in a `State`: a page outlives the server it came from.
@@ -80,19 +82,27 @@ class ModelPicker:
         changed = [self._opened, *described]
         unchanged = (gr.skip(),) * len(changed)
 
-        def choose(model: str, opened: str) -> tuple[Any, ...]:
+        def choose(
+            model: str,
+            opened: str,
+            download: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # Gradio's way
+        ) -> tuple[Any, ...]:
             if self._handlers.read_search(model):  # words leave the page to the open model
                 return gr.skip(), *unchanged
             if model == opened:
                 return "", *unchanged
-            chosen = self._handlers.choose(model)
+            try:
+                chosen = self._handlers.choose(model)
+            except HubNMTError as error:
+                return error_notice(error), *unchanged
             return "", chosen.facts.name, *describe(chosen)
 
         self.field.change(  # by hand, by a link, or because the languages are swapped
-            said_in_page(choose, blank=unchanged),
+            choose,
             [self.field, self._opened],
             [notice, *changed],
-            **RUNS,
+            show_progress_on=self.field,
+            **(OPENS | QUIET | {"show_progress": "full"}),
         )
 
 

@@ -14,6 +14,7 @@ from hubnmt.ui.parts import ASSETS
 from hubnmt.ui.registry import ModelRegistry
 
 TABS = ["Translate", "Compare", "Files", "Learn"]
+LINES = ("model", "files", "hub", "opening")
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
 
 
 def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Blocks):
-    light = [f for f in demo.fns.values() if f.concurrency_id not in ("model", "files", "hub")]
+    light = [f for f in demo.fns.values() if f.concurrency_id not in LINES]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
     assert demo._queue.max_size == layout.MAX_WAITING
 
@@ -65,10 +66,7 @@ def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
     (event,) = [
         f
         for f in demo.fns.values()
-        if getattr(f.fn, "__name__", "") == "said"
-        and f.inputs
-        and f.inputs[0].elem_id == "model"
-        and f.targets[0][1] == "change"
+        if f.concurrency_id == "opening" and f.inputs[0].elem_id == "model"
     ]
     values = event.fn("second", "first")
     assert len(values) == len(event.outputs)

@@ -30,7 +30,7 @@ def _place(registry: ModelRegistry) -> tuple[ModelPicker, dict[Any, Any]]:
 def test_another_model_is_opened_and_told_once(make_registry: Make):
     registry = make_registry()
     _, events = _place(registry)
-    choose = events["change", "model"]
+    choose = events["change", "opening"]
     assert choose.fn("second", "first") == ("", "second", "SECOND")
     assert registry.is_open("second")
     assert choose.fn("second", "second") == ("", gr.skip(), gr.skip())
@@ -39,7 +39,7 @@ def test_another_model_is_opened_and_told_once(make_registry: Make):
 
 def test_a_refusal_is_said_and_changes_nothing(make_registry: Make):
     _, events = _place(make_registry())
-    notice, *rest = events["change", "model"].fn("no/such", "first")
+    notice, *rest = events["change", "opening"].fn("no/such", "first")
     assert "is not on this page" in notice
     assert rest == [gr.skip()] * 2
 
@@ -49,7 +49,7 @@ def test_words_are_searched_for_only_where_the_hub_may_be_asked(make_registry: M
         _, events = _place(make_registry(allow_hub=allowed))
         assert (("change", "hub") in events) == allowed
         assert any(trigger == "focus" for trigger, _ in events) == allowed
-        notice, *rest = events["change", "model"].fn("some words", "first")
+        notice, *rest = events["change", "opening"].fn("some words", "first")
         assert rest == [gr.skip()] * 2
         assert (notice == gr.skip()) == allowed
 
