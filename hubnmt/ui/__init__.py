@@ -16,7 +16,8 @@ may import each other:
 - `compare`, `runs`, `learn`: two ways side by side; a run's records; what the page explains
 - `subject`, `look`: what is looked at; the explorer, steering and the head switches
 - `endpoints`: what clients and agents call by name
-- `drawings`, `views`: line charts; what files, comparison and learning show, as HTML
+- `card_view`, `drawings`, `views`: a model's card; line charts; what files, comparison and
+  learning show, as HTML
 - `parts`: what every tab is made of, and errors as sentences
 - `options`: the decoding options, drawn and wired
 - `hub_search`, `model_picker`: what was typed into a picker, searched for on the Hub; the picker

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from hubnmt.ui import figures, tables
+from hubnmt.ui.card_view import card_html
 from hubnmt.ui.client_api import add_endpoints
 from hubnmt.ui.compare_tab import CompareTab
 from hubnmt.ui.files import Files
@@ -95,13 +96,15 @@ class _Page:
             with gr.Tab("Learn", id="learn") as self._learn_place:
                 self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
         tabs = (self._translate, self._compare, self._learn)
-        self._described = [self._facts, *(each for tab in tabs for each in tab.described)]
+        in_tabs = (each for tab in tabs for each in tab.described)
+        self._described = [self._facts, self._card, *in_tabs]
 
     def _place_model(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="model-row"):
             self._picker = ModelPicker(self._handlers, chosen)
             self._facts = line(figures.model_line(chosen.facts))
         self._picker.place_search()
+        self._card = line(card_html(chosen.facts.card), elem_id="card")
 
     def wire(self, demo: gr.Blocks) -> None:
         """Connect the tabs, each in its own room, and the model to all of them."""
@@ -117,6 +120,7 @@ class _Page:
         """Set the page to a model."""
         return [
             figures.model_line(chosen.facts),
+            card_html(chosen.facts.card),
             *self._translate.describe(chosen),
             *self._compare.describe(chosen),
             *self._learn.describe(chosen),

@@ -102,6 +102,7 @@ RANKS = [
         "hubnmt.ui.runs",
         "hubnmt.ui.learn",
         "hubnmt.ui.endpoints",
+        "hubnmt.ui.card_view",
         "hubnmt.ui.drawings",
         "hubnmt.ui.views",
         "hubnmt.ui.parts",
