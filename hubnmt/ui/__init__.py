@@ -6,6 +6,7 @@ may import each other:
 - `languages`, `examples`: names of languages; sentences to try
 - `facts`: what a model's card and config say about it, at a glance
 - `controls`: the decoding options, their ranges and presets, as plain data
+- `fetching`: models of the Hub, none too large, and not ever more of them on the disk
 - `registry`: which models this page may open; loads them late, keeps few
 - `picker`: which models it suggests, the Hub's included; what is a search of the Hub
 - `zero_gpu`: the GPU that a Space may be lent

@@ -66,6 +66,7 @@ RANKS = [
         "hubnmt.hub.commit",
         "hubnmt.hub.push",
         "hubnmt.hub.listing",
+        "hubnmt.hub.bounds",
         "hubnmt.hub.space",
         "hubnmt.hub",
     ],
@@ -88,6 +89,7 @@ RANKS = [
         "hubnmt.ui.facts",
         "hubnmt.ui.controls",
         "hubnmt.ui.figures",
+        "hubnmt.ui.fetching",
         "hubnmt.ui.registry",
         "hubnmt.ui.picker",
         "hubnmt.ui.zero_gpu",
@@ -187,7 +189,7 @@ ONLY_DOOR = {
     ),
     "huggingface_hub": tuple(
         f"hubnmt.hub.{room}"
-        for room in ("trouble", "client", "pull", "commit", "push", "listing", "space")
+        for room in ("trouble", "client", "pull", "commit", "push", "listing", "bounds", "space")
     ),
     "plotly": "hubnmt.ui.figures",
     "pyarrow": "training.arrow",
