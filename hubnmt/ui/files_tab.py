@@ -65,7 +65,10 @@ class FilesTab:
             **RUNS,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
-        running = self._go.click(
+        # What a cancelled job said last may arrive after the answer to the cancelling (Gradio 6.31
+        # sends the two by different ways): the next job's report is shown, a cancelled one's not.
+        shown = self._go.click(_shown, None, self._report, queue=False, **QUIET)
+        running = shown.then(
             on_gpu(self._translate),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
@@ -73,7 +76,7 @@ class FilesTab:
             **(LONG | QUIET | {"show_progress": "minimal"}),  # tells the place in the line
         )
         self._cancel.click(
-            self._cancelled,
+            _cancelled,
             None,
             [self._notice, self._report, self._download],
             cancels=[running],
@@ -124,8 +127,13 @@ class FilesTab:
         except HubNMTError as error:
             yield error_notice(error), "", nothing
 
-    def _cancelled(self) -> tuple[Any, ...]:
-        return "", "", gr.DownloadButton(visible=False)
+
+def _shown() -> Any:
+    return gr.HTML("", visible=True)
+
+
+def _cancelled() -> tuple[Any, ...]:
+    return "", gr.HTML(visible=False), gr.DownloadButton(visible=False)
 
 
 def _columns(label: str, elem_id: str) -> gr.Dropdown:

@@ -86,11 +86,14 @@ def test_what_is_refused_is_said_in_the_page(tab: FilesTab):
     assert report == ""
 
 
-def test_cancelling_stops_the_run_and_clears_its_bar(tab: FilesTab):
+def test_cancelling_stops_the_run_and_hides_its_report_until_the_next(tab: FilesTab):
     (stop,) = [f for f in tab.demo.fns.values() if f.cancels]
     _, translate = _events(tab)
     assert stop.cancels == [translate._id]
     (clear,) = [f for f in tab.demo.fns.values() if f.targets == stop.targets and f.fn]
     notice, report, download = clear.fn()
-    assert (notice, report) == ("", "")
+    assert notice == ""
+    assert report.visible is False
     assert download.visible is False
+    (show,) = [f for f in tab.demo.fns.values() if f._id == translate.trigger_after]
+    assert (show.fn().visible, show.fn().value) == (True, "")
