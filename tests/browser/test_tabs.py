@@ -132,6 +132,19 @@ def test_merges_can_be_stepped_through(visit: Any):
     assert "This is what the model reads" in page.inner_text("#pieces .count")
 
 
+def test_bytes_that_are_no_character_stay_readable(visit: Any):
+    visit.learn()
+    page = visit.page
+    page.fill("#pieces-text textarea", "ഞാൻ „du“")
+    page.wait_for_function("document.querySelectorAll('#pieces .word').length > 1")
+    slider, seen = page.locator("#pieces .step"), set()
+    for step in range(int(slider.get_attribute("max") or 0) + 1):
+        slider.fill(str(step))
+        seen |= set(page.locator("#pieces .byte").all_inner_texts())
+    assert {"<E0>", "<E2 80>"} <= seen
+    assert all(re.fullmatch(r"<[0-9A-F]{2}( [0-9A-F]{2})*>", each) for each in seen)
+
+
 def test_a_text_too_long_to_watch_is_a_sentence(visit: Any):
     visit.learn()
     visit.page.fill("#pieces-text textarea", "Hund " * 200)
