@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from hubnmt import Translator
 from hubnmt.checkpoint import bundled_models
 from hubnmt.errors import HubNMTError
+from hubnmt.ui.fetching import BoundedLoad
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
 from hubnmt.ui.memory import share_arenas
@@ -58,11 +59,13 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
     Raises:
         ModelNotFoundError: if there is none to open with.
     """
+    is_own = is_private(options, environment)
+    load = functools.partial(Translator.from_pretrained, device=device())
     return ModelRegistry(
-        functools.partial(Translator.from_pretrained, device=device()),
+        BoundedLoad(load, forgets=not is_own),
         bundled_models(),
         opening=options.model or environment.get("HUBNMT_MODEL", ""),
-        allow_local=is_private(options, environment),
+        allow_local=is_own,
         allow_hub=may_ask_hub(options, environment),
     )
 

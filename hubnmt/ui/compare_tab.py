@@ -3,7 +3,7 @@
 Takes `Handlers`, gives components and their events. Must not know torch or how decoding works.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -11,8 +11,9 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui import controls, views
 from hubnmt.ui.compare import compare, read_sides
 from hubnmt.ui.handlers import Chosen, Handlers
+from hubnmt.ui.model_picker import ModelPicker
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import QUIET, RUNS, error_notice, heading, line, said_in_page
+from hubnmt.ui.parts import QUIET, RUNS, error_notice, heading, line
 from hubnmt.ui.translate_tab import source_texts
 from hubnmt.ui.zero_gpu import on_gpu
 
@@ -20,6 +21,17 @@ LEAD = (
     "The same text in two ways: two models, or one model that searches differently. Words that "
     "only one of them says are marked, and each model rates both translations."
 )
+
+
+class Way(NamedTuple):
+    """One of the two ways."""
+
+    picker: ModelPicker
+    panel: OptionsPanel
+
+    def describe(self, chosen: Chosen) -> list[Any]:
+        """Set the options to a model's own."""
+        return self.panel.describe(chosen.decoding)
 
 
 class CompareTab:
@@ -41,35 +53,27 @@ class CompareTab:
         self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
         self._result = line(elem_id="comparison")
 
-    def _place_side(
-        self, name: str, chosen: Chosen, preset: str
-    ) -> tuple[gr.Dropdown, OptionsPanel]:
-        registry = self._handlers.registry
+    def _place_side(self, name: str, chosen: Chosen, preset: str) -> Way:
         with gr.Column(min_width=300):
-            model = gr.Dropdown(
-                choices=list(registry.names),
-                value=chosen.facts.name,
-                label=f"Model {name}",
-                allow_custom_value=registry.allow_local or registry.allow_hub,
-                elem_id=f"model-{name.lower()}",
+            picker = ModelPicker(
+                self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
             )
+            picker.place_search()
             panel = OptionsPanel(
                 chosen.decoding, name=f"options-{name.lower()}", preset=preset, title=name
             )
-        return model, panel
+        return Way(picker, panel)
 
     def wire(self) -> None:
         """Connect every component to its handler."""
         asked: list[Any] = [self._source]
-        for model, panel in self._sides:
-            asked += [model, *panel.components]
-            panel.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
-            model.input(
-                said_in_page(self._choose, blank=(gr.skip(),) * len(panel.described)),
-                model,
-                [self._notice, *panel.described],
-                **RUNS,
-            )
+        for picker, panel in self._sides:
+            asked += [picker.field, *panel.components]
+            panel.wire(self._handlers.defaults, picker.field, runs=RUNS, quiet=QUIET)
+        first, second = self._sides
+        about_first = [self._source, *first.panel.described]
+        first.picker.wire(self._notice, about_first, self._describe_first)
+        second.picker.wire(self._notice, second.panel.described, second.describe)
         gr.on(
             [self._go.click, self._source.submit],
             on_gpu(self._compare),
@@ -82,18 +86,16 @@ class CompareTab:
     @property
     def described(self) -> list[Any]:
         """The components that change with the picked model, which becomes A."""
-        model, panel = self._sides[0]
-        return [self._source, model, *panel.described]
+        first = self._sides[0]
+        return [*first.picker.described, self._source, *first.panel.described]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Say what the tab shows for a model."""
-        _, panel = self._sides[0]
-        values = panel.describe(chosen.decoding)
-        return [gr.Textbox(**source_texts(chosen)), chosen.facts.name, *values]
+        return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
 
-    def _choose(self, model: str) -> tuple[Any, ...]:
-        chosen = self._handlers.choose(model)
-        return "", *self._sides[0][1].describe(chosen.decoding)
+    def _describe_first(self, chosen: Chosen) -> list[Any]:
+        """Say what changes with A: its options, and the language of the text."""
+        return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
     def _compare(self, text: str, *sides: Any) -> tuple[str, str]:
         try:

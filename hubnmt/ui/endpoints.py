@@ -14,7 +14,7 @@ from hubnmt.attention_map import Attention
 from hubnmt.errors import InputError
 from hubnmt.ui import controls, limits
 from hubnmt.ui.files import FileProgress, FileResult, Files
-from hubnmt.ui.handlers import Handlers
+from hubnmt.ui.handlers import Handlers, Timed
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
     "pieces": lambda maps: maps,
@@ -85,18 +85,8 @@ class Endpoints:
             prefix=prefix,
         )
         timed = self.handlers.translate_text(text, model, **options)
-        found = timed.translation
-        details = {
-            "model": self.handlers.registry.name(model),
-            "score": found.score,
-            "n_best": [{"text": c.text, "score": c.score} for c in found.n_best],
-            "src_tokens": list(found.src_tokens),
-            "tgt_tokens": list(found.tgt_tokens),
-            "tgt_log_probs": list(found.tgt_log_probs),
-            "warnings": list(found.warnings),
-            "seconds": round(timed.seconds, 4),
-        }
-        return found.text, details
+        name = self.handlers.registry.name(model)
+        return timed.translation.text, {"model": name, **_text_details(timed)}
 
     def attention(
         self,
@@ -202,6 +192,19 @@ class Endpoints:
             {"name": name, "opening": name == self.handlers.registry.opening}
             for name in self.handlers.registry.names
         ]
+
+
+def _text_details(timed: Timed) -> dict[str, Any]:
+    found = timed.translation
+    return {
+        "score": found.score,
+        "n_best": [{"text": each.text, "score": each.score} for each in found.n_best],
+        "src_tokens": list(found.src_tokens),
+        "tgt_tokens": list(found.tgt_tokens),
+        "tgt_log_probs": list(found.tgt_log_probs),
+        "warnings": list(found.warnings),
+        "seconds": round(timed.seconds, 4),
+    }
 
 
 def _file_details(result: FileResult) -> dict[str, Any]:

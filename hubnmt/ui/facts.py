@@ -28,6 +28,14 @@ class ModelFacts:
     scores: tuple[Score, ...] = ()
     """From the card's `model-index`, at most one per metric, in the card's order."""
 
+    card: str = ""
+    """As the folder has it: Markdown, by anybody."""
+
+    @property
+    def measured_on(self) -> str:
+        """The test set that the card names first; may be empty."""
+        return self.scores[0].dataset if self.scores else ""
+
 
 def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -> ModelFacts:
     """Gather what config, card and folder say."""
@@ -38,6 +46,7 @@ def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -
         n_parameters=config.n_parameters,
         size_mb=None if folder is None else _folder_size(folder) / 1e6,
         scores=read_scores(read_metadata(card)),
+        card=card,
     )
 
 

@@ -22,15 +22,16 @@ from hubnmt.ui.picker import N_SUGGESTED
 class HubSearch:
     """The place below the picker; empty until something is searched for."""
 
-    def __init__(self, handlers: Handlers) -> None:
-        """Place the components."""
+    def __init__(self, handlers: Handlers, picker: str = "model") -> None:
+        """Place the components; `picker` is what the page calls the list they belong to."""
         self._handlers = handlers
-        self._said = line(elem_id="found-said")
+        self._said = line(elem_id=f"{picker}-said")
         self._found = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             samples=[],
             label="Found on the Hub",
-            elem_id="found",
+            elem_id=f"{picker}-found",
+            elem_classes="found",
             visible=False,
         )
 

@@ -10,15 +10,16 @@ from typing import Any
 import gradio as gr
 
 from hubnmt.ui import figures, tables
+from hubnmt.ui.card_view import card_html
 from hubnmt.ui.client_api import add_endpoints
 from hubnmt.ui.compare_tab import CompareTab
 from hubnmt.ui.files import Files
 from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
-from hubnmt.ui.hub_search import HubSearch
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
-from hubnmt.ui.parts import ASSETS, QUIET, RUNS, draw_static, line, said_in_page
+from hubnmt.ui.model_picker import ModelPicker
+from hubnmt.ui.parts import ASSETS, draw_static, line
 from hubnmt.ui.translate_tab import TranslateTab
 
 MAX_WAITING = 64
@@ -95,68 +96,32 @@ class _Page:
             with gr.Tab("Learn", id="learn") as self._learn_place:
                 self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
         tabs = (self._translate, self._compare, self._learn)
-        self._described = [self._facts, *(each for tab in tabs for each in tab.described)]
+        in_tabs = (each for tab in tabs for each in tab.described)
+        self._described = [self._facts, self._card, *in_tabs]
 
     def _place_model(self, chosen: Chosen) -> None:
-        registry = self._handlers.registry
         with gr.Row(elem_id="model-row"):
-            self._model = gr.Dropdown(
-                choices=list(registry.names),
-                value=chosen.facts.name,
-                label="Model",
-                info=_model_info(registry.allow_local, registry.allow_hub),
-                allow_custom_value=registry.allow_local or registry.allow_hub,
-                elem_id="model",
-                min_width=220,
-            )
+            self._picker = ModelPicker(self._handlers, chosen)
             self._facts = line(figures.model_line(chosen.facts))
-        # In the browser, not in a `State`: a page outlives the server it came from.
-        self._opened = gr.Textbox(chosen.facts.name, visible=False)
-        self._search = HubSearch(self._handlers) if registry.allow_hub else None
+        self._picker.place_search()
+        self._card = line(card_html(chosen.facts.card), elem_id="card")
 
     def wire(self, demo: gr.Blocks) -> None:
         """Connect the tabs, each in its own room, and the model to all of them."""
-        self._translate.wire(self._model)
-        self._translate.open_link(self._model, demo)
+        model = self._picker.field
+        self._translate.wire(model)
+        self._translate.open_link(model, demo)
         self._compare.wire()
-        self._files.wire(self._model, self._translate.options)
-        self._learn.wire(self._learn_place, self._model, self._translate.alternatives)
-        if self._search is not None:
-            self._search.wire(self._model, self._opened)
-            self._model.focus(
-                lambda: gr.Dropdown(choices=self._handlers.suggest()),
-                None,
-                self._model,
-                queue=False,
-                **QUIET,
-            )
-        changed = [self._opened, *self._described]
-        self._model.change(  # by hand, by a link, or because the languages are swapped
-            said_in_page(self._choose, blank=(gr.skip(),) * len(changed)),
-            [self._model, self._opened],
-            [self._notice, *changed],
-            **RUNS,
-        )
+        self._files.wire(model, self._translate.options)
+        self._learn.wire(self._learn_place, model, self._translate.alternatives)
+        self._picker.wire(self._notice, self._described, self._describe)
 
-    def _choose(self, model: str, opened: str) -> tuple[Any, ...]:
-        """Set the page to a model; words to search for leave it to the one that is open."""
-        unchanged = (gr.skip(),) * (1 + len(self._described))
-        if self._handlers.read_search(model):
-            return gr.skip(), *unchanged
-        if model == opened:
-            return "", *unchanged
-        chosen = self._handlers.choose(model)
-        return (
-            "",
-            chosen.facts.name,
+    def _describe(self, chosen: Chosen) -> list[Any]:
+        """Set the page to a model."""
+        return [
             figures.model_line(chosen.facts),
+            card_html(chosen.facts.card),
             *self._translate.describe(chosen),
             *self._compare.describe(chosen),
             *self._learn.describe(chosen),
-        )
-
-
-def _model_info(allow_local: bool, allow_hub: bool) -> str | None:
-    also = ["a folder"] * allow_local + ["user/name on the Hub", "words to search it"] * allow_hub
-    *first, last = also or [""]
-    return f"Or type {', '.join(first)}{' or ' * bool(first)}{last}." if also else None
+        ]

@@ -16,8 +16,8 @@ from hubnmt.anatomy import Stage, dissect, position_pattern
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.ui import limits
+from hubnmt.ui.examples import examples
 from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.languages import examples
 from hubnmt.ui.registry import ModelRegistry
 from hubnmt.ui.runs import Run, find_run, read_run
 

@@ -9,9 +9,9 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui import views
+from hubnmt.ui.examples import examples
 from hubnmt.ui.figures import sentence
 from hubnmt.ui.handlers import Chosen, Handlers
-from hubnmt.ui.languages import examples
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, heading, line
 from hubnmt.ui.translate_tab import source_texts
@@ -120,5 +120,5 @@ class LearnTab:
 
 
 def _text(chosen: Chosen) -> dict[str, Any]:
-    first = next(iter(examples(chosen.facts.src_lang)), "")
+    first = next(iter(examples(chosen.facts.src_lang, chosen.facts.measured_on)), "")
     return source_texts(chosen) | {"value": first, "placeholder": "Type, and watch"}

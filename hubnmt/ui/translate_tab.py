@@ -13,8 +13,9 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui import limits
+from hubnmt.ui.examples import examples
 from hubnmt.ui.handlers import Answer, Chosen, Handlers
-from hubnmt.ui.languages import examples, language_name
+from hubnmt.ui.languages import language_name
 from hubnmt.ui.look import Look
 from hubnmt.ui.look_panels import LookPanels
 from hubnmt.ui.options import OptionsPanel
@@ -182,5 +183,5 @@ def _target(chosen: Chosen) -> dict[str, Any]:
 
 
 def _examples(chosen: Chosen) -> dict[str, Any]:
-    samples = [[text] for text in examples(chosen.facts.src_lang)]
+    samples = [[text] for text in examples(chosen.facts.src_lang, chosen.facts.measured_on)]
     return {"samples": samples, "visible": bool(samples)}

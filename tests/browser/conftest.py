@@ -3,6 +3,7 @@
 The bundled model answers; the tests ask nothing that depends on how well it translates.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,8 +60,9 @@ closing."""
 class Visit:
     """One visitor's page, and what went wrong while it was open."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, name: str) -> None:
         self.page = page
+        self.name = name
         self.complaints: list[str] = []
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
@@ -101,6 +103,13 @@ class Visit:
         """Whether nothing is wider than the window."""
         width: int = self.page.evaluate("document.documentElement.scrollWidth")
         return width <= self.page.viewport_size["width"]
+
+    def keep_picture(self, view: str) -> None:
+        """Save a screenshot where the environment asks for it, as CI does."""
+        folder = os.environ.get("HUBNMT_SHOTS")
+        if folder:
+            path = Path(folder, f"{view}-{self.name.replace(' ', '-')}.png")
+            self.page.screenshot(path=path, full_page=True)
 
     def ask(self, n: int) -> None:
         """Click a word of the steering row, and wait for what else could stand there."""
@@ -147,7 +156,8 @@ class Visit:
 @pytest.fixture
 def visit(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Visit]:
     """A visit on a laptop by day, or as the test's parameter says; ends with what went wrong."""
-    device, shade = getattr(request, "param", "laptop light").split()
+    name = getattr(request, "param", "laptop light")
+    device, shade = name.split()
     width, height = {"laptop": (1280, 900), "phone": (390, 844)}[device]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -155,7 +165,7 @@ def visit(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Vi
         has_touch=device == "phone",
     )
     context.set_default_timeout(20_000)
-    visit = Visit(context.new_page(), url)
+    visit = Visit(context.new_page(), url, name)
     yield visit
     context.close()
     assert visit.complaints == []

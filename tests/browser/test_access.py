@@ -34,6 +34,10 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     visit.ask(2)
     visit.switch("Cross layer 1: every head on or off")
     page.locator(".explorer .queries button").nth(2).click()
+    visit.keep_picture("inside")
+    page.click("#card summary")
+    page.wait_for_selector("#card table:visible")
+    assert visit.fits
     assert _findings(page) == []
     visit.compare(TEXT)
     assert _findings(page) == []

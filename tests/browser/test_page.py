@@ -3,8 +3,6 @@
 Every test also fails on a console message, a failed request, or one to another host.
 """
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +17,8 @@ on_both = pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indir
 TEXT = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
 
 
-def _keep_picture(page: Any, name: str) -> None:
-    """Save a screenshot where the environment asks for it, as CI may."""
-    folder = os.environ.get("HUBNMT_SHOTS")
-    if folder:
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
-
-
 @everywhere
-def test_enter_translates_and_the_heatmap_appears(visit: Any, request: pytest.FixtureRequest):
+def test_enter_translates_and_the_heatmap_appears(visit: Any):
     assert visit.translate(TEXT)
     page = visit.page
     rows = page.locator(".explorer .map tbody tr").count()
@@ -35,7 +26,7 @@ def test_enter_translates_and_the_heatmap_appears(visit: Any, request: pytest.Fi
     assert page.locator(".explorer .map td[aria-label]").count() == rows * columns > 0
     assert "tokens/s" in page.inner_text("#result")
     assert visit.fits
-    _keep_picture(page, request.node.callspec.id.replace(" ", "-"))
+    visit.keep_picture("translate")
 
 
 def test_shift_enter_begins_a_new_line(visit: Any):

@@ -1,5 +1,6 @@
 """The model picker of a page that may open models of the Hub."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,17 @@ TEXT = "Ein Hund rennt."
 
 @pytest.fixture
 def url(hub: HubServer, model_folder: Path, bundled_model: Path, tmp_path: Path) -> Iterator[str]:
-    """Serve a page for one person, beside a Hub with one model; whichever is named, one answers."""
+    """Serve a page for one person, beside a Hub with one model; whichever is named, one answers.
+
+    A name that says so is really fetched.
+    """
     hub.store.put(REPO, read_folder(model_folder))
     translator = Translator.from_pretrained(bundled_model)
-    registry = ModelRegistry(lambda _: translator, {"stand-in": tmp_path}, allow_hub=True)
+
+    def load(name: str) -> Translator:
+        return Translator.from_pretrained(name) if "fetched" in name else translator
+
+    registry = ModelRegistry(load, {"stand-in": tmp_path}, allow_hub=True)
     with serving(Handlers(registry)) as url:
         yield url
 
@@ -46,6 +54,21 @@ def test_any_model_can_be_typed(visit: Any):
     assert page.input_value("#model input") == "user/another@v1"
 
 
+# Gradio (6.31) opens /dev/null for each bar that it follows, and leaves closing it to Python.
+@pytest.mark.filterwarnings("ignore:unclosed file.*/dev/null:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:.*/dev/null:pytest.PytestUnraisableExceptionWarning")
+def test_a_download_shows_how_far_it_is(visit: Any, hub: HubServer, model_folder: Path):
+    page, name = visit.page, "someone/fetched-de-en"
+    hub.store.put(name, read_folder(model_folder))
+    hub.faults.add(Fault(".", times=None, pause_s=0.3))
+    page.fill("#model input", name)
+    page.press("#model input", "Enter")
+    page.wait_for_selector("#model .progress-level")
+    assert re.search(r"[\d.]+k?/[\d.]+k? B", page.inner_text("#model"))
+    page.wait_for_selector("#model .progress-level", state="detached")
+    page.wait_for_selector("#model-row :text(' k parameters')")
+
+
 def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: Path):
     page, name = visit.page, "someone/elsewhere-de-en"
     visit.translate(TEXT)
@@ -54,17 +77,17 @@ def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: 
     hub.store.put(name, read_folder(model_folder))  # the list is known, and this is not in it
     page.fill("#model input", "elsewhere")
     page.press("#model input", "Enter")
-    found = page.locator(f"#found button:has-text('{name} (de to en, BLEU 41.2')")
+    found = page.locator(f"#model-found button:has-text('{name} (de to en, BLEU 41.2')")
     found.wait_for()
     assert page.input_value("#model input") == "stand-in"
     assert visit.translate(TEXT)
     found.click()
-    page.wait_for_selector("#found", state="hidden")
+    page.wait_for_selector("#model-found", state="hidden")
     assert name in page.input_value("#model input")
     assert visit.translate(TEXT)
     page.fill("#model input", "nowhere")
     page.press("#model input", "Enter")
-    page.wait_for_selector("#found-said :text('The Hub has no model')")
+    page.wait_for_selector("#model-said :text('The Hub has no model')")
     assert name in page.input_value("#model input")
     assert visit.fits
     assert len(hub.asked("GET /api/models")) == 3
@@ -74,7 +97,7 @@ def test_a_search_without_the_hub_is_a_sentence(visit: Any, hub: HubServer):
     hub.faults.add(Fault(".", times=None, status=403))
     visit.page.fill("#model input", "elsewhere")
     visit.page.press("#model input", "Enter")
-    visit.page.wait_for_selector("#found-said .notice.error")
+    visit.page.wait_for_selector("#model-said .notice.error")
     assert visit.page.input_value("#model input") == "stand-in"
     assert visit.translate(TEXT)
 
@@ -84,3 +107,26 @@ def test_the_picker_works_without_the_hub(visit: Any, hub: HubServer):
     visit.page.click("#model input")
     visit.page.wait_for_selector("[role=option]:has-text('stand-in')")
     assert visit.translate(TEXT)
+
+
+@pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indirect=True)
+def test_what_is_compared_is_searched_for_too(visit: Any, hub: HubServer, model_folder: Path):
+    page, name = visit.page, "someone/elsewhere-de-en"
+    visit.open_tab("Compare")
+    page.click("#model-b input")
+    page.wait_for_selector(f"[role=option]:has-text('{REPO}')")
+    hub.store.put(name, read_folder(model_folder))  # the list is known, and this is not in it
+    page.fill("#model-b input", "elsewhere")
+    page.press("#model-b input", "Enter")
+    found = page.locator(f"#model-b-found button:has-text('{name}')")
+    found.wait_for()
+    assert page.input_value("#model-b input") == "stand-in"
+    assert visit.fits
+    found.click()
+    page.wait_for_selector("#model-b-found", state="hidden")
+    page.fill("#model-a input", "user/another@v1")
+    page.press("#model-a input", "Enter")
+    visit.compare(TEXT)
+    assert page.input_value("#model input") == "stand-in"
+    heads = page.locator("#comparison thead th").all_inner_texts()
+    assert heads[1:] == ["under user/another@v1", f"under {name}"]

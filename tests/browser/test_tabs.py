@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_page import TEXT, _keep_picture, everywhere, on_both
+from tests.browser.test_page import TEXT, everywhere, on_both
 
 pytestmark = pytest.mark.browser
 
@@ -19,7 +19,7 @@ PAIRS = "id,de,en\n" + "".join(
 
 
 @everywhere
-def test_two_ways_stand_side_by_side(visit: Any, request: pytest.FixtureRequest):
+def test_two_ways_stand_side_by_side(visit: Any):
     visit.compare(TEXT)
     page = visit.page
     said = [each.inner_text() for each in page.locator(".said").all()]
@@ -30,7 +30,7 @@ def test_two_ways_stand_side_by_side(visit: Any, request: pytest.FixtureRequest)
     assert page.locator("#comparison tbody tr").count() == 2
     assert "perplexity" in page.inner_text("#comparison table")
     assert visit.fits
-    _keep_picture(page, f"compare-{request.node.callspec.id.replace(' ', '-')}")
+    visit.keep_picture("compare")
 
 
 def test_differences_are_marked(visit: Any):
@@ -50,7 +50,7 @@ def test_an_impossible_comparison_is_a_sentence(visit: Any):
 
 
 @everywhere
-def test_a_file_is_translated_and_measured(visit: Any, request: pytest.FixtureRequest):
+def test_a_file_is_translated_and_measured(visit: Any):
     visit.translate_file(PAIRS, "pairs.csv")
     page = visit.page
     assert page.input_value("#source-column input") == "de"
@@ -64,7 +64,7 @@ def test_a_file_is_translated_and_measured(visit: Any, request: pytest.FixtureRe
     assert lines[0] == "id,de,en,translation"
     assert len(lines) == 13
     assert visit.fits
-    _keep_picture(page, f"files-{request.node.callspec.id.replace(' ', '-')}")
+    visit.keep_picture("files")
 
 
 def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
@@ -101,9 +101,7 @@ def test_markup_in_a_file_stays_text(visit: Any):
 
 
 @everywhere
-def test_learning_shows_pieces_positions_and_every_shape(
-    visit: Any, request: pytest.FixtureRequest
-):
+def test_learning_shows_pieces_positions_and_every_shape(visit: Any):
     visit.translate(TEXT)
     visit.learn()
     page = visit.page
@@ -111,7 +109,7 @@ def test_learning_shows_pieces_positions_and_every_shape(
     assert page.locator("#network .stage").count() > 6
     assert page.evaluate("document.querySelector('#positions canvas').width") > 1
     assert visit.fits
-    _keep_picture(page, f"learn-{request.node.callspec.id.replace(' ', '-')}")
+    visit.keep_picture("learn")
 
 
 @on_both
@@ -132,6 +130,19 @@ def test_merges_can_be_stepped_through(visit: Any):
         "n => document.querySelectorAll('#pieces .piece').length === n", arg=at_end
     )
     assert "This is what the model reads" in page.inner_text("#pieces .count")
+
+
+def test_bytes_that_are_no_character_stay_readable(visit: Any):
+    visit.learn()
+    page = visit.page
+    page.fill("#pieces-text textarea", "ഞാൻ „du“")
+    page.wait_for_function("document.querySelectorAll('#pieces .word').length > 1")
+    slider, seen = page.locator("#pieces .step"), set()
+    for step in range(int(slider.get_attribute("max") or 0) + 1):
+        slider.fill(str(step))
+        seen |= set(page.locator("#pieces .byte").all_inner_texts())
+    assert {"<E0>", "<E2 80>"} <= seen
+    assert all(re.fullmatch(r"<[0-9A-F]{2}( [0-9A-F]{2})*>", each) for each in seen)
 
 
 def test_a_text_too_long_to_watch_is_a_sentence(visit: Any):

@@ -68,6 +68,7 @@ RANKS = [
         "hubnmt.hub.commit",
         "hubnmt.hub.push",
         "hubnmt.hub.listing",
+        "hubnmt.hub.bounds",
         "hubnmt.hub.space",
         "hubnmt.hub",
     ],
@@ -86,9 +87,11 @@ RANKS = [
     ],
     [
         "hubnmt.ui.languages",
+        "hubnmt.ui.examples",
         "hubnmt.ui.facts",
         "hubnmt.ui.controls",
         "hubnmt.ui.figures",
+        "hubnmt.ui.fetching",
         "hubnmt.ui.registry",
         "hubnmt.ui.picker",
         "hubnmt.ui.zero_gpu",
@@ -103,11 +106,13 @@ RANKS = [
         "hubnmt.ui.runs",
         "hubnmt.ui.learn",
         "hubnmt.ui.endpoints",
+        "hubnmt.ui.card_view",
         "hubnmt.ui.drawings",
         "hubnmt.ui.views",
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
         "hubnmt.ui.hub_search",
+        "hubnmt.ui.model_picker",
         "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",
@@ -177,6 +182,7 @@ ONLY_DOOR = {
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
         "hubnmt.ui.hub_search",
+        "hubnmt.ui.model_picker",
         "hubnmt.ui.look_panels",
         "hubnmt.ui.translate_tab",
         "hubnmt.ui.compare_tab",
@@ -187,7 +193,7 @@ ONLY_DOOR = {
     ),
     "huggingface_hub": tuple(
         f"hubnmt.hub.{room}"
-        for room in ("trouble", "client", "pull", "commit", "push", "listing", "space")
+        for room in ("trouble", "client", "pull", "commit", "push", "listing", "bounds", "space")
     ),
     "plotly": "hubnmt.ui.figures",
     "pyarrow": "training.arrow",

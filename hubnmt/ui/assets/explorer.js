@@ -95,7 +95,8 @@ function label(into, tokens, i) {
   into.classList.toggle("mark", isMark(tokens, i) || isByte);
   const follows = i > 0 && !isMark(tokens, i - 1) && !isMark(tokens, i);
   into.classList.toggle("joined", follows && !/^\s/.test(tokens[i]));
-  into.classList.toggle("suffix", /^[\p{L}\p{M}\p{N}]/u.test(tokens[i]));
+  // A vowel sign without its letter shows by itself that it continues one: fonts put a circle there.
+  into.classList.toggle("suffix", /^[\p{L}\p{N}]/u.test(tokens[i]));
   return into;
 }
 

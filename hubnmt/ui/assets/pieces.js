@@ -29,7 +29,7 @@ function word(steps) {
       chip.className = "piece";
       chip.classList.toggle("byte", isByte(piece));
       chip.classList.toggle("joined", i === joined && step < last());
-      chip.textContent = piece.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5");
+      chip.textContent = isByte(piece) ? piece : piece.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5");
       return chip;
     }),
   );

@@ -6,7 +6,10 @@ from hubnmt.ui.facts import read_facts
 CARD = """---
 model-index:
 - results:
-  - metrics: [{type: bleu, value: 42.5}]
+  - dataset: {name: Multi30k test}
+    metrics: [{type: bleu, value: 42.5}]
+  - dataset: {name: Tatoeba test}
+    metrics: [{type: bleu, value: 20}]
 ---
 """
 
@@ -20,6 +23,7 @@ def test_facts_come_from_config_card_and_folder(tmp_path: Path):
     assert facts.n_parameters == config.n_parameters
     assert facts.size_mb == 2.0
     assert facts.scores[0].value == 42.5
+    assert facts.measured_on == "Multi30k test"
 
 
 def test_without_folder_and_card_the_config_is_all_there_is():
@@ -27,3 +31,4 @@ def test_without_folder_and_card_the_config_is_all_there_is():
     facts = read_facts("user/name", config, "", None)
     assert facts.size_mb is None
     assert facts.scores == ()
+    assert facts.measured_on == ""

@@ -1,6 +1,6 @@
 import pytest
 
-from hubnmt.ui.languages import EXAMPLES, NAMES, examples, language_name
+from hubnmt.ui.languages import language_name, main_tag
 
 
 @pytest.mark.parametrize(
@@ -11,10 +11,5 @@ def test_languages_are_called_by_name_and_unknown_ones_by_tag(tag: str, name: st
     assert language_name(tag) == name
 
 
-def test_every_language_with_examples_has_a_name():
-    assert set(EXAMPLES) <= set(NAMES)
-
-
-def test_a_language_without_examples_has_none():
-    assert examples("de-AT")
-    assert examples("tlh") == ()
+def test_script_and_region_are_left_out():
+    assert [main_tag(tag) for tag in ("pt-BR", "zh_Hans", "EN")] == ["pt", "zh", "en"]

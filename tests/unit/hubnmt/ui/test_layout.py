@@ -14,6 +14,7 @@ from hubnmt.ui.parts import ASSETS
 from hubnmt.ui.registry import ModelRegistry
 
 TABS = ["Translate", "Compare", "Files", "Learn"]
+LINES = ("model", "files", "hub", "opening")
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
 
 
 def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Blocks):
-    light = [f for f in demo.fns.values() if f.concurrency_id not in ("model", "files", "hub")]
+    light = [f for f in demo.fns.values() if f.concurrency_id not in LINES]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
     assert demo._queue.max_size == layout.MAX_WAITING
 
@@ -65,54 +66,19 @@ def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
     (event,) = [
         f
         for f in demo.fns.values()
-        if getattr(f.fn, "__name__", "") == "said"
-        and f.inputs
-        and f.inputs[0].elem_id == "model"
-        and f.targets[0][1] == "change"
+        if f.concurrency_id == "opening" and f.inputs[0].elem_id == "model"
     ]
     values = event.fn("second", "first")
     assert len(values) == len(event.outputs)
     shown = dict(zip((block.elem_id for block in event.outputs), values, strict=True))
     assert shown["model-a"] == "second"
+    assert sum(value == "second" for value in values) == 3  # opened, and A, where it is opened, too
     notice, *rest = event.fn("no/such", "first")
     assert "is not on this page" in notice
     assert rest == [gr.skip()] * (len(event.outputs) - 1)
     notice, *rest = event.fn("second", "second")
     assert notice == ""
     assert rest == [gr.skip()] * (len(event.outputs) - 1)
-
-
-def test_words_are_searched_for_only_where_the_hub_may_be_asked(
-    make_registry: Callable[..., ModelRegistry],
-):
-    for allowed in (False, True):
-        demo = build_demo(Handlers(make_registry(allow_hub=allowed)))
-        picks = [f for f in demo.fns.values() if f.inputs and f.inputs[0].elem_id == "model"]
-        changes = {f.concurrency_id: f for f in picks if f.targets and f.targets[0][1] == "change"}
-        assert ("hub" in changes) == allowed
-        notice, *rest = changes["model"].fn("some words", "first")
-        assert rest == [gr.skip()] * len(rest)
-        assert (notice == gr.skip()) == allowed
-
-
-@pytest.mark.parametrize(
-    ("options", "info"),
-    [
-        ({}, None),
-        ({"allow_local": True}, "Or type a folder."),
-        ({"allow_hub": True}, "Or type user/name on the Hub or words to search it."),
-        (
-            {"allow_local": True, "allow_hub": True},
-            "Or type a folder, user/name on the Hub or words to search it.",
-        ),
-    ],
-)
-def test_the_picker_says_what_can_be_typed(
-    make_registry: Callable[..., ModelRegistry], options: dict[str, bool], info: str | None
-):
-    demo = build_demo(Handlers(make_registry(**options)))
-    (picker,) = [c for c in _components(demo, gr.Dropdown) if c.elem_id == "model"]
-    assert picker.info == info
 
 
 def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks):

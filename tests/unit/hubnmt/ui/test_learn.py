@@ -8,6 +8,7 @@ import pytest
 
 from hubnmt.errors import InputError, ModelNotFoundError
 from hubnmt.ui import learn
+from hubnmt.ui.examples import examples
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.registry import ModelRegistry
@@ -61,7 +62,7 @@ def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, han
 
 
 def test_nothing_translated_yet_shows_an_example(lessons: Lessons, handlers: Handlers):
-    assert lessons.last_anatomy(handlers, "", None).src == "Ein Hund rennt im Schnee."
+    assert lessons.last_anatomy(handlers, "", None).src == examples("de")[0]
 
 
 def test_a_model_whose_folder_tells_of_a_run_shows_it(

@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from hubnmt.ui.examples import examples
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
@@ -38,7 +39,7 @@ def test_opening_the_tab_draws_all_of_it(make_tab: Callable[..., LearnTab]):
     pieces, positions, network, run = _event(make_tab(), 3)("ein hund", "", None)
     assert len(pieces["words"]) == 2
     assert positions["rows"] > 0
-    assert "Ein Hund rennt im Schnee." in network
+    assert examples("de")[0] in network
     assert "without the record" in run
 
 
@@ -70,6 +71,6 @@ def test_run_folders_are_offered_only_on_the_persons_own_machine(
 
 def test_the_text_to_watch_is_an_example_of_the_language(make_tab: Callable[..., LearnTab]):
     tab = make_tab()
-    assert tab._text.value == "Ein Hund rennt im Schnee."
+    assert tab._text.value == examples("de")[0]
     (described,) = tab.describe(tab._handlers.choose("second"))
     assert described.value == tab._text.value

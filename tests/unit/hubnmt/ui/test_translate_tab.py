@@ -61,6 +61,13 @@ def test_languages_are_swapped_with_the_model_that_translates_back(
     assert shown.visible is True
 
 
+def test_clearing_stops_whatever_is_translating(tab: TranslateTab):
+    streams = {f._id for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)}
+    (clear,) = [f for f in tab.demo.fns.values() if f.cancels]
+    assert streams <= set(clear.cancels)
+    assert len(streams) == 3
+
+
 def test_a_link_sends_nothing_to_the_server(tab: TranslateTab):
     with tab.demo:
         tab.open_link(gr.Dropdown(["first"], label="Model"), tab.demo)
