@@ -9,13 +9,9 @@ import functools
 import re
 from typing import NamedTuple
 
-from hubnmt.characters import joins_previous
-from hubnmt.errors import InputError
+import sentencex
 
-try:  # whoever translates line by line, as a run does while it learns, needs no sentencex
-    import sentencex
-except ImportError:
-    sentencex = None
+from hubnmt.characters import joins_previous
 
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
@@ -101,10 +97,6 @@ def _append(segments: list[Segment], space: str) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _splitter(line: str, language: str) -> tuple[str, ...]:
-    if sentencex is None:
-        raise InputError(
-            "sentences are cut by sentencex: pip install sentencex, or say split=False"
-        )
     return tuple(part.strip() for part in sentencex.segment(language, line.rstrip("\r\n")))
 
 

@@ -4,8 +4,6 @@ import random
 
 import pytest
 
-from hubnmt import segment
-from hubnmt.errors import InputError
 from hubnmt.segment import Segment, halve, split_sentences
 
 LANGUAGES = ["de", "en", "ml", "de-AT", "zh-Hant", "xx", ""]
@@ -168,9 +166,3 @@ def test_a_word_without_a_border_is_cut_in_the_middle() -> None:
 @pytest.mark.parametrize("text", ["", "x"])
 def test_what_cannot_be_cut_is_not(text: str) -> None:
     assert halve(text) is None
-
-
-def test_without_the_library_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(segment, "sentencex", None)
-    with pytest.raises(InputError, match="pip install sentencex"):
-        split_sentences("Without it. Not before said.", "en")
