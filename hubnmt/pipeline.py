@@ -131,26 +131,35 @@ class Pipeline:
         return self._finish(drafts, decoding, guard=guard)
 
     def stream(
-        self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool
+        self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool, n_together: int
     ) -> Generator[str, None, Translation]:
         """Translate one text and yield it as it grows; return what `translate` does."""
         draft = self._draft(text, decoding, split=split)
         prefix = force_prefix(draft.open_prefix, self._tgt_tokenizer)
-        for ids in draft.rows[len(draft.found) :]:
-            run = functools.partial(self._search_watched, ids, decoding, prefix)
+        first, rows = len(draft.found), draft.rows
+        while first < len(rows):
+            group = rows[first : first + (1 if prefix else n_together)]
+            shown = self._show(draft, [])
+            run = functools.partial(self._search_watched, group, decoding, prefix)
             with Watched(run) as search:
                 for tokens in search:
-                    yield self._show(draft, tokens[0, 0, 1:].tolist())
+                    # Of several, those that end leave the others' tokens: none can be told apart.
+                    yield self._show(draft, tokens[0, 0, 1:].tolist()) if len(group) == 1 else shown
                 draft.found += search.result
+            first += len(group)
             prefix = None
         (translation,) = self._finish([draft], decoding, guard=guard)
         yield translation.text
         return translation
 
     def _search_watched(
-        self, ids: list[int], decoding: DecodingConfig, prefix: ForcedPrefix | None, watch: Watch
+        self,
+        rows: list[list[int]],
+        decoding: DecodingConfig,
+        prefix: ForcedPrefix | None,
+        watch: Watch,
     ) -> list[list[Hypothesis]]:
-        return self.engine.search([ids], decoding, prefix=prefix, watch=watch)
+        return self.engine.search(rows, decoding, prefix=prefix, watch=watch)
 
     def _draft(self, text: str, decoding: DecodingConfig, *, split: bool) -> _Draft:
         """Plan a text and share out the prefix."""

@@ -211,22 +211,35 @@ class Translator:
         return found[0] if isinstance(text, str) else found
 
     def stream(
-        self, text: str, *, guard: bool = True, split: bool = True, **options: Any
+        self,
+        text: str,
+        *,
+        guard: bool = True,
+        split: bool = True,
+        n_together: int = 1,
+        **options: Any,
     ) -> Generator[str, None, Translation]:
         """Translate one text and show it growing.
 
         Each value is the text as far as it is known; with a beam, later words may revise earlier
         ones. Bytes that are no whole character yet are held back. The last value is the text of
-        what `translate` returns, and so does the generator (`translation = yield from ...`).
+        what `translate` returns, and so does the generator (`translation = yield from ...`). A
+        stream that is closed ends the search at its next step.
 
         Args:
             text: any text.
             guard: see `translate`.
             split: see `translate`.
+            n_together: sentences that are searched side by side, which takes a long text a fraction
+                of the time; the text then grows by so many sentences, not by words.
             options: see `translate`.
         """
+        if n_together < 1:
+            raise ConfigError(f"n_together = {n_together} must be at least 1")
         decoding = self._decoding(options)
-        return self._pipeline.stream(text, decoding, guard=guard, split=split)
+        return self._pipeline.stream(
+            text, decoding, guard=guard, split=split, n_together=n_together
+        )
 
     def alternatives(
         self, src: str, prefix: str | Sequence[int] = "", k: int = 5

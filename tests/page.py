@@ -95,8 +95,11 @@ class FakeTranslator:
             warnings=("<b>cut</b>",) if "long" in text else (),
         )
 
-    def stream(self, text: str, **options: Any) -> Generator[str, None, SimpleNamespace]:
+    def stream(
+        self, text: str, *, n_together: int, **options: Any
+    ) -> Generator[str, None, SimpleNamespace]:
         translation = self.translate(text, **options)
+        self.n_together = n_together
         words = translation.text.split(" ")
         for n in range(1, len(words) + 1):
             yield " ".join(words[:n])

@@ -23,7 +23,9 @@ PAUSE_S = 0.05
 """Between two sights of a growing translation: faster than reading, slow enough to send."""
 
 MAX_STREAMED_CHARS = 1_000
-"""A longer text is not shown growing: its sentences take a fifth of the time side by side."""
+"""A longer text grows by sentences, not by words: side by side they take a fifth of the time."""
+N_TOGETHER = 32
+"""Sentences of a long text that are searched side by side."""
 
 
 class Chosen(NamedTuple):
@@ -124,7 +126,8 @@ class Handlers:
         translator, load_seconds = self._open(model)
         limits.check_work(translator, text, options)
         start = time.perf_counter()
-        translation = yield from translator.stream(text, **options)
+        n_together = 1 if len(text) <= MAX_STREAMED_CHARS else N_TOGETHER
+        translation = yield from translator.stream(text, n_together=n_together, **options)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
     def _open(self, model: str) -> tuple[Translator, float]:
@@ -143,9 +146,6 @@ class Handlers:
             options: what the controls say, in the order of `controls.NAMES`.
         """
         said = controls.read_options(options)
-        if isinstance(text, str) and len(text) > MAX_STREAMED_CHARS:
-            yield _answer(text, model, self.translate_text(text, model, **said))
-            return
         shown_at = -PAUSE_S
         for found in self.stream_text(text, model, **said):
             if isinstance(found, Timed):

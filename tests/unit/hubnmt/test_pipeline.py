@@ -1,6 +1,7 @@
 """The way of a text: nothing is lost, order is kept, company changes nothing."""
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hubnmt import retry
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig
+from hubnmt.errors import ConfigError
 from hubnmt.tokenizer import Tokenizer, normalize
 from hubnmt.translator import Translator
 
@@ -267,6 +269,24 @@ def test_a_stream_ends_with_the_translation(
     text = "Ein Hund.\n\n  Zwei Männer."
     *_, last = random_model.stream(text, max_new_tokens=9, **options)
     assert last == random_model.translate(text, max_new_tokens=9, **options).text
+
+
+@pytest.mark.parametrize("prefix", ["", "A dog. Two"])
+@pytest.mark.parametrize("n_together", [2, 3, 100])
+def test_sentences_side_by_side_make_the_same_text(
+    n_together: int, prefix: str, random_model: Translator
+) -> None:
+    text = "Ein Hund.\n\n  Zwei Männer. Wer? Drei Katzen.\nEin Hund rennt. Ja."
+    options: dict[str, Any] = {"max_new_tokens": 9, "beam_size": 2, "prefix": prefix}
+    shown = list(random_model.stream(text, n_together=n_together, **options))
+    assert shown[-1] == random_model.translate(text, **options).text
+    if not prefix:  # after each group, and at the end
+        assert len(dict.fromkeys(shown)) == 1 + math.ceil(6 / n_together)
+
+
+def test_no_sentence_together_is_refused(random_model: Translator) -> None:
+    with pytest.raises(ConfigError, match="n_together = 0 must be at least 1"):
+        random_model.stream("Ein Hund.", n_together=0)
 
 
 def test_a_greedy_stream_only_grows_and_shows_whole_characters(parrot: Translator) -> None:

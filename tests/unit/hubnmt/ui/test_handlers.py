@@ -11,7 +11,7 @@ from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui import controls
 from hubnmt.ui.endpoints import Endpoints
-from hubnmt.ui.handlers import Answer, Handlers, Timed
+from hubnmt.ui.handlers import N_TOGETHER, Answer, Handlers, Timed
 from hubnmt.ui.look import Look
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import FakeTranslator
@@ -128,3 +128,12 @@ def test_a_growing_translation_is_searched_once(
     assert n_searches == 1
     assert isinstance(last, Timed)
     assert last.translation.text == grown[-1] == "EIN HUND RENNT"
+
+
+@pytest.mark.parametrize(("n_words", "n_together"), [(1, 1), (600, N_TOGETHER)])
+def test_sentences_of_a_long_text_are_searched_side_by_side(
+    n_words: int, n_together: int, handlers: Handlers
+):
+    *_, last = handlers.stream_text("ja " * n_words, "")
+    assert isinstance(last, Timed)
+    assert handlers.registry.get("").n_together == n_together  # type: ignore[attr-defined]
