@@ -10,9 +10,12 @@ from typing import Any
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
+from hubnmt.ui.fetching import MAX_MODEL_MB
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.hub_search import HubSearch
 from hubnmt.ui.parts import OPENS, QUIET, error_notice
+
+HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"
 
 
 class ModelPicker:
@@ -107,6 +110,6 @@ class ModelPicker:
 
 
 def _info(allow_local: bool, allow_hub: bool) -> str | None:
-    also = ["a folder"] * allow_local + ["user/name on the Hub", "words to search it"] * allow_hub
+    also = ["a folder"] * allow_local + [HUB, "words to search it"] * allow_hub
     *first, last = also or [""]
     return f"Or type {', '.join(first)}{' or ' * bool(first)}{last}." if also else None

@@ -73,10 +73,10 @@ def test_another_picker_may_set_it(make_registry: Make):
     [
         ({}, None),
         ({"allow_local": True}, "Or type a folder."),
-        ({"allow_hub": True}, "Or type user/name on the Hub or words to search it."),
+        ({"allow_hub": True}, "Or type user/name on the Hub (up to 500 MB) or words to search it."),
         (
             {"allow_local": True, "allow_hub": True},
-            "Or type a folder, user/name on the Hub or words to search it.",
+            "Or type a folder, user/name on the Hub (up to 500 MB) or words to search it.",
         ),
     ],
 )
