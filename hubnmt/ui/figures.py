@@ -114,10 +114,15 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
 
 
 def sentence(message: str) -> str:
-    """Begin with a capital and end with a full stop, as the rest of the page does."""
+    """Begin with a capital and end with a full stop, as the rest of the page does.
+
+    What is no plain word, such as the name of a model, a file or an option, begins as it is.
+    """
     message = message.strip()
     end = "" if message.endswith((".", "!", "?")) else "."
-    return message[:1].upper() + message[1:] + end
+    if message.partition(" ")[0].rstrip(",:;.").isalpha():
+        message = message[:1].upper() + message[1:]
+    return message + end
 
 
 def model_line(facts: ModelFacts) -> str:

@@ -134,6 +134,11 @@ def test_notices_are_escaped_sentences():
     assert figures.notice(["it was cut"], "warning").count("<p>It was cut.</p>") == 1
 
 
+@pytest.mark.parametrize("name", ["user/name is", "max_new_tokens = 9", "pairs.csv:", "de-en: it"])
+def test_names_keep_their_first_letter(name: str):
+    assert figures.sentence(f"{name} refused") == f"{name} refused."
+
+
 def test_no_message_is_no_notice():
     assert figures.notice([], "warning") == ""
 
