@@ -4,6 +4,7 @@ The bundled model answers; the tests ask nothing that depends on how well it tra
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.conftest import BUNDLED, CHROMIUM_NAMES
 from tests.page import serving
 
 try:
-    from playwright.sync_api import Page, sync_playwright
+    from playwright.sync_api import Page, expect, sync_playwright
 except ImportError:  # the tests are skipped, with this reason, by the conftest above
     Page = Any
 
@@ -52,6 +53,9 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+TIMEOUT_MS = 20_000
+"""No answer takes as long on a machine that runs nothing else."""
+
 NOT_OURS = "Method not implemented."
 """A warning of Gradio's own script (6.31) whenever an upload ends: it closes a stream that knows no
 closing."""
@@ -71,6 +75,7 @@ class Visit:
         page.on("request", lambda request: self._check_host(request.url, url))
         page.goto(url)
         page.wait_for_selector("#source textarea")
+        self.settle()
 
     def _hear(self, message: Any) -> None:
         if message.type in ("error", "warning") and message.text != NOT_OURS:
@@ -124,6 +129,29 @@ class Visit:
     def open_tab(self, name: str) -> None:
         """Go to another tab."""
         self.page.get_by_role("tab", name=name, exact=True).click()
+        self.settle()
+
+    def open_options(self, name: str = "") -> None:
+        """Unfold the decoding options, or those of A or B."""
+        self.page.click(f"text={f'Decoding options {name}'.strip()} >> visible=true")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until what has just appeared keeps what is typed into it.
+
+        Gradio (6.31) draws what was hidden, and some 30 ms later sets its first values over what
+        was typed in between. Only a robot is that fast.
+        """
+        self.page.evaluate("() => new Promise(done => requestIdleCallback(done, {timeout: 2000}))")
+        self.page.wait_for_timeout(300)
+
+    def until_value(self, control: Any, value: str | re.Pattern[str]) -> None:
+        """Wait until a control says this, or something that the pattern finds."""
+        expect(control).to_have_value(value, timeout=TIMEOUT_MS)
+
+    def until_checked(self, control: Any, *, is_on: bool) -> None:
+        """Wait until a switch is on, or off."""
+        expect(control).to_be_checked(checked=is_on, timeout=TIMEOUT_MS)
 
     def compare(self, text: str) -> None:
         """Open the tab, type a text, press Enter, and wait for both translations."""
@@ -164,7 +192,7 @@ def visit(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Vi
         color_scheme=shade,
         has_touch=device == "phone",
     )
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(TIMEOUT_MS)
     visit = Visit(context.new_page(), url, name)
     yield visit
     context.close()

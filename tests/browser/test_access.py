@@ -30,7 +30,7 @@ def _findings(page: Any) -> list[str]:
 def test_no_tab_shuts_anybody_out(visit: Any):
     page = visit.page
     visit.translate(TEXT)
-    page.click("text=Decoding options >> visible=true")
+    visit.open_options()
     visit.ask(2)
     visit.switch("Cross layer 1: every head on or off")
     page.locator(".explorer .queries button").nth(2).click()

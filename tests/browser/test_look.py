@@ -235,7 +235,7 @@ def test_own_words_are_completed(visit: Any):
 def test_own_words_are_completed_as_the_controls_say(visit: Any, bundled_model: Path):
     visit.translate(TEXT)
     page = visit.page
-    page.click("text=Decoding options")
+    visit.open_options()
     page.get_by_role("radio", name="Fast").check()
     # The server answers with all the controls: before it has, it would undo what is typed next.
     beam_size = page.get_by_label("number input for Beam size").element_handle()

@@ -41,7 +41,7 @@ def test_models_of_the_hub_are_offered_and_open(visit: Any, hub: HubServer):
     assert hub.asked("GET /api/models") == []
     page.click("#model input")
     page.click(f"[role=option]:has-text('{REPO}')")
-    assert "BLEU 41.2" in page.input_value("#model input")
+    visit.until_value(page.locator("#model input"), re.compile("BLEU 41.2"))
     assert visit.translate(TEXT)
     assert len(hub.asked("GET /api/models")) == 1
 
@@ -51,7 +51,7 @@ def test_any_model_can_be_typed(visit: Any):
     page.fill("#model input", "user/another@v1")
     page.press("#model input", "Enter")
     assert visit.translate(TEXT)
-    assert page.input_value("#model input") == "user/another@v1"
+    visit.until_value(page.locator("#model input"), "user/another@v1")
 
 
 # Gradio (6.31) opens /dev/null for each bar that it follows, and leaves closing it to Python.
@@ -63,14 +63,14 @@ def test_a_download_shows_how_far_it_is(visit: Any, hub: HubServer, model_folder
     hub.faults.add(Fault(".", times=None, pause_s=0.3))
     page.fill("#model input", name)
     page.press("#model input", "Enter")
-    page.wait_for_selector("#model .progress-level")
-    assert re.search(r"[\d.]+k?/[\d.]+k? B", page.inner_text("#model"))
+    page.locator("#model", has_text=re.compile(r"[\d.]+k?/[\d.]+k? B")).wait_for()
     page.wait_for_selector("#model .progress-level", state="detached")
     page.wait_for_selector("#model-row :text(' k parameters')")
 
 
 def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: Path):
     page, name = visit.page, "someone/elsewhere-de-en"
+    model = page.locator("#model input")
     visit.translate(TEXT)
     page.click("#model input")
     page.wait_for_selector(f"[role=option]:has-text('{REPO}')")
@@ -79,16 +79,16 @@ def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: 
     page.press("#model input", "Enter")
     found = page.locator(f"#model-found button:has-text('{name} (de to en, BLEU 41.2')")
     found.wait_for()
-    assert page.input_value("#model input") == "stand-in"
+    visit.until_value(model, "stand-in")
     assert visit.translate(TEXT)
     found.click()
     page.wait_for_selector("#model-found", state="hidden")
-    assert name in page.input_value("#model input")
+    visit.until_value(model, re.compile(name))
     assert visit.translate(TEXT)
     page.fill("#model input", "nowhere")
     page.press("#model input", "Enter")
     page.wait_for_selector("#model-said :text('The Hub has no model')")
-    assert name in page.input_value("#model input")
+    visit.until_value(model, re.compile(name))
     assert visit.fits
     assert len(hub.asked("GET /api/models")) == 3
 
@@ -98,7 +98,7 @@ def test_a_search_without_the_hub_is_a_sentence(visit: Any, hub: HubServer):
     visit.page.fill("#model input", "elsewhere")
     visit.page.press("#model input", "Enter")
     visit.page.wait_for_selector("#model-said .notice.error")
-    assert visit.page.input_value("#model input") == "stand-in"
+    visit.until_value(visit.page.locator("#model input"), "stand-in")
     assert visit.translate(TEXT)
 
 
@@ -120,7 +120,7 @@ def test_what_is_compared_is_searched_for_too(visit: Any, hub: HubServer, model_
     page.press("#model-b input", "Enter")
     found = page.locator(f"#model-b-found button:has-text('{name}')")
     found.wait_for()
-    assert page.input_value("#model-b input") == "stand-in"
+    visit.until_value(page.locator("#model-b input"), "stand-in")
     assert visit.fits
     found.click()
     page.wait_for_selector("#model-b-found", state="hidden")

@@ -35,7 +35,7 @@ def test_two_ways_stand_side_by_side(visit: Any):
 
 def test_differences_are_marked(visit: Any):
     visit.open_tab("Compare")
-    visit.page.click("text=Decoding options B")
+    visit.open_options("B")
     visit.page.locator("#options-b").get_by_label("The translation begins with").fill("Yesterday ")
     visit.compare(TEXT)
     marked = visit.page.locator("[aria-label='Translation B'] mark").all_inner_texts()

@@ -125,10 +125,11 @@ def test_a_cancelled_file_frees_its_line(
     job = client.submit(handle_file(upload), api_name="/translate_file")
     assert begun.wait(10)
     job.cancel()
-    time.sleep(1)
-    n_chunks = len(chunks)
-    time.sleep(0.5)
-    assert len(chunks) == n_chunks < 40
+    n_chunks = 0
+    while n_chunks < len(chunks):  # it ends between two chunks, as soon as it hears of it
+        n_chunks = len(chunks)
+        time.sleep(1)
+    assert n_chunks < 40
     with pytest.raises(AppError, match="has no column"):  # the line moves on
         client.predict(handle_file(upload), column="fr", api_name="/translate_file")
 
@@ -178,11 +179,12 @@ def test_a_full_queue_is_said_politely(
 ):
     monkeypatch.setattr(layout, "MAX_WAITING", 1)
     handlers = Handlers(make_registry())
-    leave = threading.Event()
+    begun, leave = threading.Semaphore(0), threading.Event()
     translator = handlers.registry.get("")
     translate = translator.translate
 
     def wait(*asked: object, **options: object) -> object:
+        begun.release()
         leave.wait(20)
         return translate(*asked, **options)
 
@@ -195,17 +197,12 @@ def test_a_full_queue_is_said_politely(
             "session_hash": "s",
         }
         answers = []
-        for _ in range(5):
+        for n in range(5):
             answers.append(httpx.post(call, json=body))
-            time.sleep(0.3)
+            if n < 2:  # two run, which makes room for one that waits
+                assert begun.acquire(timeout=10)
         leave.set()
-        assert [answer.status_code for answer in answers] == [
-            200,
-            200,
-            200,
-            503,
-            503,
-        ]  # two run, one waits
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 503, 503]
         assert "Queue is full" in answers[-1].json()["detail"]
 
 
