@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from hubnmt.checkpoint import StoredModel
+from hubnmt.dtypes import DTYPES
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
 from hubnmt.model.attention import MultiHeadAttention
-from hubnmt.translator import DTYPES, Translator
+from hubnmt.translator import Translator
 
 PARTS = ("encoder", "decoder", "cross")
 """Self-attention of the encoder and of the decoder, and the decoder's look at the source."""

@@ -18,6 +18,7 @@ from hubnmt.attention_map import Attention, side_by_side
 from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.ct2_engine import CTranslate2Engine
+from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine
 from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
 from hubnmt.explain import attend, score_targets, summarize_score
@@ -28,9 +29,6 @@ from hubnmt.plan import make_plan
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative, Candidate, PairScore, Translation
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-CT2_DTYPE = "int8"
-"""What CTranslate2 can do beside `DTYPES`."""
 ENGINES = ("torch", "ctranslate2")
 SCORE_BATCH_PAIRS = 32
 """Pairs scored at once; the logits of 32 long sentences stay under a gigabyte."""
@@ -53,7 +51,8 @@ class Translator:
         Args:
             stored: as `load_model` gives it.
             device: `cpu`, `cuda`, `cuda:1`, ...
-            dtype: of weights and products, one of `DTYPES`; with CTranslate2 also `int8`.
+            dtype: of weights and products, one of `DTYPES`, or `auto`: the faster of float32 and
+                bfloat16 for this model on this machine. With CTranslate2 also `int8`.
             engine: one of `ENGINES`. With `ctranslate2` that library searches (extra
                 `hubnmt[ct2]`), and this model in float32 does what is not a search, and the few
                 searches that CTranslate2 does otherwise; see `hubnmt.ct2_engine`.
@@ -65,13 +64,12 @@ class Translator:
         if engine not in ENGINES:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
         is_torch = engine == "torch"
-        dtypes = sorted(DTYPES if is_torch else {*DTYPES, CT2_DTYPE})
-        if dtype not in dtypes:
-            raise ConfigError(f"dtype = {dtype!r} must be {' or '.join(dtypes)} with {engine}")
+        check_dtype(dtype, engine=engine)
         self._stored = stored
         self.revision = revision
         try:
             self.device = torch.device(device)
+            dtype = resolve_dtype(dtype, self.device, stored.model.config)
             own_dtype = DTYPES[dtype] if is_torch else torch.float32
             self.model = stored.model.to(self.device, own_dtype).eval()
         except (RuntimeError, AssertionError) as error:

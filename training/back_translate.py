@@ -34,9 +34,10 @@ from typing import Any, BinaryIO
 from tqdm import tqdm
 
 from hubnmt.checkpoint import read_json, write_json
+from hubnmt.dtypes import AUTO, DTYPES
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.textfile import count_lines, read_lines
-from hubnmt.translator import DTYPES, Translator
+from hubnmt.translator import Translator
 
 log = logging.getLogger("training")
 
@@ -188,7 +189,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, metavar="N", help="of sampling")
     parser.add_argument("--batch-tokens", type=int, default=8192, metavar="N")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
-    parser.add_argument("--dtype", default="float32", choices=sorted(DTYPES))
+    parser.add_argument("--dtype", default="float32", choices=sorted({*DTYPES, AUTO}))
     return parser.parse_args(arguments)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hubnmt.dtypes import DTYPES
 from hubnmt.model import Transformer
 from training.batches import Batch
 from training.fitting import explain_out_of_memory, is_out_of_memory
@@ -22,7 +23,6 @@ from training.team import Team
 
 log = logging.getLogger("training")
 
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 MOST_SKIPPED = 20
 """Steps in a row that float16 may overflow: the scale has then fallen a million times."""
 

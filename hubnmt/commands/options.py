@@ -15,9 +15,10 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 from tqdm import tqdm
 
 from hubnmt.config import DecodingConfig
+from hubnmt.dtypes import AUTO, CT2_DTYPE, DTYPES
 from hubnmt.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.errors import ConfigError
-from hubnmt.translator import CT2_DTYPE, DTYPES, ENGINES, Translator
+from hubnmt.translator import ENGINES, Translator
 
 CHUNK_LINES = 256
 """Lines translated together: enough to sort by length, few enough for constant memory."""
@@ -73,8 +74,9 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
     parser.add_argument(
         "--dtype",
         default="float32",
-        choices=sorted({*DTYPES, CT2_DTYPE}),
-        help=f"of the weights; {CT2_DTYPE} with ctranslate2 only",
+        choices=sorted({*DTYPES, CT2_DTYPE, AUTO}),
+        help=f"of the weights (default: float32); {AUTO}: float32 or bfloat16, the faster one here; "
+        f"{CT2_DTYPE}: with ctranslate2 only",
     )
     parser.add_argument(
         "--batch-tokens",

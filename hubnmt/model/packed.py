@@ -6,8 +6,8 @@ reference; here run the weights of `packed_layers` and the memory of `packed_cac
 hypothesis goes through two batched products, not through the fused kernel, whose start-up outweighs
 them; a mask without effect is left out.
 
-Weights are copied when the object is made; later changes of the model do not reach it. On measured
-effects see tests/benchmarks/RESULTS.md.
+Weights are laid out when the object is made, some of them shared with the model: it may not change
+afterwards. On measured effects see tests/benchmarks/RESULTS.md.
 """
 
 import math
@@ -24,7 +24,7 @@ from hubnmt.model.packed_layers import (
     pack_decoder_layer,
     pack_encoder_layer,
     pack_final_norm,
-    transpose,
+    pack_projection,
 )
 from hubnmt.model.transformer import Transformer
 
@@ -49,7 +49,7 @@ class PackedTransformer:
             ]
             self._encoder_norm = pack_final_norm(model.encoder.final_norm)
             self._decoder_norm = pack_final_norm(model.decoder.final_norm)
-            self._output = transpose(model.output_proj.weight)  # (D, V)
+            self._output = pack_projection(model.output_proj.weight)
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
@@ -110,7 +110,7 @@ class PackedTransformer:
 
     def project(self, hidden: Tensor) -> Tensor:
         """Score every piece of the vocabulary: (..., D) to logits (..., V)."""
-        return hidden @ self._output
+        return self._output(hidden)
 
     def _embed(self, table: Tensor, ids: Tensor, start: int, end: int) -> Tensor:
         """Look up ids (B, T) at positions `start` to `end` - 1, or all at `start`: (B T, D)."""

@@ -24,6 +24,7 @@ RANKS = [
         "hubnmt.tokenizer",
     ],
     [
+        "hubnmt.dtypes",
         "hubnmt.plan",
         "hubnmt.prefix",
         "hubnmt.pairing",

@@ -12,9 +12,13 @@ from torch import nn
 
 from hubnmt.model import Transformer
 from hubnmt.model.packed_layers import (
+    Affine,
+    HalfAffine,
+    pack_affine,
     pack_decoder_layer,
     pack_encoder_layer,
     pack_final_norm,
+    pack_projection,
     transpose,
 )
 
@@ -56,6 +60,29 @@ def test_queries_are_scaled_and_nothing_else_is(layers: Any) -> None:
     torch.testing.assert_close(packed.cross_kv(x), cross[:, d_model:])
     scale = (d_model // attention.n_heads) ** 0.5
     torch.testing.assert_close(packed.cross_q(x), cross[:, :d_model] / scale)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [(torch.float64, Affine), (torch.bfloat16, HalfAffine)], ids=str
+)
+def test_a_map_and_its_sum_with_the_stream(dtype: torch.dtype, kind: type, n_rows: int) -> None:
+    weight, bias, x = (torch.randn(shape).to(dtype) for shape in ((6, 4), (6,), (n_rows, 4)))
+    stream = torch.randn(n_rows, 6).to(dtype)
+    packed, expected = pack_affine(weight, bias), x @ weight.T + bias
+    assert type(packed) is kind
+    close = {"rtol": 0.02, "atol": 0.05} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(packed(x), expected, **close)
+    total = stream + expected
+    torch.testing.assert_close(packed.add_to(stream, x), total, **close)
+    torch.testing.assert_close(stream, total, **close)  # in place
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 1, 4), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_projection(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    weight, x = torch.randn(6, 4).to(dtype), torch.randn(shape).to(dtype)
+    torch.testing.assert_close(pack_projection(weight)(x), x @ weight.T)
 
 
 def test_a_final_norm_may_be_none() -> None:
