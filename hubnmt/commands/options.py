@@ -75,7 +75,7 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
         "--dtype",
         default="float32",
         choices=sorted({*DTYPES, CT2_DTYPE, AUTO}),
-        help=f"of the weights (default: float32); {AUTO}: float32 or bfloat16, the faster one here; "
+        help=f"of the weights (default: float32); {AUTO}: float32 or bfloat16, the faster one; "
         f"{CT2_DTYPE}: with ctranslate2 only",
     )
     parser.add_argument(
