@@ -9,6 +9,7 @@ import logging
 from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
 
 from hubnmt.checkpoint import LIBRARY
+from hubnmt.errors import HubError
 from hubnmt.hub.client import connect, plain_words
 from hubnmt.hub.contents import WEIGHTS, choose_files
 from hubnmt.hub.listing import list_cached
@@ -22,14 +23,17 @@ def download_size(reference: HubReference, *, token: str | None = None) -> int:
     """Ask the Hub for the bytes of a model's files, before any of them is fetched.
 
     Raises:
-        HubError: if it has no such model, or cannot be reached.
+        HubError: if it has no such model, does not say how large a file is, or cannot be reached.
     """
     with plain_words(str(reference)):
         info = ask(connect(token), reference)
         sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or []}
         library = None if LIBRARY in (info.tags or []) else info.library_name
         names = choose_files(sizes, target=str(reference), library=library)
-    return sum(sizes[name] or 0 for name in names)
+    unknown = [name for name in names if sizes[name] is None]
+    if unknown:
+        raise HubError(f"{reference}: the Hub does not state the size of {' and '.join(unknown)}")
+    return sum(size for name in names if (size := sizes[name]) is not None)
 
 
 def forget_oldest(limit: int) -> tuple[str, ...]:

@@ -1,12 +1,15 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
 
 from hubnmt.errors import HubError
-from hubnmt.hub import HubReference, list_cached, pull
+from hubnmt.hub import HubReference, bounds, list_cached, pull
 from hubnmt.hub.bounds import download_size, forget_oldest
+from hubnmt.hub.contents import WEIGHTS
+from hubnmt.hub.pull import ask
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -27,6 +30,21 @@ def test_the_size_is_known_before_anything_is_fetched(hub: HubServer, stored: di
     assert hub.asked("GET /objects/") == []
     with pytest.raises(HubError):
         download_size(HubReference("user/nowhere"))
+
+
+def test_a_size_that_is_not_stated_is_not_taken_for_none(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    def ask_less(*asked: Any) -> Any:
+        info = ask(*asked)
+        for sibling in info.siblings:
+            if sibling.rfilename == WEIGHTS:
+                sibling.size = None
+        return info
+
+    monkeypatch.setattr(bounds, "ask", ask_less)
+    with pytest.raises(HubError, match=f"the size of {WEIGHTS}"):
+        download_size(HubReference(REPO))
 
 
 def test_those_used_longest_ago_are_forgotten(hub: HubServer, stored: dict[str, bytes]):
