@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,10 +189,25 @@ def check_weights(model: Transformer, path: Path) -> torch.dtype:
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Copy a safetensors file, found good by `check_weights`, into a model."""
+    """Copy a safetensors file, whose header `check_weights` found good, into a model.
+
+    Raises:
+        ModelFolderError: naming tensors with infinite numbers or none: they spread to all scores.
+    """
     with _open_weights(path) as file, torch.no_grad():
         for name, parameter in own_tensors(model).items():
             parameter.copy_(file.get_tensor(name))
+    broken = [name for name, tensor in own_tensors(model).items() if not _is_finite(tensor)]
+    if broken:
+        raise ModelFolderError(
+            f"{path}: {_first_few(broken, ', ')} with NaN or infinite numbers; "
+            "pull or save the model again"
+        )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Look at the smallest and the largest number alone: one pass, no array beside; NaN is both."""
+    return all(extreme.isfinite() for extreme in tensor.detach().aminmax())
 
 
 @contextmanager
@@ -219,10 +234,15 @@ def _check_header(file: Any, parameters: dict[str, Tensor], path: Path) -> None:
         elif header.get_dtype() not in FLOAT_DTYPES:
             problems.append(f"{name} is {header.get_dtype()}, not a float type")
     if problems:
-        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise ModelFolderError(
-            f"{path}: {'; '.join(problems[:5])}{more}; weights and config.json do not match"
+            f"{path}: {_first_few(problems, '; ')}; weights and config.json do not match"
         )
+
+
+def _first_few(problems: Sequence[str], between: str) -> str:
+    """List the first five, and say how many more there are."""
+    more = [f"and {len(problems) - 5} more"] if len(problems) > 5 else []
+    return between.join([*problems[:5], *more])
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 from hubnmt.batching import batch_sources, group_by_length
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import (
+    NOT_FINITE,
     Constraint,
     ForcedPrefix,
     Hypothesis,
@@ -26,6 +27,7 @@ from hubnmt.decoding import (
     repetition_control,
     sample,
 )
+from hubnmt.errors import ModelFolderError
 from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -65,9 +67,14 @@ class TorchEngine:
 
         Returns:
             for each row up to `n_best` hypotheses, best first, no two with the same text.
+
+        Raises:
+            ModelFolderError: if the model's numbers overflow.
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
         for batch, results in self._batches(rows, decoding, prefix, batch_tokens, watch):
+            if not all(results):
+                raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found

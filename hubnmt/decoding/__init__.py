@@ -16,8 +16,10 @@ from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.model_step import ModelStep
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
 from hubnmt.decoding.sampling import sample
+from hubnmt.decoding.scoring import NOT_FINITE
 
 __all__ = [
+    "NOT_FINITE",
     "Constraint",
     "ForcedPrefix",
     "Hypothesis",

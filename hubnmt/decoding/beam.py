@@ -15,6 +15,7 @@ from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
     constrain,
+    count_steps,
     normalize_length,
     survivors,
 )
@@ -195,7 +196,7 @@ def beam_search(
     """
     live = _Live.begin(max_tgt_tokens, bos_id)
     finished = _Finished.none(len(live.rows), beam_size, max_tgt_tokens.device)
-    while len(live.rows):
+    for _ in count_steps(max_tgt_tokens):
         if watch is not None:
             watch(live.tokens)
         log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
@@ -213,8 +214,9 @@ def beam_search(
             live.keep(alive)
             parents = parents[alive]
             step.keep(alive)
-        if len(live.rows):
-            step.reorder(parents)
+        if not len(live.rows):
+            break
+        step.reorder(parents)
     return finished.to_hypotheses(n_best)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import best_tokens, constrain, survivors
+from hubnmt.decoding.scoring import best_tokens, constrain, count_steps, survivors
 
 
 def greedy_search(
@@ -42,7 +42,7 @@ def greedy_search(
     token = torch.full((n_sentences, 1), bos_id, device=device)  # (B, 1)
     tokens = token[:, :, None]  # (B, 1, t)
     gains = torch.zeros(n_sentences, 0, device=device)  # (B, t - 1) log-probability of each token
-    while len(rows):
+    for _ in count_steps(max_tgt_tokens):
         n_tokens = tokens.shape[2]  # bos stands for the eos to come
         if watch is not None:
             watch(tokens)
@@ -63,5 +63,7 @@ def greedy_search(
                 x[alive] for x in (rows, caps, gains, token, tokens)
             )
             step.keep(alive)
+        if not len(rows):
+            break
         tokens = torch.cat((tokens, token[:, :, None]), dim=2)  # (B, 1, t + 1)
     return results

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import constrain, survivors, warp_for_sampling
+from hubnmt.decoding.scoring import constrain, count_steps, survivors, warp_for_sampling
 
 
 @dataclasses.dataclass(slots=True)
@@ -116,7 +116,7 @@ def sample(
     """
     results: list[list[Hypothesis]] = [[] for _ in generators]
     live = _Live.begin(max_tgt_tokens, bos_id)
-    while len(live.rows):
+    for _ in count_steps(max_tgt_tokens):
         if watch is not None:
             watch(live.tokens)
         log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
@@ -136,6 +136,8 @@ def sample(
             alive = survivors(done)
             live.keep(alive)
             step.keep(alive)
+        if not len(live.rows):
+            break
     return [sorted(found, key=lambda each: -each.score) for found in results]
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint
+from hubnmt.errors import ModelFolderError
 
 
 def normalize_length(log_prob: Tensor, n_tokens: Tensor | int, length_penalty: float) -> Tensor:
@@ -46,6 +47,11 @@ def best_reachable(
         return normalize_length(log_prob, max_tokens[:, None], length_penalty)
     return normalize_length(log_prob, n_tokens + 1, length_penalty)
 
+
+NOT_FINITE = (
+    "the model gives log-probabilities that are not finite: its weights overflow; "
+    "try dtype float32, or pull or save the model again"
+)
 
 BLOCK_SIZES = (64, 160, 100, *range(32, 257))
 """Pieces whose maximum stands for them in `best_continuations`; the first that divides V counts.
@@ -110,6 +116,11 @@ def best_continuations(
     return top, block // n_blocks, block % n_blocks * size + index % size
 
 
+def count_steps(max_tgt_tokens: Tensor) -> range:
+    """Count the steps that a search may take, whatever the numbers do: the longest target, eos."""
+    return range(1 + max(max_tgt_tokens.tolist(), default=-1))
+
+
 def _block_size(n_pieces: int) -> int:
     return next((size for size in BLOCK_SIZES if n_pieces % size == 0), n_pieces)
 
@@ -150,15 +161,21 @@ def constrain(
     Returns:
         (B, W, V); eos has the model's own log-probability where it is the only choice left, be it
         for the length or because a constraint forbids everything.
+
+    Raises:
+        ModelFolderError: if the model gives no number there: such a hypothesis would never end.
     """
     allowed = log_probs
-    only_eos = must_end[:, None]  # (B, 1)
+    ending = log_probs.select(2, eos_id)  # (B, W)
+    only_eos = must_end[:, None] | ending.isnan()  # (B, W); one NaN makes a whole softmax NaN
     if constraint is not None:
         allowed = constraint(log_probs, tokens[:, :, 1:])
         only_eos = only_eos | (allowed.amax(-1) == -torch.inf)  # (B, W)
     if not only_eos.any():
         return allowed
-    ending = torch.where(only_eos, log_probs[..., eos_id], allowed[..., eos_id])  # (B, W)
+    if (only_eos & ~ending.isfinite()).any():
+        raise ModelFolderError(NOT_FINITE)
+    ending = torch.where(only_eos, ending, allowed[..., eos_id])  # (B, W)
     allowed = allowed.masked_fill(only_eos[:, :, None], -torch.inf)
     allowed[..., eos_id] = ending
     return allowed

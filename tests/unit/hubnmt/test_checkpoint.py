@@ -392,6 +392,18 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
         edit_weights(lambda w: w.update({BIAS: torch.zeros(12, dtype=torch.int64)})),
         *(WEIGHTS, [BIAS, "I64"]),
     ),
+    "no number": (
+        edit_weights(lambda w: w[BIAS].view(-1)[3:4].fill_(torch.nan)),
+        *(WEIGHTS, [BIAS, "NaN or infinite"]),
+    ),
+    "infinite weights": (
+        edit_weights(lambda w: [tensor.fill_(-torch.inf) for tensor in w.values()]),
+        *(WEIGHTS, ["NaN or infinite", "more"]),
+    ),
+    "infinite half floats": (
+        edit_weights(lambda w: w.update({BIAS: torch.full((12,), torch.inf).half()})),
+        *(WEIGHTS, [BIAS, "NaN or infinite"]),
+    ),
     "many tensors missing": (
         edit_weights(lambda w: [w.pop(name) for name in list(w)[3:]]),
         *(WEIGHTS, ["is missing", "more"]),

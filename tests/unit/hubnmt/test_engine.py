@@ -13,6 +13,7 @@ from hubnmt.batching import batch_sources, batch_targets
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
 from hubnmt.engine import TorchEngine, force_prefix, is_cut, max_tgt_tokens
+from hubnmt.errors import ModelFolderError
 from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -416,3 +417,37 @@ def test_all_words_but_the_last_are_forced(
     prefix = force_prefix(text, tiny_tokenizer)
     assert prefix is not None
     assert list(prefix.forced_ids) == tiny_tokenizer.encode(whole)
+
+
+# --- numbers that overflow -----------------------------------------------------------------------
+
+
+@STRATEGIES
+@pytest.mark.parametrize("weight", [torch.nan, torch.inf, 3e38])
+def test_a_model_that_overflows_is_refused_at_once(
+    weight: float, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
+) -> None:
+    with torch.no_grad():
+        engine.model.decoder.final_norm.weight.fill_(weight)
+    broken = TorchEngine(
+        engine.model, src_tokenizer=engine._src_tokenizer, tgt_tokenizer=engine._tgt_tokenizer
+    )
+    steps = []
+    with pytest.raises(ModelFolderError, match="not finite"):
+        broken.search(rows[:2], options(**strategy), watch=steps.append)
+    assert len(steps) == 1
+
+
+def test_sums_that_overflow_end_at_the_longest_target(
+    engine: TorchEngine, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each log-probability is a number, but no sum of them is: nothing can be ranked."""
+
+    def log_softmax(_: Tensor, __: int, *, out: Tensor) -> Tensor:
+        return out.fill_(-3e38)
+
+    monkeypatch.setattr(torch, "log_softmax", log_softmax)
+    steps = []
+    with pytest.raises(ModelFolderError, match="not finite"):
+        engine.search(rows[:2], options(**BEAM), watch=steps.append)
+    assert len(steps) <= 8  # 7 tokens and eos

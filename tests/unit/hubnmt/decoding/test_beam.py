@@ -266,3 +266,14 @@ def test_a_beam_wider_than_the_vocabulary_is_fine(TableStep: Any, random_table: 
 def test_no_sentences_give_no_results(TableStep: Any) -> None:
     none = torch.zeros(0, dtype=torch.int64)
     assert beam_search(TableStep([]), **IDS, max_tgt_tokens=none, beam_size=3) == []
+
+
+def test_numbers_that_are_none_do_not_keep_a_search_going(
+    TableStep: Any, random_table: Any
+) -> None:
+    def spoil(log_probs: Tensor, _: Tensor) -> Tensor:
+        return log_probs * torch.nan
+
+    step = TableStep([random_table(1)])
+    assert search(step, [3], beam_size=2, constraint=spoil) == [[]]
+    assert len(step.shapes) == 4  # 3 tokens and eos

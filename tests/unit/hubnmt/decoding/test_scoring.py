@@ -11,9 +11,11 @@ from hubnmt.decoding.scoring import (
     best_reachable,
     best_tokens,
     constrain,
+    count_steps,
     normalize_length,
     survivors,
 )
+from hubnmt.errors import ModelFolderError
 
 PENALTIES = pytest.mark.parametrize("length_penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 2.0])
 B, W, V = 3, 2, 5
@@ -104,6 +106,21 @@ def test_only_eos_is_left_and_only_where_asked() -> None:
     assert torch.equal(masked[1, :, 3], before[1, :, 3])
     assert (masked[1, :, [0, 1, 2, 4]] == -torch.inf).all()
     assert torch.equal(log_probs, before)
+
+
+@pytest.mark.parametrize(("value", "must_end"), [(torch.nan, False), (-torch.inf, True)])
+def test_a_hypothesis_that_could_never_end_is_refused(value: float, must_end: bool) -> None:
+    log_probs = torch.randn(B, W, V).log_softmax(-1)
+    log_probs[1, 1] = value
+    tokens = torch.ones(B, W, 4, dtype=torch.int64)
+    with pytest.raises(ModelFolderError, match="not finite"):
+        constrain(
+            log_probs, tokens, constraint=None, must_end=torch.tensor([must_end] * B), eos_id=3
+        )
+
+
+def test_a_search_has_a_step_for_each_token_of_the_longest_target_and_for_eos() -> None:
+    assert [len(count_steps(torch.tensor(caps))) for caps in ([2, 5, 0], [0], [])] == [6, 1, 0]
 
 
 def test_nothing_is_touched_where_nobody_must_end() -> None:
