@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.errors import ConfigError, ModelFolderError, first_few
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -200,7 +200,7 @@ def load_weights(model: Transformer, path: Path) -> None:
     broken = [name for name, tensor in own_tensors(model).items() if not _is_finite(tensor)]
     if broken:
         raise ModelFolderError(
-            f"{path}: {_first_few(broken, ', ')} with NaN or infinite numbers; "
+            f"{path}: {first_few(broken, ', ')} with NaN or infinite numbers; "
             "pull or save the model again"
         )
 
@@ -235,14 +235,8 @@ def _check_header(file: Any, parameters: dict[str, Tensor], path: Path) -> None:
             problems.append(f"{name} is {header.get_dtype()}, not a float type")
     if problems:
         raise ModelFolderError(
-            f"{path}: {_first_few(problems, '; ')}; weights and config.json do not match"
+            f"{path}: {first_few(problems, '; ')}; weights and config.json do not match"
         )
-
-
-def _first_few(problems: Sequence[str], between: str) -> str:
-    """List the first five, and say how many more there are."""
-    more = [f"and {len(problems) - 5} more"] if len(problems) > 5 else []
-    return between.join([*problems[:5], *more])
 
 
 def read_json(path: Path) -> dict[str, Any]:

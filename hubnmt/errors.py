@@ -1,7 +1,8 @@
 """The errors a user can meet.
 
-Takes nothing, gives exception types. Each message is one line that names what is wrong and what to
-do about it, so the command line and the app can show it as it is. Must not know anything else.
+Takes nothing, gives exception types, and shortens what they list. Each message is one line that
+names what is wrong and what to do about it, so the command line and the app can show it as it is.
+Must not know anything else.
 """
 
 
@@ -31,3 +32,9 @@ class HubError(HubNMTError):
 
 class HubUnreachableError(HubError):
     """The Hub gave no answer, or has trouble itself: what is in the cache may still serve."""
+
+
+def first_few(problems: list[str], between: str = "; ") -> str:
+    """List the first five, and say how many more there are: a file can have thousands."""
+    more = [f"and {len(problems) - 5:,} more"] if len(problems) > 5 else []
+    return between.join([*problems[:5], *more])

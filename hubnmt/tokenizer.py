@@ -26,7 +26,7 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from hubnmt.errors import ConfigError, InputError, ModelFolderError
+from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
 """In the vocabulary, but never produced by text: the string `<eos>` in a text stays a string."""
@@ -106,12 +106,60 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     return inner
 
 
-def _rules(inner: tokenizers.Tokenizer) -> dict[str, Any]:
-    """Return all that decides how text is cut, apart from vocabulary and merges."""
-    settings: dict[str, Any] = json.loads(inner.to_str())
-    model = settings.pop("model")
-    kept = ("type", "dropout", "unk_token", "continuing_subword_prefix", "byte_fallback")
-    return settings | {key: model.get(key) or None for key in kept}
+def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
+    """Return all that decides how text is cut, apart from vocabulary and merges.
+
+    What is off or empty is left out: versions of the library differ in whether they write it.
+    """
+    model = {("model", key): value for key, value in settings["model"].items()}
+    rules = {(key,): value for key, value in settings.items()} | model
+    learned = {("model",), ("model", "vocab"), ("model", "merges")}
+    return {path: value for path, value in rules.items() if value and path not in learned}
+
+
+def _our_settings() -> dict[str, Any]:
+    """Return what a file of ours says, no pieces in it."""
+    settings: dict[str, Any] = json.loads(_assemble(models.BPE()).to_str())
+    return settings
+
+
+def _check_rules(settings: dict[str, Any]) -> None:
+    """Refuse rules that are not ours: they would cut text differently, and nothing would say so.
+
+    Raises:
+        ModelFolderError: naming those that differ.
+    """
+    found, ours = _rules(settings), _rules(_our_settings())
+    others = [".".join(path) for path in ours if found.get(path) != ours[path]]
+    others += sorted(".".join(path)[:80] for path in set(found) - set(ours))
+    if others:
+        raise ModelFolderError(
+            f"{first_few(others, ', ')}: not as hubnmt writes it; not a hubnmt tokenizer"
+        )
+
+
+def _read(path: Path) -> tokenizers.Tokenizer:
+    """Read a file whose rules are ours.
+
+    The library may panic over a stranger's rules, which is no `Exception`: it gets to see our own,
+    and of the file the vocabulary and the merges alone.
+
+    Raises:
+        ModelFolderError: if it is no tokenizer, or another kind; not yet naming the file.
+    """
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        if not (isinstance(settings, dict) and isinstance(settings.get("model"), dict)):
+            raise ModelFolderError("not a tokenizer file (it has no model)")
+        _check_rules(settings)
+        learned = {key: settings["model"].get(key) for key in ("vocab", "merges")}
+        ours = _our_settings()
+        ours["model"] |= learned
+        return tokenizers.Tokenizer.from_str(json.dumps(ours))
+    except ModelFolderError:
+        raise
+    except Exception as error:  # the library raises bare Exception for every kind of bad file
+        raise ModelFolderError(f"not a tokenizer file ({str(error)[:200]})") from None
 
 
 class Tokenizer:
@@ -129,6 +177,12 @@ class Tokenizer:
         missing = [piece for piece in SPECIAL_PIECES if piece not in vocab]
         if missing:
             raise ModelFolderError(f"tokenizer: no {', '.join(missing)}; not a hubnmt tokenizer")
+        unsaid = [byte for char, byte in BYTE_OF_CHAR.items() if char not in vocab]
+        if unsaid:
+            raise ModelFolderError(
+                f"tokenizer: no piece for {len(unsaid)} of the 256 bytes, such as "
+                f"0x{unsaid[0]:02X}; not a hubnmt tokenizer"
+            )
         self._inner = inner
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
         self._piece_bytes = [b""] * len(vocab)
@@ -180,20 +234,9 @@ class Tokenizer:
         if path.stat().st_size > MAX_FILE_MIB * 2**20:
             raise ModelFolderError(f"{path}: larger than {MAX_FILE_MIB} MiB; refused")
         try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        except Exception as error:  # the library raises bare Exception for every kind of bad file
-            raise ModelFolderError(f"{path}: not a tokenizer file ({error})") from error
-        try:
-            loaded = cls(inner)
+            return cls(_read(path))
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from None
-        # Same pieces under other rules would cut text differently, and nothing would say so.
-        if _rules(inner) != _rules(_assemble(models.BPE())):
-            raise ModelFolderError(
-                f"{path}: normalizer, word pattern or added tokens are not those of hubnmt; "
-                "not a hubnmt tokenizer"
-            )
-        return loaded
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tokenizer as one JSON file that the `tokenizers` library also reads."""

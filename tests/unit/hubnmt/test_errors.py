@@ -22,3 +22,10 @@ def test_bad_input_is_a_value_error_for_callers_who_do_not_know_us() -> None:
 @pytest.mark.parametrize("error", CHILDREN)
 def test_every_error_says_when_it_happens(error: type[Exception]) -> None:
     assert (error.__doc__ or "").strip()
+
+
+def test_of_many_problems_the_first_five_are_listed() -> None:
+    names = [f"p{number}" for number in range(2000)]
+    assert errors.first_few(names[:1]) == "p0"
+    assert errors.first_few(names[:5], ", ") == "p0, p1, p2, p3, p4"
+    assert errors.first_few(names) == "p0; p1; p2; p3; p4; and 1,995 more"

@@ -3,8 +3,10 @@
 import json
 import random
 import unicodedata
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -419,31 +421,145 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 def test_another_kind_of_tokenizer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(str(path))
-    assert_refused(path, "no <pad>, <bos>, <eos>; not a hubnmt tokenizer")
+    assert_refused(path, r"model\.type.*not a hubnmt tokenizer")
 
 
-def test_a_vocabulary_with_words_that_are_no_bytes_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def file_with(tokenizer: Tokenizer, tmp_path: Path) -> Callable[..., Path]:
+    """Write a good tokenizer, edited, to a file."""
+
+    def write(edit: Callable[[dict[str, Any]], object]) -> Path:
+        path = tmp_path / "tokenizer.json"
+        content = json.loads(tokenizer.to_json())
+        edit(content)
+        path.write_text(json.dumps(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+def rename_piece(content: dict[str, Any], piece: str, other: str) -> None:
+    model = content["model"]
+    model["vocab"] = {other if p == piece else p: token for p, token in model["vocab"].items()}
+    model["merges"] = [pair for pair in model["merges"] if piece not in "".join(pair)]
+
+
+@pytest.mark.parametrize(
+    ("piece", "other", "reason"),
+    [
+        ("<bos>", "aaaa", "no <bos>; not a hubnmt tokenizer"),
+        ("Ã", "aaaa", "no piece for 1 of the 256 bytes, such as 0xC3"),
+        ("Ã", "日", "no piece for 1 of the 256 bytes, such as 0xC3"),
+    ],
+)
+def test_a_vocabulary_that_lacks_something_is_refused(
+    file_with: Callable[..., Path], piece: str, other: str, reason: str
+) -> None:
+    assert_refused(file_with(lambda content: rename_piece(content, piece, other)), reason)
+
+
+def test_a_vocabulary_with_words_that_are_no_bytes_is_refused(
+    file_with: Callable[..., Path],
+) -> None:
+    def add(content: dict[str, Any]) -> None:
+        vocab = content["model"]["vocab"]
+        vocab["日"] = len(vocab)
+
+    assert_refused(file_with(add), "'日' is no byte-level piece")
+
+
+@pytest.mark.parametrize("number", [10**6, 2**32, -1, 0.5, "7", None])
+def test_ids_that_are_not_in_a_row_are_refused(
+    file_with: Callable[..., Path], number: object
+) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["model"]["vocab"]["z"] = number
+
+    assert_refused(file_with(edit), "ids are not 0 to n - 1|not a tokenizer file")
+
+
+@pytest.mark.parametrize(
+    "merges", [None, 7, [7], [["a"]], [["a", "b", "c"]], [["日", "a"]], ["a"], [["", ""]], {}]
+)
+def test_merges_of_another_shape_are_refused_or_change_nothing(
+    file_with: Callable[..., Path], merges: object
+) -> None:
+    path = file_with(lambda content: content["model"].update(merges=merges))
+    try:
+        assert Tokenizer.load(path).decode(Tokenizer.load(path).encode("Grüße")) == "Grüße"
+    except ModelFolderError as error:
+        assert str(error).startswith(f"{path}: not a tokenizer file")  # noqa: PT017
+
+
+OTHER_SETTINGS = [
+    {"continuing_subword_prefix": "x" * 50},
+    {"unk_token": "nope"},
+    {"end_of_word_suffix": "</w>"},
+    {"ignore_merges": True},
+    {"dropout": 0.5},
+    {"fuse_unk": True},
+    {"byte_fallback": True},
+    {"colour": "red"},
+]
+
+
+@pytest.mark.parametrize("settings", OTHER_SETTINGS, ids=lambda settings: next(iter(settings)))
+def test_other_settings_of_the_model_are_refused_by_name(
+    file_with: Callable[..., Path], settings: dict[str, Any]
+) -> None:
+    path = file_with(lambda content: content["model"].update(settings))
+    assert_refused(path, rf"model\.{next(iter(settings))}.*not a hubnmt tokenizer")
+
+
+def test_of_a_key_that_is_there_twice_the_library_sees_what_was_checked(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
     path = tmp_path / "tokenizer.json"
-    vocab = {piece: rank for rank, piece in enumerate((*SPECIAL_PIECES, "日"))}
-    tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="<pad>")).save(str(path))
-    assert_refused(path, "is no byte-level piece")
+    twice = '{"normalizer":{"type":"Precompiled","precompiled_charsmap":""},'
+    path.write_text(tokenizer.to_json().replace("{", twice, 1), encoding="utf-8")
+    assert Tokenizer.load(path).to_json() == tokenizer.to_json()
 
 
-def test_ids_with_a_hole_are_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    tokenizer.save(path)
-    content = json.loads(path.read_text(encoding="utf-8"))
-    vocab = content["model"]["vocab"]
-    last = max(vocab, key=vocab.__getitem__)
-    vocab[last] = 10**6
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert_refused(path, "ids are not 0 to n - 1")
+def test_many_rules_that_differ_are_said_in_a_short_line(file_with: Callable[..., Path]) -> None:
+    path = file_with(lambda content: content.update({f"{n}" * 999: 1 for n in range(999)}))
+    assert_refused(path, "and 994 more")
+    with pytest.raises(ModelFolderError) as caught:
+        Tokenizer.load(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) -> None:
+    path = file_with(lambda content: content.update(normalizer="HERE"))
+    depth = 100_000
+    text = path.read_text(encoding="utf-8").replace('"HERE"', "[" * depth + "]" * depth)
+    path.write_text(text, encoding="utf-8")
+    assert_refused(path, "not a tokenizer file")
+
+
+def test_settings_that_are_off_need_not_be_written(
+    file_with: Callable[..., Path], tokenizer: Tokenizer
+) -> None:
+    """Older versions of the library write fewer, and merges as one text each."""
+
+    def edit(content: dict[str, Any]) -> None:
+        model = content["model"]
+        for key in ("ignore_merges", "byte_fallback", "dropout"):
+            del model[key]
+        del content["truncation"]
+        model["continuing_subword_prefix"] = ""
+        model["merges"] = [" ".join(pair) for pair in model["merges"]]
+
+    loaded = Tokenizer.load(file_with(edit))
+    assert loaded.encode(MALAYALAM) == tokenizer.encode(MALAYALAM)
 
 
 @pytest.mark.parametrize(
     ("part", "other"),
     [
         ("normalizer", {"type": "Lowercase"}),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}),
+        ("decoder", None),
+        ("truncation", {"max_length": 3, "strategy": "LongestFirst", "stride": 0}),
         ("pre_tokenizer", json.loads(pre_tokenizers.ByteLevel().__getstate__())),
         ("added_tokens", [{"id": 2, "content": "<eos>", "special": True, **ADDED_TOKEN_FLAGS}]),
     ],
