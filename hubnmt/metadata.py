@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 MAX_HEAD_CHARS = 100_000
 """A card's YAML head longer than this is not read: no honest one is."""
 
+MERGE = "tag:yaml.org,2002:merge"
+"""What YAML takes the key `<<` for."""
+
 METRIC_NAMES = {"bleu": "BLEU", "sacrebleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++"}
 
 
@@ -34,6 +37,28 @@ class Score:
     """0 to 100."""
     dataset: str
     """What it was measured on; may be empty."""
+
+
+class _NotPlainError(Exception):
+    """What a plain head does not have."""
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Reads YAML that is as large as it looks.
+
+    By aliases and merge keys a few lines can stand for gigabytes; no card of ours has them.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Read one value."""
+        if self.check_event(yaml.AliasEvent):
+            raise _NotPlainError("an alias (*name): write the value out")
+        return super().compose_node(parent, index)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge other tables into one: refused."""
+        if any(key.tag == MERGE for key, _ in node.value):
+            raise _NotPlainError("a merge key (<<): write the keys out")
 
 
 def read_metadata(card: str) -> dict[str, Any]:
@@ -78,7 +103,9 @@ def _parse_head(card: str) -> dict[str, Any]:
     if len(head) > MAX_HEAD_CHARS:
         raise ModelFolderError(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
     try:
-        values = yaml.safe_load(head)
+        values = yaml.load(head, _PlainLoader)
+    except _NotPlainError as error:
+        raise ModelFolderError(f"the head has {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ModelFolderError(f"the head is no valid YAML, {type(error).__name__}") from None
     if values is not None and not isinstance(values, dict):
@@ -106,11 +133,7 @@ def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
 
 
 def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
-    """Walk `model-index` -> results -> metrics, past whatever has another shape.
-
-    Only texts are taken as texts: by aliases, a short YAML can stand for a value whose `str` fills
-    the memory.
-    """
+    """Walk `model-index` -> results -> metrics, past whatever has another shape."""
     for model in _dicts(metadata.get("model-index")):
         for result in _dicts(model.get("results")):
             dataset = result.get("dataset")

@@ -58,16 +58,32 @@ def test_a_card_without_usable_scores_has_none(text: str):
     assert read_scores(read_metadata(text)) == ()
 
 
-def test_a_short_head_that_stands_for_a_huge_one_takes_no_memory():
-    """Ten aliases in each of fifteen lists: as text, a million gigabytes."""
-    lines = ["a0: &a0 [x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 16)]
-    bomb = "\n".join(["---", *lines, "language: [*a15, de]", "model-index:", "- results:"])
-    bomb += "\n  - dataset: {name: *a15}\n    metrics: [{type: *a15, value: 1}, "
-    bomb += "{type: bleu, value: 2}, {type: chrf, value: *a15}]\n---\n"
-    head = read_metadata(bomb)
-    assert read_scores(head) == (Score("BLEU", 2.0, ""),)
-    assert read_languages(head) == ("de",)
+def bomb(first: str, others: str) -> str:
+    """Ten aliases in each of fifteen values: written out, a million gigabytes."""
+    lines = [f"a{n}: &a{n} {others.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 16)]
+    return "\n".join(["---", f"a0: &a0 {first}", *lines, "language: [de]", "---", ""])
+
+
+@pytest.mark.parametrize(
+    ("head", "word"),
+    [
+        (bomb("[x, x]", "[{}]"), "alias"),
+        (bomb("{a: 1}", "{{<<: [{}]}}"), "alias"),
+        ("---\nlanguage: &all [*all]\n---\n", "alias"),
+        ("---\nlanguage: [de]\n<<: {a: 1}\n---\n", "merge key"),
+    ],
+)
+def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read(head: str, word: str):
+    assert read_metadata(head) == {}
+    with pytest.raises(ModelFolderError, match=word):
+        check_metadata(head)
+
+
+def test_an_anchor_alone_and_a_quoted_merge_key_are_harmless():
+    assert read_metadata("---\nlanguage: &all [de]\n'<<': 1\n---\n") == {
+        "language": ["de"],
+        "<<": 1,
+    }
 
 
 def test_languages_are_listed_source_first():
