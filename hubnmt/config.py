@@ -8,6 +8,7 @@ not know torch, files, or training.
 import dataclasses
 import difflib
 import re
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
@@ -20,6 +21,12 @@ MAX_PARAMETERS = 4_000_000_000
 
 LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """What may name a language: it is printed in lists, and a model may be a stranger's."""
+
+MAX_UNKNOWN = 5
+"""Unknown keys that an error names; a stranger's file may have thousands."""
+
+MAX_PROBLEM_CHARS = 300
+"""A problem longer than this has a long value in it: what names and explains it is at the ends."""
 
 NAMES_ELSEWHERE = {
     "num_beams": "beam_size",
@@ -40,6 +47,10 @@ NAMES_ELSEWHERE = {
     "prefix_size": "prefix",
 }
 """What transformers, fairseq and CTranslate2 call our settings; an error names ours."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 80, 80, 80
 
 
 def _matches(value: Any, annotation: Any) -> bool:
@@ -88,20 +99,27 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
     """List every unknown, missing or wrongly typed key of `values` for the dataclass `cls`."""
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
-    problems = []
-    for key, value in values.items():
-        if key not in fields:
-            known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
-            near = known or difflib.get_close_matches(key, fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
-            problems.append(f"unknown key {key!r} ({hint})")
-        elif not _matches(value, hints[key]):
-            problems.append(f"{key} = {value!r} must be {_describe(hints[key])}")
+    unknown = [key for key in values if key not in fields]
+    problems = [_describe_unknown(key, list(fields)) for key in unknown[:MAX_UNKNOWN]]
+    if len(unknown) > MAX_UNKNOWN:
+        problems.append(f"{len(unknown) - MAX_UNKNOWN:,} more unknown keys")
+    for key in fields:
+        if key in values and not _matches(values[key], hints[key]):
+            shown = _SHORT.repr(values[key])
+            problems.append(f"{key} = {shown} must be {_describe(hints[key])}")
     for name, field in fields.items():
         no_default = field.default is dataclasses.MISSING
         if no_default and field.default_factory is dataclasses.MISSING and name not in values:
             problems.append(f"{name} is missing")
     return problems
+
+
+def _describe_unknown(key: str, fields: list[str]) -> str:
+    """Name a key, and the one that was meant."""
+    known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
+    near = known or difflib.get_close_matches(key[:MAX_PROBLEM_CHARS], fields, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+    return f"unknown key {_SHORT.repr(key)} ({hint})"
 
 
 class FromDict:
@@ -151,9 +169,15 @@ def require(*checks: tuple[bool, str]) -> None:
     Args:
         checks: pairs of (is it fine, what to say if not).
     """
-    problems = [message for is_fine, message in checks if not is_fine]
+    problems = [_shorten(message) for is_fine, message in checks if not is_fine]
     if problems:
         raise ConfigError("; ".join(problems))
+
+
+def _shorten(message: str) -> str:
+    """Leave out the middle of a message that is too long."""
+    end = MAX_PROBLEM_CHARS // 2
+    return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
