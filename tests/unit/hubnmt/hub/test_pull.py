@@ -484,6 +484,28 @@ def test_a_folder_of_something_else_is_left_alone(
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("config", [b'{"model_type": "bert"}', b"[]", b"{torn"])
+def test_a_folder_of_another_library_is_left_alone(
+    config: bytes, hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    files = {name: b"mine" for name in stored} | {"config.json": config}
+    (tmp_path / "bert").mkdir()
+    for name, data in files.items():
+        (tmp_path / "bert" / name).write_bytes(data)
+    with pytest.raises(InputError, match="no model of hubnmt; name an empty or a new folder"):
+        pull_to(REFERENCE, tmp_path / "bert")
+    assert read_folder(tmp_path / "bert") == files
+
+
+def test_a_model_of_a_later_format_may_be_replaced(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    pull_to(REFERENCE, tmp_path / "mine")
+    (tmp_path / "mine" / "config.json").write_text('{"library": "hubnmt", "format_version": 9}')
+    pull_to(REFERENCE, tmp_path / "mine")
+    assert read_folder(tmp_path / "mine") == stored
+
+
 def test_what_came_is_loaded_before_it_is_given(
     hub: HubServer, stored: dict[str, bytes], tmp_path: Path
 ):
