@@ -12,13 +12,13 @@ which they may import each other:
 - `commit`: what differs, in one commit
 - `push`: folder to Hub
 - `listing`: which models there are
-- `bounds`: what fetching takes, and how much the cache may hold
+- `bounds`: how much the cache may hold
 - `space`: the page, as a Space
 
 A folder is all that passes through here; what is in it is `hubnmt.checkpoint`'s business.
 """
 
-from hubnmt.hub.bounds import download_size, forget_oldest
+from hubnmt.hub.bounds import forget_oldest, note_use
 from hubnmt.hub.listing import Catalogue, ListedModel, list_bundled, list_cached, list_hub
 from hubnmt.hub.pull import Pulled, find_cached, pull, pull_to
 from hubnmt.hub.push import Pushed, push
@@ -32,12 +32,12 @@ __all__ = [
     "Opened",
     "Pulled",
     "Pushed",
-    "download_size",
     "find_cached",
     "forget_oldest",
     "list_bundled",
     "list_cached",
     "list_hub",
+    "note_use",
     "open_space",
     "parse_reference",
     "pull",

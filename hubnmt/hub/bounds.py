@@ -1,39 +1,31 @@
-"""How much fetching a model would take, and how much the cache may hold of ours.
+"""How much the cache may hold of ours.
 
-Takes references and sizes, gives sizes and what was forgotten. Must not know tensors. Only models
+Takes a size, gives what was forgotten to keep to it. Must not know tensors. Only models
 of ours are counted and forgotten: the cache belongs to other libraries, too.
 """
 
+import contextlib
 import logging
+import os
+import time
+from pathlib import Path
 
 from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
 
-from hubnmt.checkpoint import LIBRARY
-from hubnmt.errors import HubError
-from hubnmt.hub.client import connect, plain_words
-from hubnmt.hub.contents import WEIGHTS, choose_files
+from hubnmt.hub.contents import WEIGHTS
 from hubnmt.hub.listing import list_cached
-from hubnmt.hub.pull import ask
-from hubnmt.hub.reference import HubReference
 
 logger = logging.getLogger(__name__)
 
 
-def download_size(reference: HubReference, *, token: str | None = None) -> int:
-    """Ask the Hub for the bytes of a model's files, before any of them is fetched.
+def note_use(folder: Path) -> None:
+    """Note that a model in the cache is used now.
 
-    Raises:
-        HubError: if it has no such model, does not say how large a file is, or cannot be reached.
+    Reading does not: most file systems note that once a day (relatime) or never (noatime).
     """
-    with plain_words(str(reference)):
-        info = ask(connect(token), reference)
-        sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or []}
-        library = None if LIBRARY in (info.tags or []) else info.library_name
-        names = choose_files(sizes, target=str(reference), library=library)
-    unknown = [name for name in names if sizes[name] is None]
-    if unknown:
-        raise HubError(f"{reference}: the Hub does not state the size of {' and '.join(unknown)}")
-    return sum(size for name in names if (size := sizes[name]) is not None)
+    weights = folder / WEIGHTS
+    with contextlib.suppress(OSError):  # a cache that cannot be written is not tidied either
+        os.utime(weights, ns=(time.time_ns(), weights.stat().st_mtime_ns))
 
 
 def forget_oldest(limit: int) -> tuple[str, ...]:
@@ -66,7 +58,7 @@ def forget_oldest(limit: int) -> tuple[str, ...]:
 
 
 def _last_used(repo: CachedRepoInfo) -> float:
-    """Say when the weights were read last; configs are read by whoever lists the cache."""
+    """Say when the weights were used last; configs are read by whoever lists the cache."""
     files = (file for revision in repo.revisions for file in revision.files)
     read = (file.blob_last_accessed for file in files if file.file_name == WEIGHTS)
     return max(read, default=0.0)

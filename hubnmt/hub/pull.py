@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
@@ -61,6 +62,7 @@ def pull(
     token: str | None = None,
     local_files_only: bool = False,
     cache_dir: FolderName | None = None,
+    max_bytes: int | None = None,
 ) -> Pulled:
     """Fetch a model, or find it in the cache.
 
@@ -69,9 +71,11 @@ def pull(
         token: None takes `HF_TOKEN` or the login.
         local_files_only: look in the cache only, as `HF_HUB_OFFLINE=1` does.
         cache_dir: in place of the cache of `huggingface_hub`.
+        max_bytes: most to download; None has no limit. What is in the cache counts for nothing.
 
     Raises:
-        HubError: if it cannot be had, is not ours, or came with other content than stated.
+        HubError: if it cannot be had, is too large or not ours, or came with other content than
+            stated.
         ModelFolderError: if its config is not one of ours.
     """
     is_off = local_files_only or is_offline()
@@ -85,7 +89,7 @@ def pull(
             "(HF_HUB_OFFLINE or local_files_only): pull it once with the network on"
         )
     try:
-        return _pull_online(reference, token, cache_dir)
+        return _pull_online(reference, token, cache_dir, max_bytes)
     except HubUnreachableError as error:
         cached = find_cached(reference, cache_dir=cache_dir)
         if cached is None:
@@ -142,7 +146,10 @@ def _stated_by_link(path: Path) -> str | None:
 
 
 def _pull_online(
-    reference: HubReference, token: str | None, cache_dir: FolderName | None
+    reference: HubReference,
+    token: str | None,
+    cache_dir: FolderName | None,
+    max_bytes: int | None,
 ) -> Pulled:
     api = connect(token)
     constants.DOWNLOAD_CHUNK_SIZE = min(constants.DOWNLOAD_CHUNK_SIZE, PIECE_BYTES)
@@ -155,14 +162,40 @@ def _pull_online(
             library=None if LIBRARY in (info.tags or []) else info.library_name,
         )
         commit = info.sha or ""
+        pinned = HubReference(reference.repo, commit)
         logger.info("%s is commit %s", reference, commit)
+        if max_bytes is not None:
+            new = [siblings[name] for name in names if not _is_cached(pinned, name, cache_dir)]
+            _check_size(new, max_bytes, reference)
         for name in names:
-            path = _fetch(api, HubReference(reference.repo, commit), siblings[name], cache_dir)
+            path = _fetch(api, pinned, siblings[name], cache_dir)
             if name == CONFIG:
                 size = siblings[WEIGHTS].size
                 check_weights_size(size, load_config(path.parent), target=str(reference))
         _note_revision(path.parents[2], reference, commit)
     return Pulled(path.parent, commit)
+
+
+def _is_cached(pinned: HubReference, name: str, cache_dir: FolderName | None) -> bool:
+    found = try_to_load_from_cache(pinned.repo, name, cache_dir=cache_dir, revision=pinned.revision)
+    return isinstance(found, str)
+
+
+def _check_size(files: Sequence[RepoSibling], max_bytes: int, reference: HubReference) -> None:
+    """Refuse a download that is too large, before any of it is fetched.
+
+    Raises:
+        HubError: with the size and the limit, or if the Hub does not say how large a file is.
+    """
+    unknown = [file.rfilename for file in files if file.size is None]
+    if unknown:
+        raise HubError(f"{reference}: the Hub does not state the size of {' and '.join(unknown)}")
+    size = sum(file.size or 0 for file in files)
+    if size > max_bytes:
+        raise HubError(
+            f"{reference} has {size / 1e6:,.0f} MB, models of up to {max_bytes / 1e6:,.0f} MB are "
+            f"fetched here; pull it by hand: hubnmt pull {reference}"
+        )
 
 
 def ask(api: HfApi, reference: HubReference) -> ModelInfo:

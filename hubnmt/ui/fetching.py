@@ -1,6 +1,7 @@
 """Models of the Hub, opened within bounds: none too large, and not ever more of them on the disk.
 
-Takes a way to open a reference, gives one that looks at the size first and makes room afterwards.
+Takes a way to open a reference, gives one that looks at the size first and makes room afterwards,
+also where opening fails: what was fetched for it takes room all the same.
 Must not know Gradio.
 """
 
@@ -8,8 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from hubnmt.errors import HubError, HubUnreachableError
-from hubnmt.hub import HubReference, download_size, find_cached, forget_oldest, parse_reference
+from hubnmt.hub import HubReference, forget_oldest, note_use, parse_reference, pull
 from hubnmt.translator import Translator
 
 MAX_MODEL_MB = 500
@@ -33,27 +33,22 @@ class BoundedLoad:
         Raises:
             HubNMTError: if it is too large, or cannot be opened.
         """
-        reference = None if Path(name).exists() else parse_reference(name)
-        if reference is not None and find_cached(reference) is None:
-            _check_size(reference)
-        translator = self.load(name)
-        if reference is not None and self.forgets:
-            forget_oldest(MAX_CACHE_MB * 10**6)
-        return translator
+        reference = None if _is_here(name) else parse_reference(name)
+        if reference is None:
+            return self.load(name)
+        try:
+            pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
+            note_use(pulled.folder)
+            # The commit whose size was looked at: a branch may have moved by now.
+            return self.load(str(HubReference(reference.repo, pulled.commit)))
+        finally:
+            if self.forgets:
+                forget_oldest(MAX_CACHE_MB * 10**6)
 
 
-def _check_size(reference: HubReference) -> None:
-    """Refuse what is too large; a Hub that cannot be reached is said by whoever fetches.
-
-    Raises:
-        HubError: with the size and the limit.
-    """
+def _is_here(name: str) -> bool:
+    """Tell whether there is such a file or folder on this machine."""
     try:
-        size = download_size(reference)
-    except HubUnreachableError:
-        return
-    if size > MAX_MODEL_MB * 10**6:
-        raise HubError(
-            f"{reference} has {size / 1e6:,.0f} MB, this page fetches models of up to "
-            f"{MAX_MODEL_MB} MB; pull it by hand: hubnmt pull {reference}"
-        )
+        return Path(name).exists()
+    except OSError:  # too long a name for the file system
+        return False

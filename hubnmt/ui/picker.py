@@ -92,7 +92,7 @@ def _is_folder(registry: ModelRegistry, name: str) -> bool:
     """Tell whether a path is meant: one that is there, or one that looks like it."""
     try:
         return name.startswith((".", "~")) or registry.folder(name) is not None
-    except ValueError:  # a character that no path has
+    except (OSError, ValueError):  # longer than a path can be, or a character that none has
         return False
 
 

@@ -1,15 +1,12 @@
 import os
 from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
 
-from hubnmt.errors import HubError
-from hubnmt.hub import HubReference, bounds, list_cached, pull
-from hubnmt.hub.bounds import download_size, forget_oldest
+from hubnmt.hub import HubReference, list_cached, pull
+from hubnmt.hub.bounds import forget_oldest, note_use
 from hubnmt.hub.contents import WEIGHTS
-from hubnmt.hub.pull import ask
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -24,29 +21,6 @@ def stored(hub: HubServer, model_folder: Path) -> dict[str, bytes]:
     return files
 
 
-def test_the_size_is_known_before_anything_is_fetched(hub: HubServer, stored: dict[str, bytes]):
-    hub.store.put(REPO, {"picture.png": bytes(10**6)})  # not a model's file
-    assert download_size(HubReference(REPO)) == sum(map(len, stored.values()))
-    assert hub.asked("GET /objects/") == []
-    with pytest.raises(HubError):
-        download_size(HubReference("user/nowhere"))
-
-
-def test_a_size_that_is_not_stated_is_not_taken_for_none(
-    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-):
-    def ask_less(*asked: Any) -> Any:
-        info = ask(*asked)
-        for sibling in info.siblings:
-            if sibling.rfilename == WEIGHTS:
-                sibling.size = None
-        return info
-
-    monkeypatch.setattr(bounds, "ask", ask_less)
-    with pytest.raises(HubError, match=f"the size of {WEIGHTS}"):
-        download_size(HubReference(REPO))
-
-
 def test_those_used_longest_ago_are_forgotten(hub: HubServer, stored: dict[str, bytes]):
     assert forget_oldest(0) == ()
     size = sum(map(len, stored.values()))
@@ -59,6 +33,23 @@ def test_those_used_longest_ago_are_forgotten(hub: HubServer, stored: dict[str, 
     assert forget_oldest(2 * size) == (REPO,)
     assert forget_oldest(0) == ("user/second",)  # the last one stays
     assert [each.name for each in list_cached()] == ["user/third"]
+
+
+def test_a_use_is_noted_and_nothing_else_of_the_file_changes(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    """On a file system that notes no reading, the first would be forgotten first."""
+    folders = [pull(HubReference(name)).folder for name in NAMES]
+    for age, folder in enumerate(folders):
+        os.utime(folder / WEIGHTS, (1_000_000 + age, 1_000_000))
+    note_use(folders[0])
+    assert (folders[0] / WEIGHTS).stat().st_mtime == 1_000_000
+    forget_oldest(0)
+    assert [each.name for each in list_cached()] == [REPO]
+
+
+def test_a_use_that_cannot_be_noted_stops_nobody(tmp_path: Path):
+    note_use(tmp_path / "nowhere")
 
 
 def test_other_libraries_are_left_alone(hub: HubServer, stored: dict[str, bytes]):

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
@@ -14,7 +15,7 @@ from hubnmt.checkpoint import load_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub import list_cached
 from hubnmt.hub.contents import ALLOWED
-from hubnmt.hub.pull import find_cached, pull, pull_to
+from hubnmt.hub.pull import ask, find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
@@ -428,6 +429,45 @@ def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: d
     assert read_folder(pull(REFERENCE).folder) == changed
 
 
+# --- within a limit ------------------------------------------------------------------------------
+
+
+def test_what_is_too_large_is_refused_before_anything_is_fetched(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    size = sum(map(len, stored.values()))
+    hub.store.put(REPO, {"picture.png": bytes(10**6)})  # not a model's file
+    with pytest.raises(HubError, match=r"of up to 0 MB are fetched here; .*hubnmt pull user/"):
+        pull(REFERENCE, max_bytes=size - 1)
+    assert hub.asked(WEIGHTS) == []
+    assert not Path(huggingface_hub.constants.HF_HUB_CACHE).exists()
+    pull(REFERENCE, max_bytes=size)
+    pull(REFERENCE, max_bytes=0)  # all of it is here already
+
+
+def test_a_branch_that_grew_is_measured_anew(hub: HubServer, stored: dict[str, bytes]):
+    pull(REFERENCE)
+    hub.store.put(REPO, {"README.md": b"x" * 2000})
+    with pytest.raises(HubError, match="has 0 MB"):
+        pull(REFERENCE, max_bytes=1999)
+
+
+def test_a_size_that_is_not_stated_is_not_taken_for_none(
+    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+):
+    def ask_less(*asked: Any) -> Any:
+        info = ask(*asked)
+        for sibling in info.siblings:
+            if sibling.rfilename == "model.safetensors":
+                sibling.size = None
+        return info
+
+    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "ask", ask_less)
+    with pytest.raises(HubError, match=r"the size of model\.safetensors"):
+        pull(REFERENCE, max_bytes=10**9)
+    assert hub.asked(WEIGHTS) == []
+
+
 # --- into a folder -------------------------------------------------------------------------------
 
 
@@ -488,7 +528,7 @@ def test_a_folder_of_something_else_is_left_alone(
 def test_a_folder_of_another_library_is_left_alone(
     config: bytes, hub: HubServer, stored: dict[str, bytes], tmp_path: Path
 ):
-    files = {name: b"mine" for name in stored} | {"config.json": config}
+    files = dict.fromkeys(stored, b"mine") | {"config.json": config}
     (tmp_path / "bert").mkdir()
     for name, data in files.items():
         (tmp_path / "bert" / name).write_bytes(data)

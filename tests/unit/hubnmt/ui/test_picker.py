@@ -103,6 +103,12 @@ def test_no_path_has_a_null_character(make_registry: Make):
     assert read_search(registry, "a\0b") == Search("a\0b", "", "a\0b")
 
 
+def test_words_longer_than_a_file_name_are_searched_for(make_registry: Make):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    words = "ക" * 100  # 300 bytes
+    assert read_search(registry, words) == Search(words, "", words)
+
+
 def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
     hub.store.put(REPO, read_folder(model_folder))
     hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
