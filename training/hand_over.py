@@ -22,9 +22,9 @@ from training.data_config import CorpusConfig, DataConfig, group_files
 from training.facts import add_examples, add_test, facts_of_run
 from training.meter import peak_memory_mib
 from training.publish import Publisher
+from training.report import Best
 from training.run_folder import replace_text
 from training.sources import TextPair, read_corpus
-from training.state import Progress
 
 log = logging.getLogger("training")
 
@@ -47,18 +47,26 @@ def hand_over(
     *,
     valid: list[TextPair],
     device: torch.device,
-    progress: Progress,
+    kept: Best | None,
     publisher: Publisher,
 ) -> None:
     """Measure the best weights once on the recipe's test set, write their card, push, say the rest.
 
+    Args:
+        config: the recipe.
+        folder: the run's.
+        valid: what was chosen on.
+        device: where to measure.
+        kept: what `best/` holds, if anything.
+        publisher: the way to the Hub.
+
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    best, bleu, step = folder / "best", progress.best_bleu, progress.best_step
-    if not step:
+    if kept is None:
         log.info("no validation yet, so there is no best model: let the run go on")
         return
+    best, (step, bleu) = folder / "best", kept
     peak = peak_memory_mib(device)
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     stored = load_model(best)

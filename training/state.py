@@ -56,11 +56,11 @@ class Progress:
     seconds: float = 0.0
     """Training time, validations included, over all sittings."""
     best_bleu: float = -1.0
-    """Best validation BLEU so far."""
+    """Best BLEU of the validations whose turn it was, which patience goes by."""
     best_step: int = 0
-    """Step of the best BLEU."""
+    """Its step; `best/` may hold a better one, of a validation that ended a sitting."""
     n_worse: int = 0
-    """Validations since the best."""
+    """Validations since then whose turn it was."""
     n_skipped: int = 0
     """Steps that float16 overflowed."""
     snapshots: dict[int, Weights] = dataclasses.field(default_factory=dict)

@@ -113,7 +113,7 @@ def _hand_over(current: Run) -> None:
         current.folder,
         valid=current.corpus.valid,
         device=current.team.device,
-        progress=current.progress,
+        kept=current.best,
         publisher=current.publisher,
     )
 

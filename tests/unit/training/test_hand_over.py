@@ -18,7 +18,7 @@ from training.data_config import DataConfig
 from training.hand_over import hand_over, last_lines, name_tests
 from training.loop import Run
 from training.publish import Publisher
-from training.state import Progress
+from training.report import Best
 
 FarmOptions = Callable[..., list[str]]
 HandOver = Callable[..., Path]
@@ -28,7 +28,7 @@ HandOver = Callable[..., Path]
 def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> HandOver:
     """Hand over a copy of the finished run with more settings; return its folder."""
 
-    def call(*settings: str, progress: Progress = farm_run.progress) -> Path:
+    def call(*settings: str, kept: Best | None = farm_run.best) -> Path:
         config: RunConfig = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
         folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm", dirs_exist_ok=True))
         hand_over(
@@ -36,7 +36,7 @@ def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: P
             folder,
             valid=farm_run.corpus.valid,
             device=torch.device("cpu"),
-            progress=progress,
+            kept=kept,
             publisher=Publisher(None),
         )
         return folder
@@ -115,7 +115,7 @@ def test_a_run_without_a_best_model_says_so(
     end: HandOver, farm_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
-        folder = end(progress=Progress(step=3))
+        folder = end(kept=None)
     assert "no validation yet" in caplog.text
     assert "hubnmt push" not in caplog.text
     card = (farm_run.folder / "best" / "README.md").read_bytes()
@@ -127,8 +127,9 @@ def test_the_best_score_and_the_memory_are_said(
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
         end()
-    best = farm_run.progress
-    line = rf"best validation BLEU {best.best_bleu:.2f} at step {best.best_step}; peak memory "
+    assert farm_run.best is not None
+    step, bleu = farm_run.best
+    line = rf"best validation BLEU {bleu:.2f} at step {step}; peak memory "
     assert re.search(line + r"[1-9]\d+ MiB", caplog.text)
 
 

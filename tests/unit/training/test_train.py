@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
-from tests.runs import break_at, differing, stop_at
+from tests.runs import break_at, differing, read_metrics, stop_at
 from training import step, train
 from training.loop import Run
 from training.loss import LossSums
@@ -291,6 +291,22 @@ def test_checkpoints_and_result_go_to_the_hub(
     monkeypatch.setattr("training.publish.push", push)
     assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 0
     assert pushed == [("last", "me/farm"), ("last", "me/farm"), ("best", "me/farm")]
+
+
+def test_a_finished_run_is_handed_over_again(
+    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that was shorter than a validation, whose state knows of none."""
+    assert main(command("run.max_steps=2")) == 0
+    folder = tmp_path / "farm"
+    (folder / "best" / "README.md").unlink()
+    pushed: list[str] = []
+    monkeypatch.setattr("training.publish.push", lambda path, *_, **__: pushed.append(path.name))
+    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", "me/farm"))
+    assert main(again) == 0
+    assert pushed == ["best"]
+    assert "# Farm" in (folder / "best" / "README.md").read_text(encoding="utf-8")
+    assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
 def test_a_hub_out_of_reach_costs_nothing_but_the_push(
