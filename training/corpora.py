@@ -12,8 +12,10 @@ from training.cleaning import Cleaner, CleaningReport, HeldOut, tidy
 from training.data_config import CorpusConfig, DataConfig
 from training.sources import TextPair, fingerprint, read_corpus
 
-FORMAT = 1
+FORMAT = 2
 """Raised when cleaning changes, so that what an older version kept is not taken for ours."""
+OLDER_FORMATS = (1,)
+"""Those that differ for broken files only: a run begun with one goes on with the texts it has."""
 
 
 class CleanPair(NamedTuple):
@@ -55,7 +57,7 @@ def _hold_out(config: DataConfig) -> HeldOut:
     return HeldOut(pair for split in ("valid", "test") for pair in load_split(config, split))
 
 
-def content_key(config: DataConfig) -> str:
+def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
     """Digest everything that decides which training pairs stay and how they read."""
     corpora = {
         name: [_describe(corpus), corpus.tag] for name, corpus in config.training_corpora().items()
@@ -65,7 +67,7 @@ def content_key(config: DataConfig) -> str:
         for split in ("valid", "test")
         if config.drop_held_out and (corpus := config.held_out_corpus(split))
     ]
-    return _digest(dict(config.cleaning_settings()), corpora, held_out)
+    return _digest(dict(config.cleaning_settings()), corpora, held_out, version=version)
 
 
 def valid_key(config: DataConfig) -> str:
@@ -75,8 +77,8 @@ def valid_key(config: DataConfig) -> str:
     return _digest(config.src_lang, config.tgt_lang, _describe(corpus))
 
 
-def _digest(*facts: object) -> str:
-    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
+def _digest(*facts: object, version: int = FORMAT) -> str:
+    return hashlib.blake2b(json.dumps([version, *facts]).encode(), digest_size=16).hexdigest()
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

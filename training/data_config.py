@@ -70,8 +70,8 @@ class CorpusConfig(FromDict):
     streaming: bool = False
     """Read over the network row by row in place of downloading the whole first."""
     src_column: str | None = None
-    """Column of the source; null means the language's name. In a table without names, a number
-    counted from 1; `a.b` is column b inside a."""
+    """Column of the source; null means the language's name, in whatever case. In a table
+    without names, a number counted from 1; `a.b` is column b inside a."""
     tgt_column: str | None = None
     """Column of the target."""
     where_column: str | None = None
