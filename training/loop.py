@@ -122,6 +122,12 @@ class Run:
             with bar, logging_redirect_tqdm():
                 evaluation = self._loop(bar)
                 self._save()
+                if self.progress.step == self._first_step and not self.must_stop:
+                    log.info(
+                        "nothing left to do at step %d: more run.max_steps, run.max_minutes or "
+                        "run.patience would go on",
+                        self.progress.step,
+                    )
                 # One process alone may have had the signal; all must know, or they part ways.
                 self.must_stop = any(self.team.gather(self.must_stop))
                 if evaluation or self.must_stop or self.team.lead(self._has_judged):

@@ -21,11 +21,10 @@ import torch
 
 from hubnmt.errors import ModelFolderError
 from training.feed import Position
-from training.run_folder import explain_failed_save
+from training.run_folder import STATE_FILE, explain_failed_save
 from training.step import Stepper
 from training.weights import MovingAverage, Weights
 
-STATE_FILE = "state.pt"
 SNAPSHOT_FOLDER = "snapshots"
 FORMAT_VERSION = 2
 """Version 1, which had no number, held the snapshots within `state.pt`."""

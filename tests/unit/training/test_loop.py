@@ -128,15 +128,19 @@ def test_a_longer_run_starts_from_the_end_of_a_shorter_one(
     farm_run: Run, run_farm: RunFarm, tmp_path: Path
 ) -> None:
     run_farm(tmp_path, "run.max_steps=4")
-    resumed = run_farm(tmp_path, resume=True)  # max_steps may change
+    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)  # this may change
     assert differing(resumed, farm_run) == []
 
 
-def test_resuming_a_finished_run_changes_nothing(run_farm: RunFarm, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     done = run_farm(tmp_path)
     before = [path.read_bytes() for path in sorted(done.folder.glob("*/model.safetensors"))]
-    again = run_farm(tmp_path, resume=True)
+    with caplog.at_level("INFO"):
+        again = run_farm(tmp_path, resume=True)
     assert again.progress.step == 8
+    assert "nothing left to do at step 8" in caplog.text
     assert [p.read_bytes() for p in sorted(done.folder.glob("*/model.safetensors"))] == before
     assert len(read_metrics(done.folder, "train")) == 8
     assert len(read_metrics(done.folder, "valid")) == 2
@@ -187,7 +191,7 @@ def test_a_run_that_ended_without_its_validation_gets_it_on_resume(
 
 def test_the_time_of_earlier_sittings_counts(run_farm: RunFarm, tmp_path: Path) -> None:
     first = run_farm(tmp_path, "run.max_steps=4")
-    resumed = run_farm(tmp_path, resume=True)
+    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)
     assert resumed.progress.seconds > first.progress.seconds > 0
 
 
