@@ -3,13 +3,15 @@
 Takes a `DataConfig`, gives pairs one at a time. Must not know the model.
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from training.cleaning import Cleaner, CleaningReport, HeldOut, tidy
-from training.data_config import CorpusConfig, DataConfig
+from hubnmt.errors import InputError
+from training.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
+from training.data_config import CorpusConfig, DataConfig, group_files
 from training.sources import TextPair, fingerprint, read_corpus
 
 FORMAT = 2
@@ -35,6 +37,41 @@ def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[
     corpus = config.held_out_corpus(split)
     if corpus is not None:
         yield from read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+
+
+def read_sides(
+    corpus: CorpusConfig, *, src_lang: str, tgt_lang: str
+) -> tuple[list[str], list[str]]:
+    """Return sources and references of a set to measure on.
+
+    Raises:
+        InputError: if it cannot be read, has no pairs, or one of them is no text.
+    """
+    pairs = list(read_corpus(corpus, src_lang=src_lang, tgt_lang=tgt_lang))
+    name = ", ".join(corpus.files) or corpus.dataset
+    if not pairs:
+        raise InputError(f"{name}: empty, so there is nothing to score")
+    for number, pair in enumerate(pairs, start=1):
+        if any(tidy(text) == INVALID for text in pair):
+            raise InputError(f"{name}, pair {number:,}: half a surrogate pair is no character")
+    sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
+    return sources, references
+
+
+def check_tests(config: DataConfig) -> None:
+    """Look whether each file of the test set has pairs; what is wrong would show at the end only.
+
+    Raises:
+        InputError: if one has none.
+    """
+    corpus = config.held_out_corpus("test")
+    if corpus is None:
+        return
+    for files in group_files(corpus.files):
+        part = dataclasses.replace(corpus, files=files)
+        pairs = read_corpus(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+        if next(pairs, None) is None:
+            raise InputError(f"data.test: {', '.join(files)}: empty; name files with text, or none")
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:

@@ -23,7 +23,14 @@ from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
 from training.cache import cached
 from training.cleaning import NOT_TEXT, CleaningReport, is_broken
 from training.config import RunConfig
-from training.corpora import OLDER_FORMATS, content_key, load_split, read_clean, valid_key
+from training.corpora import (
+    OLDER_FORMATS,
+    check_tests,
+    content_key,
+    load_split,
+    read_clean,
+    valid_key,
+)
 from training.pair_store import PairStore, write_pairs
 from training.run_folder import telling_full_disk
 from training.sources import TextPair
@@ -80,6 +87,7 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
     content = content_key(config.data)
     if resumed is not None:
         content = _content_begun_with(resumed, config, content)
+    check_tests(config.data)
     valid = _read_valid(config)
     texts = _clean_texts(config, content)
     report = read_report(texts)

@@ -107,8 +107,9 @@ def check_unused(folder: Path) -> None:
 
 
 def has_state(folder: Path) -> bool:
-    """Tell whether a run to resume has a state; one that was cut off before its first save has none
-    and begins again.
+    """Tell whether a run to resume has a state.
+
+    One that was cut off before its first save has none, and begins again.
 
     Raises:
         ConfigError: if it had one: beginning again would overwrite what it has learned.

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,24 @@ def test_a_test_set_that_has_gone_costs_its_scores_only(
     assert "# Farm" in load_model(folder / "best").card
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "empty, so there is nothing to score"),
+        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: half"),
+    ],
+)
+def test_a_test_set_of_no_use_costs_its_scores_only(
+    content: str, said: str, end: HandOver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content, encoding="utf-8")
+    folder = end(f"data.test={path}")
+    (line,) = (m for m in caplog.messages if "no scores on bad" in m)
+    assert said in line
+    assert "# Farm" in load_model(folder / "best").card
+
+
 def test_a_run_without_a_best_model_says_so(
     end: HandOver, farm_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,6 +186,17 @@ def test_the_last_lines_are_commands_with_what_is_known() -> None:
         "  python -m training.finish runs/x models/x --valid v.de,v.en --test t.de,t.en",
         "  hubnmt push models/x USER/x --private",
     ]
+
+
+def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() -> None:
+    data = make_data(valid=["v.tsv", "w.tsv.gz"], test=["a b/t.de.gz", "a b/t.en.gz", "u.jsonl"])
+    commands = [shlex.split(line) for line in last_lines(Path("my runs/x"), data, None)]
+    (finish,) = (words for words in commands if "training.finish" in words)
+    valid, test = ["--valid", "v.tsv,w.tsv.gz"], ["--test", "a b/t.de.gz,a b/t.en.gz"]
+    names = [["--test-name", "a b/t"], ["--test-name", "u"]]
+    said = [*valid, *test, *names[0], "--test", "u.jsonl", *names[1]]
+    assert finish[3:] == ["my runs/x", "models/x", *said]
+    assert ["hubnmt", "push", "my runs/x/best", "USER/x", "--private"] in commands
 
 
 def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
