@@ -166,7 +166,8 @@ class DataConfig(FromDict):
     case, spaces and punctuation."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
-    2020, https://arxiv.org/abs/1910.13267, use 0.1)."""
+    2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
+    some then hold more than `optimizer.batch_tokens`, the largest maybe after the first step."""
     bpe_dropout_sides: Literal["both", "src", "tgt"] = "both"
     """Which side `bpe_dropout` is for."""
     cache: str | None = None

@@ -36,7 +36,8 @@ class OptimizerConfig(FromDict):
     grad_clip_norm: float = 1.0
     """Largest gradient norm; 0 means no clipping."""
     batch_tokens: int = 4096
-    """Padded tokens per forward pass and process, on the longer side."""
+    """Padded tokens per forward pass and process, on the longer side; at most that many, unless one
+    pair is longer or `data.bpe_dropout` splits some into more, see there."""
     accumulate: int = 1
     """Forward passes per optimizer step and process."""
 
