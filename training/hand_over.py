@@ -121,11 +121,10 @@ def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str
         yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), name, "--private"])
     dest = str(Path("models") / folder.name)
     words = ["python", "-m", "training.finish", str(folder), dest, "--valid", _list(data.valid)]
-    tests = [test for test in name_tests(data) if test.corpus.files]
+    tests = list(name_tests(data))
     for test in tests:
         words += ["--test", _list(test.corpus.files)]
         words += ["--test-name", test.name] if len(tests) > 1 else []
-    words += [] if tests else ["--test", _list(())]
     yield "to choose beam size and length penalty first (minutes), measure again and share that:"
     yield f"  {shlex.join(words)}"
     yield "  " + shlex.join(["hubnmt", "push", dest, name, "--private"])
