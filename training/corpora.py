@@ -6,6 +6,7 @@ Takes a `DataConfig`, gives pairs one at a time. Must not know the model.
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -13,6 +14,8 @@ from hubnmt.errors import InputError
 from training.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
 from training.data_config import CorpusConfig, DataConfig, group_files
 from training.sources import TextPair, fingerprint, read_corpus
+
+log = logging.getLogger("training")
 
 FORMAT = 2
 """Raised when cleaning changes, so that what an older version kept is not taken for ours."""
@@ -61,6 +64,8 @@ def read_sides(
 def check_tests(config: DataConfig) -> None:
     """Look whether each file of the test set has pairs; what is wrong would show at the end only.
 
+    A file that cannot be read is told and costs its scores; the run may be worth it without.
+
     Raises:
         InputError: if one has none.
     """
@@ -70,7 +75,12 @@ def check_tests(config: DataConfig) -> None:
     for files in group_files(corpus.files):
         part = dataclasses.replace(corpus, files=files)
         pairs = read_corpus(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-        if next(pairs, None) is None:
+        try:
+            is_empty = next(pairs, None) is None
+        except InputError as error:
+            log.warning("no scores at the end: %s", error)
+            continue
+        if is_empty:
             raise InputError(f"data.test: {', '.join(files)}: empty; name files with text, or none")
 
 

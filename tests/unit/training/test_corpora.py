@@ -74,6 +74,13 @@ def test_an_empty_test_file_is_told_at_the_start(config: DataConfig, tmp_path: P
         check_tests(dataclasses.replace(config, test=(*config.test, empty)))
 
 
+def test_a_test_file_that_is_not_there_is_told_at_the_start(
+    config: DataConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_tests(dataclasses.replace(config, test=("gone.de", "gone.en")))
+    assert "no scores at the end: gone.de: cannot be read" in caplog.text
+
+
 def test_sides_to_measure_on_are_whole(config: DataConfig, tmp_path: Path) -> None:
     table = write(tmp_path, "t.jsonl", '{"de": " eins ", "en": "one"}', '{"de": "", "en": "two"}')
     langs = {"src_lang": "de", "tgt_lang": "en"}
