@@ -5,7 +5,9 @@ go on. Must not know models. Only a line feed ends a line: what other characters
 breaks stay inside, so line n of two aligned files stays line n.
 """
 
+import codecs
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,12 +51,17 @@ def check_line(text: str, *, where: str) -> str:
 
 
 def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
-    """Yield the lines of an open binary stream from line `skip` (counted from 0) on."""
+    """Yield the lines of an open binary stream from line `skip` (counted from 0) on.
+
+    A byte order mark in front, as Windows writes it, is no part of the first line.
+    """
     most = 4 * MAX_LINE_CHARS + 1  # bytes: no more of an endless line is read
     for number, raw in enumerate(iter(lambda: stream.readline(most), b""), start=1):
         where = f"{name}, line {number:,}"
         if len(raw) == most and not raw.endswith(b"\n"):
             raise InputError(f"{where}: over {MAX_LINE_CHARS:,} characters; {TOO_LONG}")
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         if number > skip:
             yield decode_line(raw, where=where)
 
@@ -94,6 +101,15 @@ def read_aligned(*paths: Path) -> list[list[str]]:
     if counts == {0}:
         raise InputError(f"{paths[0]} is empty: there is nothing to score")
     return columns
+
+
+def can_be_read_twice(path: Path) -> bool:
+    """Tell a file from a pipe or a device, whose bytes are gone once they are read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # whoever reads it says what is wrong
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def count_lines(path: Path) -> int:

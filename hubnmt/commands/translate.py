@@ -24,7 +24,14 @@ from hubnmt.commands.options import (
     show_progress,
 )
 from hubnmt.errors import ConfigError
-from hubnmt.textfile import check_line, count_lines, open_output, read_lines, read_stdin
+from hubnmt.textfile import (
+    can_be_read_twice,
+    check_line,
+    count_lines,
+    open_output,
+    read_lines,
+    read_stdin,
+)
 from hubnmt.translation import Translation
 
 
@@ -54,7 +61,8 @@ def run_translate(options: argparse.Namespace) -> None:
         raise ConfigError("--continue needs --input FILE and --output FILE")
     if options.input and options.output and options.input.resolve() == options.output.resolve():
         raise ConfigError(f"--input and --output are the same file {options.input}")
-    total = count_lines(options.input) if options.input else None
+    is_file = options.input and can_be_read_twice(options.input)
+    total = count_lines(options.input) if is_file else None
     translator = load_translator(options)
     decoding = decoding_options(options)
     translator.translate([], **decoding)  # a bad option shows before a file is opened

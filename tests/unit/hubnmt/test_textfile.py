@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import random
 import sys
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.textfile import (
+    can_be_read_twice,
     count_lines,
     decode_line,
     open_output,
@@ -53,6 +55,24 @@ def test_only_a_line_feed_ends_a_line(content: str, lines: list[str], tmp_path: 
     assert list(read_lines(path)) == lines
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
     assert count_lines(path) == len(lines)
+
+
+@pytest.mark.parametrize("content", ["\ufeffa\nb\n", "\ufeffa\r\n\ufeffb", "\ufeff\n", "\ufeff"])
+def test_a_byte_order_mark_in_front_is_no_part_of_the_text(content: str, tmp_path: Path) -> None:
+    path, lines = write(tmp_path / "in.txt", content), content[1:].removesuffix("\n").split("\n")
+    assert list(read_lines(path)) == lines
+    assert list(read_lines(path, skip=1)) == lines[1:]
+    assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
+    assert count_lines(path) == len(lines)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not can_be_read_twice(tmp_path / "pipe")
+    assert not can_be_read_twice(Path(os.devnull))
+    assert can_be_read_twice(write(tmp_path / "in.txt", "a"))
+    for named_by_its_reader in (tmp_path, tmp_path / "nowhere", tmp_path / ("x" * 300)):
+        assert can_be_read_twice(named_by_its_reader)
 
 
 def test_counting_agrees_with_reading(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,35 @@ def test_a_file_is_translated_into_a_file(
     files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
     assert run("translate", *files, "--model", model, *QUICK) == ""
     assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize("with_output", [False, True])
+def test_a_pipe_as_input_is_translated(
+    with_output: bool, lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    """`--input <(zcat a.de.gz)`: what is read to count the lines is gone."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, as_file(lines))
+    os.close(write_end)
+    output = tmp_path / "out.txt"
+    out = run(
+        *("translate", "--input", f"/dev/fd/{read_end}", "--model", model, *QUICK),
+        *(["--output", output] if with_output else []),
+    )
+    os.close(read_end)
+    found = output.read_bytes().decode() if with_output else out
+    assert found.split("\n") == [*expected, ""]
+
+
+def test_a_byte_order_mark_is_not_translated(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.txt").write_text("Ein Hund\n", encoding="utf-8-sig")
+    command = ["translate", "--model", model, "--json", *QUICK]
+    from_file = run(*command, "--input", tmp_path / "in.txt")
+    give_stdin((tmp_path / "in.txt").read_bytes(), monkeypatch)
+    assert run(*command) == from_file
+    assert json.loads(from_file)["src"] == "Ein Hund"
 
 
 @pytest.mark.parametrize(
