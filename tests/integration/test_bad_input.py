@@ -279,6 +279,31 @@ def test_bytes_that_are_no_text_are_refused(environment: dict[str, str], repo: P
 
 
 @pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["translate", "--model", "good", "Ein Hund"],
+        ["translate", "--model", "good", "--input", "many.txt"],
+        ["inspect", "good"],
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_standard_output_is_one_line(
+    command: list[str], environment: dict[str, str], repo: Path
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hubnmt", *command],
+            env={**environment, "PYTHONPATH": str(repo), "OMP_NUM_THREADS": "1"},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+        )
+    assert done.returncode == 2
+    assert "No space left" in one_line(done.stderr.decode())
+
+
+@pytest.mark.usefixtures("here")
 def test_a_reader_that_has_seen_enough_is_no_mistake(
     environment: dict[str, str], repo: Path
 ) -> None:

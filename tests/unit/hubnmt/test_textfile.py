@@ -26,6 +26,8 @@ from hubnmt.textfile import (
 INSIDE = "a\u2028b\u2029c\x85d\x0be\x0cf\rg\x1ch\ufeff"
 """Everything Python or Unicode may call a line break, and a byte order mark: none ends a line."""
 
+FULL = Path("/dev/full")
+
 
 def write(path: Path, content: bytes | str) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -240,24 +242,57 @@ def test_an_existing_file_is_left_alone_unless_asked(tmp_path: Path) -> None:
     assert path.read_bytes() == b"hours of work\n"
 
 
-def test_overwriting_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "out.txt", "hours of work\n")
+@pytest.mark.parametrize("half", [b"", b"more hours\nof wo"])
+def test_overwriting_that_fails_leaves_the_old_file_and_the_new_lines(
+    half: bytes, tmp_path: Path
+) -> None:
+    path, names = write(tmp_path / "out.txt", "hours of work\n"), []
 
     def fail_half_way() -> None:
         with open_output(path, overwrite=True, carry_on=False) as (file, _):
-            file.write(b"half")
+            names.append(file.name)
+            file.write(half)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_half_way()
     assert path.read_bytes() == b"hours of work\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
+    found = {each: each.read_bytes() for each in tmp_path.iterdir() if each != path}
+    assert found == ({Path(names[0]): half} if half else {})
 
 
 def test_overwriting_begins_again(tmp_path: Path) -> None:
     path = write(tmp_path / "out.txt", "old and long\nold\n")
     assert put(open_output(path, overwrite=True, carry_on=False), "new\n") == 0
     assert path.read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_overwriting_keeps_a_link_and_who_may_read(mode: int, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link = write(tmp_path / "far" / "secret.txt", "old\n"), tmp_path / "out.txt"
+    target.chmod(mode)
+    link.symlink_to(target)
+    with open_output(link, overwrite=True, carry_on=False) as (file, _):
+        assert Path(file.name).stat().st_mode & 0o777 == mode
+        file.write(b"new\n")
+    assert link.readlink() == target
+    assert target.read_bytes() == b"new\n"
+    assert target.stat().st_mode & 0o777 == mode
+    assert [each.name for each in target.parent.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_device_is_written_to_and_stays(overwrite: bool) -> None:
+    path = Path(os.devnull)
+    assert put(open_output(path, overwrite=overwrite, carry_on=False), "a\n") == 0
+    assert path.is_char_device()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_is_named() -> None:
+    with pytest.raises(InputError, match=r"/dev/full: cannot be written \(No space left.*room"):
+        put(open_output(FULL, overwrite=False, carry_on=False), "a\n")
 
 
 @pytest.mark.parametrize(
