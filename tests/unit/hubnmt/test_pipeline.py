@@ -263,6 +263,23 @@ def test_a_second_try_keeps_what_was_asked_for(
     assert [getattr(each, option) for each in asked] == [value, value]
 
 
+def test_a_second_try_keeps_to_the_batches_that_were_asked_for(
+    stored: StoredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Translator(stored)
+    asked: list[int] = []
+    search = model._engine.search
+
+    def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
+        asked.append(options["batch_tokens"])
+        return search(rows, decoding, **options)
+
+    monkeypatch.setattr(retry, "find_suspicions", lambda **_: ["is odd"])
+    monkeypatch.setattr(model._engine, "search", remember)
+    model.translate("Ein Hund", batch_tokens=77)
+    assert asked == [77, 77]
+
+
 # --- streams and alternatives --------------------------------------------------------------------
 
 
