@@ -174,6 +174,13 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["old.txt", "exists"],
     ),
+    "translations kept in no folder": (
+        [
+            *("evaluate", "--model", "no-weights", "--src", "two.txt", "--ref", "two.txt"),
+            *("--save", "no/where.txt"),
+        ],
+        ["--save", "no folder no"],
+    ),
 }
 
 
