@@ -41,7 +41,8 @@ TWO_LETTERS = {
 }
 """ISO 639-2 and 639-3 codes of languages that the splitter or `ORDINAL_LANGUAGES` may know better
 under their ISO 639-1 code, as the package `iso-codes` lists them."""
-IN_LINE_SPACES = (" ", "\u00a0")
+IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
+"""The space of every day, and the thin and unbreakable ones that stand behind "3." in print."""
 
 MAX_CHARACTER = 32
 """Code points in one character as a reader sees it; real ones have at most a dozen."""

@@ -6,6 +6,7 @@ Takes aligned files, gives scores on standard output. Must not know how a model 
 import argparse
 import dataclasses
 import json
+import math
 import os
 import sys
 import time
@@ -29,6 +30,8 @@ from hubnmt.errors import ConfigError, InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import open_output, read_aligned
 from hubnmt.translation import PairScore, Translation
+
+NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_log_probs=())
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -151,17 +154,18 @@ def run_score(options: argparse.Namespace) -> None:
             sides = [src for src, _ in pairs], [tgt for _, tgt in pairs]
             scores = iter(translator.score(*sides, split=options.split))
             for number, (src, _) in chunk:
-                result = next(scores) if src.strip() else None
-                if result is None:
+                if not src.strip():
                     said = f"line {number:,}: the source is empty, so its translation has no score"
                     tqdm.write(said, file=sys.stderr)
-                print(_describe_score(result, as_json=options.json))
+                score = next(scores) if src.strip() else NO_SCORE
+                print(_describe_score(score, as_json=options.json))
             bar.update(len(chunk))
 
 
-def _describe_score(score: PairScore | None, *, as_json: bool) -> str:
-    if as_json:
-        nothing = dict.fromkeys(field.name for field in dataclasses.fields(PairScore))
-        values = nothing if score is None else dataclasses.asdict(score)
-        return json.dumps(values, ensure_ascii=False)
-    return "nan\tnan" if score is None else f"{score.log_prob:.4f}\t{score.perplexity:.4f}"
+def _describe_score(score: PairScore, *, as_json: bool) -> str:
+    if not as_json:
+        return f"{score.log_prob:.4f}\t{score.perplexity:.4f}"
+    values = dataclasses.asdict(score)
+    if score is NO_SCORE:  # JSON has no number that is none
+        values |= {"log_prob": None, "perplexity": None}
+    return json.dumps(values, ensure_ascii=False)

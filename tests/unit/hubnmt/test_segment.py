@@ -60,6 +60,12 @@ def test_a_language_is_known_under_all_its_tags(tag: str) -> None:
     assert [each.text for each in split_sentences("der 3. Stock", tag)] == ["der 3. Stock"]
 
 
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u2009", "\u202f"], ids=ascii)
+def test_an_ordinal_stays_with_its_noun_whatever_the_space(space: str) -> None:
+    text = f"Sie wohnt in der 3.{space}Straße."
+    assert split_sentences(text, "de") == [Segment(text, "")]
+
+
 def test_long_codes_lead_to_languages_and_no_language_is_lost() -> None:
     assert all(len(short) == 2 and len(long) == 3 for long, short in TWO_LETTERS.items())
     assert set(TWO_LETTERS.values()) >= ORDINAL_LANGUAGES

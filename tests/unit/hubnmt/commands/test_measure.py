@@ -114,6 +114,7 @@ def test_a_line_without_a_source_has_no_score_and_the_others_have(
     totals = [scores[0].log_prob, None, scores[1].log_prob, None]
     assert [each["log_prob"] for each in found] == pytest.approx(totals)
     assert [set(each) for each in found] == [set(found[0])] * 4
+    assert [bool(each["tgt_tokens"]) for each in found] == [True, False, True, False]
     assert [line.split(b":")[0] for line in err.splitlines()] == [b"line 2", b"line 4"]
     assert main(command) == 0
     lines = capsysbinary.readouterr().out.decode().splitlines()
