@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.tokenizer import normalize, single_spaced
 from training.cleaning import (
     INVALID,
     Cleaner,
@@ -86,6 +87,13 @@ def test_french_spaces_are_spaces(space: str) -> None:
     assert tidy(f"Ça va{space}? Oui{space}!") == "Ça va ? Oui !"
 
 
+@pytest.mark.parametrize(
+    "text", ["  a\u00a0b\t", "Ça va\u202f?", "a \x1c\u3000 Ma\u0308nner", "ab"]
+)
+def test_a_text_is_spaced_alike_to_learn_from_and_to_translate(text: str) -> None:
+    assert tidy(text) == normalize(single_spaced(text))
+
+
 def test_half_a_surrogate_pair_is_invalid() -> None:
     assert INVALID in tidy("ein \ud800 Hund")
 
@@ -124,6 +132,8 @@ def test_a_text_of_punctuation_is_comparable_to_itself_only() -> None:
         ("Ein Hund.", "A dog.", None),
         ("Ein \ufffd Hund.", "A dog.", "not valid UTF-8"),
         ("Ein Hund.", "A \ufffd dog.", "not valid UTF-8"),
+        ("\0E\0i\0n\0", "A dog.", "not valid UTF-8"),
+        ("Ein Hund.", "A dog\0.", "not valid UTF-8"),
         ("", "A dog.", "empty"),
         ("Ein Hund.", " \t\u00a0", "empty"),
         ("Ja." * 20, "Yes.", "absurdly unequal"),
