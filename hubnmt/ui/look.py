@@ -20,7 +20,7 @@ from hubnmt.join import decode_line
 from hubnmt.knock_out import PARTS, Head, without_heads
 from hubnmt.translator import Translator
 from hubnmt.ui import figures, limits
-from hubnmt.ui.compare import mark_differences
+from hubnmt.ui.differences import mark_differences
 from hubnmt.ui.registry import ModelRegistry
 from hubnmt.ui.subject import Subject, read_index
 
