@@ -183,7 +183,7 @@ def test_own_words_are_completed_as_the_controls_say(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"beam_size": limits.MAX_WORK}, "too many"),
+        ({"beam_size": 256, "max_new_tokens": limits.MAX_NEW_TOKENS}, "too many"),
         ({"max_new_tokens": limits.MAX_NEW_TOKENS + 1}, "max_new_tokens"),
         ({"repetition_penalty": -1}, "repetition_penalty"),
     ],
