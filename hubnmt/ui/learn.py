@@ -55,7 +55,8 @@ class Lessons:
         """
         if not isinstance(text, str):
             raise InputError(f"the text must be a string, not {type(text).__name__}")
-        n_bytes = len(text.encode("utf-8", errors="replace"))
+        limits.check_characters(text, "the text")
+        n_bytes = len(text.encode())
         if n_bytes > MAX_PIECES_BYTES:
             raise InputError(
                 f"this text has {n_bytes:,} bytes; up to {MAX_PIECES_BYTES} can be watched, "
@@ -89,6 +90,7 @@ class Lessons:
             HubNMTError: if there is no text, too much of it, or the model is refused.
         """
         limits.check_text(src)
+        limits.check_characters(tgt, "the translation")
         src, tgt = _first_line(src), _first_line(tgt)  # lines are translated apart
         translator = self.registry.get(model)
         n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1

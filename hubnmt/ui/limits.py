@@ -64,6 +64,21 @@ def check_text(text: Any) -> None:
             f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
             "translate it in parts, or use the command: hubnmt translate --input FILE"
         )
+    check_characters(text, "the text")
+
+
+def check_characters(text: str, name: str) -> None:
+    """Refuse half a surrogate pair, which JSON can spell and UTF-8 cannot.
+
+    Raises:
+        InputError: with the name of what has it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name} has half a surrogate pair in it, which is no character; take it out"
+        ) from None
 
 
 def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> None:
@@ -95,6 +110,7 @@ def _read_options(translator: Translator, options: Mapping[str, Any]) -> Decodin
             f"the beginning you gave has {len(decoding.prefix):,} characters, "
             f"at most {MAX_PREFIX_CHARS:,} are taken"
         )
+    check_characters(decoding.prefix, "the beginning you gave")
     return decoding
 
 

@@ -39,9 +39,11 @@ LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
 OPEN = """(text, model) => {
   const said = new URLSearchParams(location.hash.slice(1));
   const isOurs = NAMES.includes(said.get("model"));
-  return [said.get("text")?.slice(0, LIMIT) ?? text, isOurs ? said.get("model") : model];
+  const given = said.has("text") ? [...said.get("text")].slice(0, LIMIT).join("") : text;
+  return [given, isOurs ? said.get("model") : model];
 }"""
-"""Fills in what a link says. A link opens no model but the page's own; others are asked for."""
+"""Fills in what a link says, cut between characters and not inside one. A link opens no model but
+the page's own; others are asked for."""
 
 
 class TranslateTab:

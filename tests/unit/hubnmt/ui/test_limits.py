@@ -15,7 +15,9 @@ def translator() -> Any:
     return FakeTranslator("stand-in")
 
 
-@pytest.mark.parametrize("text", ["", " \n\t ", None, 3, ["a"], "x" * (limits.MAX_TEXT_CHARS + 1)])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t ", None, 3, ["a"], "a \ud800 b", "x" * (limits.MAX_TEXT_CHARS + 1)]
+)
 def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
     for call in (
         lambda: limits.check_text(text),
@@ -25,6 +27,14 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
     ):
         with pytest.raises(InputError):
             call()
+
+
+def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
+    with pytest.raises(InputError, match="the beginning you gave has half a surrogate pair"):
+        limits.check_work(translator, TEXT, {"prefix": "a \udc00"})
+    with pytest.raises(InputError, match="the text has half a surrogate pair"):
+        limits.attend(translator, TEXT, "a \udc00")
+    limits.check_text("\U0001f600")
 
 
 def test_the_longest_text_passes():
