@@ -101,7 +101,7 @@ class Lessons:
 
     def last_anatomy(
         self, handlers: Handlers, model: str, translated: dict[str, Any] | None
-    ) -> Anatomy:
+    ) -> Anatomy | None:
         """Open the network up for what was translated last, or else for an example.
 
         Args:
@@ -109,6 +109,9 @@ class Lessons:
             model: which model, if nothing was translated yet.
             translated: what the page shows as alternatives: `src`, `model`, `candidates`,
                 `selected`.
+
+        Returns:
+            None if nothing was translated yet, and there is no example in this language.
 
         Raises:
             HubNMTError: see `anatomy`.
@@ -118,6 +121,8 @@ class Lessons:
             return self.anatomy(translated["src"], text, translated["model"])
         language = self.registry.get(model).config.src_lang
         src = next(iter(examples(language)), "")
+        if not src:
+            return None
         return self.anatomy(src, handlers.translate_text(src, model).translation.text, model)
 
     def run_of(self, model: str) -> Run | None:
