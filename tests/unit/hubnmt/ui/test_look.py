@@ -56,6 +56,8 @@ def test_a_translation_is_seen_word_by_word(
     assert len(pieces["tgt"]) == len(row) + 1
     assert words["src"] == [" Ein", " Hund", ",", " rennt", ".", "<eos>"]
     assert [word["text"] for word in steering["words"]] == words["tgt"]
+    assert figure["languages"] == [random_model.config.src_lang, random_model.config.tgt_lang]
+    assert steering["language"] == random_model.config.tgt_lang
     assert (len(figure["falls"]), len(figure["falls"][0])) == (len(words["tgt"]), 5)
     config = random_model.config
     assert switches == {
