@@ -18,6 +18,7 @@ from hubnmt.commands.measure import add_evaluate, add_score
 from hubnmt.commands.options import Parser
 from hubnmt.commands.translate import add_translate
 from hubnmt.errors import HubNMTError
+from hubnmt.textfile import NO_ROOM
 
 COMMANDS = (
     add_translate,
@@ -54,16 +55,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except HubNMTError as error:
-        print(f"hubnmt: error: {_one_line(str(error))}", file=sys.stderr)
+        _tell(f"error: {error}", *_notes(error))
         return 2
-    except KeyboardInterrupt:
-        hint = getattr(options, "interrupted", "what was written is kept (--continue)")
-        print(f"hubnmt: interrupted; {hint}", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        _tell("interrupted", *_notes(error) or [getattr(options, "interrupted", "")])
         return 130
     except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        where = error.filename or "the output"
+        _tell(f"error: {where}: cannot be written ({error.strerror}); make room and try again")
+        _forget_output()
+        return 2
     return 0
+
+
+def _tell(*sayings: str) -> None:
+    """Say on standard error how it ended, in one line."""
+    print(f"hubnmt: {_one_line('; '.join(filter(None, sayings)))}", file=sys.stderr)
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was noted on an error on its way up."""
+    return getattr(error, "__notes__", [])
+
+
+def _forget_output() -> None:
+    """Let what is still to be written go nowhere, or the end of the process trips over it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(text: str) -> str:

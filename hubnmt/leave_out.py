@@ -12,6 +12,7 @@ from hubnmt.attention_map import Span, TokenSpans
 from hubnmt.characters import number_words
 from hubnmt.errors import InputError
 from hubnmt.explain import locate
+from hubnmt.tokenizer import single_spaced
 from hubnmt.translation import Candidate
 from hubnmt.translator import Translator
 
@@ -44,7 +45,7 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
     spans = find_words(translator, src)
     if len(spans.chars) < 2:
         raise InputError("a word is left out of at least two; give a longer source")
-    shorter = [" ".join((spans.text[:a] + spans.text[b:]).split()) for a, b in spans.chars]
+    shorter = [single_spaced(spans.text[:a] + spans.text[b:]) for a, b in spans.chars]
     whole, *without = translator.score([src, *shorter], [tgt] * (len(shorter) + 1), split=False)
     return LeftOut(
         src_words=tuple(token.strip() for token in spans.tokens),
@@ -63,7 +64,7 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
 def find_words(translator: Translator, src: str) -> TokenSpans:
     """Cut a sentence into the words that can be left out; the end is none of them."""
     tokenizer = translator.src_tokenizer
-    words, _ = locate(tokenizer.encode(src), tokenizer).group(number_words)
+    words, _ = locate(tokenizer.encode(single_spaced(src)), tokenizer).group(number_words)
     kept = [index for index in range(len(words.tokens)) if not words.is_special(index)]
     return TokenSpans(
         words.text,

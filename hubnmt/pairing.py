@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.plan import MAX_TEXT_CHARS, make_plan
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.tokenizer import Tokenizer, single_spaced
 from hubnmt.translation import Candidate
 
 
@@ -70,5 +70,5 @@ def pair_sentences(
             Pair(part.ids, part.space, each.ids, each.space)
             for part, each in zip(parts, said, strict=True)
         ]
-    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(" ".join(src.split()))
-    return [Pair(src_ids, "", tgt_tokenizer.encode(tgt.strip()), "")]
+    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(single_spaced(src))
+    return [Pair(src_ids, "", tgt_tokenizer.encode(single_spaced(tgt)), "")]

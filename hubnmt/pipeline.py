@@ -128,7 +128,7 @@ class Pipeline:
             )
             for (number, part), found in zip(group, hypotheses, strict=True):
                 drafts[number].found[part] = found
-        return self._finish(drafts, decoding, guard=guard)
+        return self._finish(drafts, decoding, guard=guard, batch_tokens=batch_tokens)
 
     def stream(
         self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool, n_together: int
@@ -148,7 +148,9 @@ class Pipeline:
                 draft.found += search.result
             first += len(group)
             prefix = None
-        (translation,) = self._finish([draft], decoding, guard=guard)
+        (translation,) = self._finish(
+            [draft], decoding, guard=guard, batch_tokens=DEFAULT_BATCH_TOKENS
+        )
         yield translation.text
         return translation
 
@@ -192,12 +194,12 @@ class Pipeline:
         )
 
     def _finish(
-        self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool
+        self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool, batch_tokens: int
     ) -> list[Translation]:
         """Look at every part with suspicion, then join the parts of each text."""
         notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
-            self._retry(drafts, decoding, notes)
+            self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
         return [
             join_parts(
                 draft.text,
@@ -213,7 +215,12 @@ class Pipeline:
         ]
 
     def _retry(
-        self, drafts: Sequence[_Draft], decoding: DecodingConfig, notes: Sequence[list[str]]
+        self,
+        drafts: Sequence[_Draft],
+        decoding: DecodingConfig,
+        notes: Sequence[list[str]],
+        *,
+        batch_tokens: int,
     ) -> None:
         """Retry suspicious parts once and note it; what a prefix binds is as the user wants it."""
         places = [
@@ -225,7 +232,7 @@ class Pipeline:
             [drafts[number].rows[part] for number, part in places],
             [drafts[number].found[part] for number, part in places],
             decoding,
-            self.engine.search,
+            functools.partial(self.engine.search, batch_tokens=batch_tokens),
             src_tokenizer=self._src_tokenizer,
             tgt_tokenizer=self._tgt_tokenizer,
         )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hubnmt.errors import InputError
 from hubnmt.segment import Segment, halve, split_sentences
-from hubnmt.tokenizer import Tokenizer, normalize
+from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
 MAX_TEXT_CHARS = 1_000_000
 """A single text longer than this is refused; translate a file line by line instead."""
@@ -53,7 +53,8 @@ def make_plan(
     """Cut a text into parts that the model can take.
 
     Args:
-        text: any text; line breaks and white space are kept as they are.
+        text: any text; line breaks and white space between the parts are kept as they are, those
+            inside a part become single spaces for the model.
         tokenizer: of the source language.
         language: BCP 47 tag, for sentence borders.
         max_src_tokens: longest part, eos counted.
@@ -74,7 +75,7 @@ def make_plan(
     parts: list[Part] = []
     n_cut = n_cut_parts = position = 0
     for words, space in _pieces(text, language, split=split):
-        pieces = [(words, space, tokenizer.encode(words))]
+        pieces = [(words, space, tokenizer.encode(single_spaced(words)))]
         if len(pieces[0][2]) >= max_src_tokens:
             pieces = _cut(words, space, tokenizer, language=language, max_src_tokens=max_src_tokens)
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
@@ -114,7 +115,7 @@ def _cut(
     pieces = []
     while stack:
         stretch, behind = stack.pop()
-        ids = tokenizer.encode(stretch)
+        ids = tokenizer.encode(single_spaced(stretch))
         halves = halve(stretch) if len(ids) >= max_src_tokens else None
         if halves is None:
             pieces.append((stretch, behind, ids))

@@ -24,7 +24,25 @@ ORDINAL_LANGUAGES = frozenset(
 )
 """Languages that write "3." for "third"."""
 ORDINAL_END = re.compile(r"(?:^|\s)\d{1,3}\.$")
-IN_LINE_SPACES = (" ", "\u00a0")
+_CODES = (
+    "af afr, am amh, ar ara arb, as asm, az aze azj, be bel, bg bul, bn ben, bs bos, ca cat, "
+    "cs ces cze, cy cym wel, da dan, de deu ger, el ell gre, en eng, es spa, et ekk est, "
+    "eu baq eus, fa fas per pes, fi fin, fo fao, fr fra fre, ga gle, gl glg, gu guj, he heb, "
+    "hi hin, hr hrv, hu hun, hy arm hye, id ind, is ice isl, it ita, ja jpn, ka geo kat, "
+    "kk kaz, km khm, kn kan, ko kor, ky kir, lb ltz, lo lao, lt lit, lv lav lvs, mk mac mkd, "
+    "ml mal, mn khk mon, mr mar, ms may msa zsm, mt mlt, my bur mya, nb nob, ne nep npi, "
+    "nl dut nld, nn nno, no nor, or ori ory, pa pan, pl pol, ps pus, pt por, ro ron rum, "
+    "ru rus, sa san, si sin, sk slk slo, sl slv, sq alb sqi, sr srp, sv swe, sw swa swh, "
+    "ta tam, te tel, tg tgk, th tha, tl tgl, tr tur, uk ukr, ur urd, uz uzb uzn, vi vie, "
+    "yi yid, zh chi cmn zho"
+)
+TWO_LETTERS = {
+    long: short for short, *longs in map(str.split, _CODES.split(", ")) for long in longs
+}
+"""ISO 639-2 and 639-3 codes of languages that the splitter or `ORDINAL_LANGUAGES` may know better
+under their ISO 639-1 code, as the package `iso-codes` lists them."""
+IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
+"""The space of every day, and the thin and unbreakable ones that stand behind "3." in print."""
 
 MAX_CHARACTER = 32
 """Code points in one character as a reader sees it; real ones have at most a dozen."""
@@ -44,7 +62,8 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 
     Args:
         text: any text, line breaks included.
-        language: BCP 47 tag; an unknown one is split by general rules.
+        language: BCP 47 tag, or as FLORES or a locale spell it (`deu_Latn`, `de_DE`); an unknown
+            one is split by general rules.
     """
     segments = []
     for line in text.splitlines(keepends=True):
@@ -82,8 +101,9 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
 
 
 def _base(language: str) -> str:
-    """Return the language of a tag without its region or script."""
-    return language.split("-")[0].lower()
+    """Return the language of a tag without its region or script, in two letters if it has any."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    return TWO_LETTERS.get(code, code)
 
 
 def _append(segments: list[Segment], space: str) -> None:

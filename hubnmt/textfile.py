@@ -5,7 +5,11 @@ go on. Must not know models. Only a line feed ends a line: what other characters
 breaks stay inside, so line n of two aligned files stays line n.
 """
 
+import codecs
+import errno
 import os
+import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +20,8 @@ from hubnmt.errors import InputError
 
 MAX_LINE_CHARS = 50_000
 """A line longer than this is no sentence and no paragraph; it would hold up all others."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How a system says that a disk, or a user's share of it, is full."""
 TOO_LONG = "put every sentence or paragraph on a line of its own"
 
 
@@ -49,12 +55,17 @@ def check_line(text: str, *, where: str) -> str:
 
 
 def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
-    """Yield the lines of an open binary stream from line `skip` (counted from 0) on."""
+    """Yield the lines of an open binary stream from line `skip` (counted from 0) on.
+
+    A byte order mark in front, as Windows writes it, is no part of the first line.
+    """
     most = 4 * MAX_LINE_CHARS + 1  # bytes: no more of an endless line is read
     for number, raw in enumerate(iter(lambda: stream.readline(most), b""), start=1):
         where = f"{name}, line {number:,}"
         if len(raw) == most and not raw.endswith(b"\n"):
             raise InputError(f"{where}: over {MAX_LINE_CHARS:,} characters; {TOO_LONG}")
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         if number > skip:
             yield decode_line(raw, where=where)
 
@@ -96,6 +107,15 @@ def read_aligned(*paths: Path) -> list[list[str]]:
     return columns
 
 
+def can_be_read_twice(path: Path) -> bool:
+    """Tell a file from a pipe or a device, whose bytes are gone once they are read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # whoever reads it says what is wrong
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
 def count_lines(path: Path) -> int:
     """Count line feeds, plus one for a last line without."""
     n_lines, last = 0, b"\n"
@@ -114,8 +134,9 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
     """Open a result file without harming what it holds.
 
     Args:
-        path: the file.
-        overwrite: an existing file may be replaced; it is, when the block ends well.
+        path: the file; a pipe or a device is just written to.
+        overwrite: an existing file may be replaced; it is, when the block ends well. When it does
+            not, what was written stays beside it, under the name of the open file.
         carry_on: an existing file is continued; a last line without line feed was torn and is cut.
 
     Yields:
@@ -124,31 +145,43 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
     Raises:
         InputError: if it exists and neither was asked for, or it cannot be written.
     """
-    draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
-    replaces = False
-    file: BinaryIO
     try:
-        replaces = overwrite and path.is_file()
-        if not path.exists():
-            file, n_lines = path.open("xb"), 0
-        elif replaces:
-            file, n_lines = draft.open("wb"), 0
-        elif carry_on:
-            file, n_lines = _open_behind(path)
-        else:
-            raise InputError(
-                f"{path} exists: --continue goes on behind its last line, --overwrite replaces it"
-            )
+        file, n_lines = _open_output(path, overwrite=overwrite, carry_on=carry_on)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    written = Path(file.name)
+    is_draft = written != path
     try:
         with file:
             yield file, n_lines
-        if replaces:
-            draft.replace(path)
+        if is_draft:
+            written.replace(path.resolve())
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        said = f"{written}: cannot be written ({error.strerror}); make room and try again"
+        raise InputError(said) from None
     finally:
-        if replaces:
-            draft.unlink(missing_ok=True)
+        if is_draft and written.is_file() and not written.stat().st_size:
+            written.unlink()
+
+
+def _open_output(path: Path, *, overwrite: bool, carry_on: bool) -> tuple[BinaryIO, int]:
+    if not path.exists():
+        return path.open("xb"), 0
+    if not can_be_read_twice(path):
+        return path.open("wb"), 0
+    if overwrite and path.is_file():
+        target = path.resolve()  # a link to a file stays a link
+        draft = target.with_name(f"{target.name}.draft-{os.getpid()}")
+        file = draft.open("wb")
+        shutil.copymode(target, draft)
+        return file, 0
+    if carry_on:
+        return _open_behind(path)
+    raise InputError(
+        f"{path} exists: --continue goes on behind its last line, --overwrite replaces it"
+    )
 
 
 def _open_behind(path: Path) -> tuple[BinaryIO, int]:

@@ -92,6 +92,14 @@ def normalize(text: str) -> str:
         ) from None
 
 
+def single_spaced(text: str) -> str:
+    """Return the text as models learn it: each run of white space is one space, none around it.
+
+    A no-break space, a tab or a second space are pieces that no model has met in training.
+    """
+    return " ".join(text.split())
+
+
 def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
     """Put normaliser, word pattern and byte alphabet around the merges."""
     inner = tokenizers.Tokenizer(model)

@@ -6,11 +6,15 @@ Takes aligned files, gives scores on standard output. Must not know how a model 
 import argparse
 import dataclasses
 import json
+import math
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from tqdm import tqdm
 
 from hubnmt.commands.options import (
     TEXT_FLAGS,
@@ -25,7 +29,9 @@ from hubnmt.commands.options import (
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import open_output, read_aligned
-from hubnmt.translation import Translation
+from hubnmt.translation import PairScore, Translation
+
+NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_log_probs=())
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -57,8 +63,8 @@ def add_score(commands: Commands) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score a model's translations, or a file of them."""
-    if options.save and options.save.exists():
-        raise InputError(f"--save: {options.save} exists; name another file")
+    if options.save:
+        _check_new(options.save)
     if (options.model is None) == (options.hyp is None):
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
     if options.hyp:
@@ -83,10 +89,22 @@ def run_evaluate(options: argparse.Namespace) -> None:
         hypotheses = [translation.text for translation in translations]
         n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
     scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
-    if options.save:
-        with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
-            sink.write("".join(f"{line}\n" for line in hypotheses).encode())
-    _print_scores(scores, seconds, n_tokens, as_json=options.json)
+    try:
+        if options.save:
+            with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
+                sink.write("".join(f"{line}\n" for line in hypotheses).encode())
+    finally:  # one that fails does not take the other along
+        _print_scores(scores, seconds, n_tokens, as_json=options.json)
+
+
+def _check_new(path: Path) -> None:
+    """Find out before the work whether a new file can be made."""
+    if os.path.lexists(path):
+        raise InputError(f"--save: {path} exists; name another file")
+    if not path.parent.is_dir():
+        raise InputError(f"--save: there is no folder {path.parent}; make it, or name another file")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError(f"--save: {path.parent} cannot be written; name another folder")
 
 
 def _print_warnings(translations: Sequence[Translation]) -> None:
@@ -124,15 +142,30 @@ def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_js
 
 
 def run_score(options: argparse.Namespace) -> None:
-    """Print how probable the model finds each line's translation."""
+    """Print how probable the model finds each line's translation.
+
+    Line n is of pair n: a source without a word, which has no score, has its line too.
+    """
     sources, targets = read_aligned(options.src, options.tgt)
     translator = load_translator(options)
     with show_progress(len(sources), 0) as bar:
-        for chunk in in_chunks(zip(sources, targets, strict=True)):
-            sides = [list(side) for side in zip(*chunk, strict=True)]
-            for result in translator.score(*sides, split=options.split):
-                if options.json:
-                    print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
-                else:
-                    print(f"{result.log_prob:.4f}\t{result.perplexity:.4f}")
+        for chunk in in_chunks(enumerate(zip(sources, targets, strict=True), start=1)):
+            pairs = [pair for _, pair in chunk if pair[0].strip()]
+            sides = [src for src, _ in pairs], [tgt for _, tgt in pairs]
+            scores = iter(translator.score(*sides, split=options.split))
+            for number, (src, _) in chunk:
+                if not src.strip():
+                    said = f"line {number:,}: the source is empty, so its translation has no score"
+                    tqdm.write(said, file=sys.stderr)
+                score = next(scores) if src.strip() else NO_SCORE
+                print(_describe_score(score, as_json=options.json))
             bar.update(len(chunk))
+
+
+def _describe_score(score: PairScore, *, as_json: bool) -> str:
+    if not as_json:
+        return f"{score.log_prob:.4f}\t{score.perplexity:.4f}"
+    values = dataclasses.asdict(score)
+    if score is NO_SCORE:  # JSON has no number that is none
+        values |= {"log_prob": None, "perplexity": None}
+    return json.dumps(values, ensure_ascii=False)

@@ -7,6 +7,7 @@ warnings on standard error. Must not know how a model runs.
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +24,15 @@ from hubnmt.commands.options import (
     load_translator,
     show_progress,
 )
-from hubnmt.errors import ConfigError
-from hubnmt.textfile import check_line, count_lines, open_output, read_lines, read_stdin
+from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.textfile import (
+    can_be_read_twice,
+    check_line,
+    count_lines,
+    open_output,
+    read_lines,
+    read_stdin,
+)
 from hubnmt.translation import Translation
 
 
@@ -54,27 +62,67 @@ def run_translate(options: argparse.Namespace) -> None:
         raise ConfigError("--continue needs --input FILE and --output FILE")
     if options.input and options.output and options.input.resolve() == options.output.resolve():
         raise ConfigError(f"--input and --output are the same file {options.input}")
-    total = count_lines(options.input) if options.input else None
+    is_file = options.input and can_be_read_twice(options.input)
+    total = count_lines(options.input) if is_file else None
+    if options.carry_on and total is not None:
+        _check_beginning(options.input, options.output, n_lines=total)
     translator = load_translator(options)
     decoding = decoding_options(options)
     translator.translate([], **decoding)  # a bad option shows before a file is opened
-    with contextlib.ExitStack() as stack:
-        sink, n_done = sys.stdout.buffer, 0
-        if options.output:
-            sink, n_done = stack.enter_context(
-                open_output(options.output, overwrite=options.overwrite, carry_on=options.carry_on)
-            )
-        lines = _input_lines(options, skip=n_done)
-        bar = stack.enter_context(show_progress(total, n_done))
-        for chunk in in_chunks(lines):
+    with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
+        for chunk in in_chunks(_input_lines(options, skip=n_done)):
             translations = translator.translate(
                 chunk, batch_tokens=options.batch_tokens, **decoding
             )
             _write(sink, translations, as_json=options.json)
-            for number, translation in enumerate(translations, start=int(bar.n) + 1):
+            for number, translation in enumerate(translations, start=n_done + 1):
                 for warning in translation.warnings:
                     tqdm.write(f"line {number}: {warning}", file=sys.stderr)
-            bar.update(len(chunk))
+            n_done += len(chunk)
+            bar.update(len(chunk))  # which counts nothing while it is hidden
+
+
+def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
+    """Refuse to go on behind more lines than there are: those are of another job.
+
+    Before the output is opened, because that cuts its last line if it is torn.
+    """
+    n_done = count_lines(output) if output.is_file() else 0
+    if n_done > n_lines:
+        raise InputError(
+            f"--continue: {output} has {n_done:,} lines and {source} only {n_lines:,}, so it is no "
+            "beginning of its translation; name another --output"
+        )
+
+
+@contextlib.contextmanager
+def _open_sink(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int]]:
+    """Open where the lines go; a job that ends early says what it leaves and how to go on."""
+    if not options.output:
+        yield sys.stdout.buffer, 0
+        return
+    written = None
+    try:
+        with open_output(
+            options.output, overwrite=options.overwrite, carry_on=options.carry_on
+        ) as (sink, n_done):
+            written = Path(sink.name)
+            yield sink, n_done
+    except (KeyboardInterrupt, HubNMTError) as error:
+        if written:
+            _note_what_is_left(error, written, options)
+        raise
+
+
+def _note_what_is_left(error: BaseException, written: Path, options: argparse.Namespace) -> None:
+    is_draft = written != options.output
+    if is_draft:
+        error.add_note(f"{options.output} is as it was")
+    if written.is_file() and written.stat().st_size:
+        error.add_note(f"the lines so far are in {written}")
+        if options.input:
+            name = f" --output {shlex.quote(str(written))} without --overwrite" if is_draft else ""
+            error.add_note(f"--continue{name} goes on behind them")
 
 
 def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:

@@ -174,6 +174,13 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["old.txt", "exists"],
     ),
+    "translations kept in no folder": (
+        [
+            *("evaluate", "--model", "no-weights", "--src", "two.txt", "--ref", "two.txt"),
+            *("--save", "no/where.txt"),
+        ],
+        ["--save", "no folder no"],
+    ),
 }
 
 
@@ -276,6 +283,31 @@ def test_bytes_that_are_no_text_are_refused(environment: dict[str, str], repo: P
     argued = run_process([*command, b"H\xfcnd"], environment, repo)
     assert argued.returncode == 2
     one_line(argued.stderr.decode())
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["translate", "--model", "good", "Ein Hund"],
+        ["translate", "--model", "good", "--input", "many.txt"],
+        ["inspect", "good"],
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_standard_output_is_one_line(
+    command: list[str], environment: dict[str, str], repo: Path
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hubnmt", *command],
+            env={**environment, "PYTHONPATH": str(repo), "OMP_NUM_THREADS": "1"},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+        )
+    assert done.returncode == 2
+    assert "No space left" in one_line(done.stderr.decode())
 
 
 @pytest.mark.usefixtures("here")

@@ -46,6 +46,13 @@ def test_texts_of_other_counts_stay_whole(src: str, tgt: str, pair: Any) -> None
     assert pair(f" {src}\n", f"{tgt} ") == [(src, "", tgt, "")]
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\t", "  "], ids=repr)
+def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
+    assert pair(f"Ein{space}Hund", f"A{space}dog") == [("Ein Hund", "", "A dog", "")]
+    more = pair(f"Ein{space}Hund. Zwei!", f"A{space}dog. Two!")
+    assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
+
+
 def test_unsplit_lines_are_pairs(pair: Any) -> None:
     found = pair("Ein Hund. Zwei!\nWer?", "A dog. Two!\nWho?", split=False)
     assert [(a, b) for a, _, b, _ in found] == [

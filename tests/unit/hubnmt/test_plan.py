@@ -8,7 +8,7 @@ import pytest
 from hubnmt import plan as plan_module
 from hubnmt.errors import InputError
 from hubnmt.plan import Part, Plan, make_plan
-from hubnmt.tokenizer import Tokenizer, normalize
+from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
 LINE_BREAKS = [
     "\n",
@@ -66,7 +66,11 @@ def test_the_parts_and_their_spaces_are_the_text(
         text = random_text(seed, 3 + 6 * seed)
         plan = plan_of(text, tiny_tokenizer, max_src_tokens)
         # Where a limit of one token tears a letter from its accent, they meet again.
-        assert normalize(join(plan, tiny_tokenizer)) == normalize(text)
+        assert normalize(single_spaced(join(plan, tiny_tokenizer))) == normalize(
+            single_spaced(text)
+        )
+        stretches = [text[slice(*part.span)] + part.space for part in plan.parts]
+        assert "".join(stretches) == text
 
 
 @pytest.mark.parametrize("max_src_tokens", [5, 9, 17, 40])
@@ -111,7 +115,7 @@ def test_sentences_of_a_line_are_apart_unless_asked_to_stay(tiny_tokenizer: Toke
     spoken = [tiny_tokenizer.decode(part.ids) for part in apart.parts]
     assert spoken == ["Ein Hund.", "Noch ein Hund!", "Wo?"]
     assert [part.space for part in apart.parts] == [" ", "  ", ""]
-    whole = (Part(tiny_tokenizer.encode(text), "", (0, len(text))),)
+    whole = (Part(tiny_tokenizer.encode(single_spaced(text)), "", (0, len(text))),)
     assert plan_of(text, tiny_tokenizer, split=False).parts == whole
     assert apart.warnings == ()
 
@@ -126,7 +130,8 @@ def test_spans_say_where_each_part_stands_in_the_text_as_given(
         plan, position = plan_of(text, tiny_tokenizer, max_src_tokens, split=split), 0
         for part in plan.parts:
             assert part.span[0] == position
-            assert normalize(text[slice(*part.span)]) == tiny_tokenizer.decode(part.ids)
+            seen = normalize(single_spaced(text[slice(*part.span)]))
+            assert seen == tiny_tokenizer.decode(part.ids)
             position = part.span[1] + len(part.space)
             assert text[part.span[1] : position] == part.space
         assert position == len(text)
@@ -192,10 +197,21 @@ def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Toke
 
 def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
     """As in a table of contents; a part of nothing but spaces would make the model invent words."""
-    text = "Hunde" + " " * 400 + "12"
-    plan = plan_of(text, tiny_tokenizer)
-    assert join(plan, tiny_tokenizer) == text
-    assert [tiny_tokenizer.decode(part.ids).strip() for part in plan.spoken] == ["Hunde", "12"]
+    plan = plan_of("Hunde" + " " * 400 + "12", tiny_tokenizer)
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.spoken] == ["Hunde 12"]
+    assert plan.warnings == ()
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2003", "\u3000", "\t", "  ", " \u00a0 "])
+def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
+    space: str, tiny_tokenizer: Tokenizer
+) -> None:
+    """Between sentences it stays what it is."""
+    text = "Er kostet 5 Euro. Wer zahlt ?"
+    plain = plan_of(text, tiny_tokenizer)
+    other = plan_of(text.replace(" ", space), tiny_tokenizer)
+    assert [part.ids for part in other.parts] == [part.ids for part in plain.parts]
+    assert [part.space for part in other.parts] == [space, ""]
 
 
 @pytest.mark.parametrize("split", [True, False])

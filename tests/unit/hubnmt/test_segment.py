@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hubnmt.segment import Segment, halve, split_sentences
+from hubnmt.segment import ORDINAL_LANGUAGES, TWO_LETTERS, Segment, halve, split_sentences
 
 LANGUAGES = ["de", "en", "ml", "de-AT", "zh-Hant", "xx", ""]
 SEPARATORS = [
@@ -49,6 +49,35 @@ def test_nothing_but_white_space_stands_between_sentences(language: str) -> None
         for text, space in split_sentences(random_text(rng), language):
             assert not space.strip()
             assert text == text.strip()
+
+
+@pytest.mark.parametrize(
+    "tag", ["de-DE", "de_DE", "DE_de", "deu", "ger", "deu_Latn", "DEU-Latn-AT"]
+)
+def test_a_language_is_known_under_all_its_tags(tag: str) -> None:
+    text = "Er wohnt z.B. im 3. Stock. Dr. Huber auch."
+    assert split_sentences(text, tag) == split_sentences(text, "de")
+    assert [each.text for each in split_sentences("der 3. Stock", tag)] == ["der 3. Stock"]
+
+
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u2009", "\u202f"], ids=ascii)
+def test_an_ordinal_stays_with_its_noun_whatever_the_space(space: str) -> None:
+    text = f"Sie wohnt in der 3.{space}Straße."
+    assert split_sentences(text, "de") == [Segment(text, "")]
+
+
+def test_long_codes_lead_to_languages_and_no_language_is_lost() -> None:
+    assert all(len(short) == 2 and len(long) == 3 for long, short in TWO_LETTERS.items())
+    assert set(TWO_LETTERS.values()) >= ORDINAL_LANGUAGES
+    pairs = [
+        ("mal", "ml"),
+        ("eng", "en"),
+        ("fra", "fr"),
+        ("fre", "fr"),
+        ("zho", "zh"),
+        ("nob", "nb"),
+    ]
+    assert [TWO_LETTERS[long] for long, _ in pairs] == [short for _, short in pairs]
 
 
 def test_every_line_break_ends_a_sentence() -> None:

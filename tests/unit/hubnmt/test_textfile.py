@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import random
 import sys
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.textfile import (
+    can_be_read_twice,
     count_lines,
     decode_line,
     open_output,
@@ -23,6 +25,8 @@ from hubnmt.textfile import (
 
 INSIDE = "a\u2028b\u2029c\x85d\x0be\x0cf\rg\x1ch\ufeff"
 """Everything Python or Unicode may call a line break, and a byte order mark: none ends a line."""
+
+FULL = Path("/dev/full")
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -53,6 +57,24 @@ def test_only_a_line_feed_ends_a_line(content: str, lines: list[str], tmp_path: 
     assert list(read_lines(path)) == lines
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
     assert count_lines(path) == len(lines)
+
+
+@pytest.mark.parametrize("content", ["\ufeffa\nb\n", "\ufeffa\r\n\ufeffb", "\ufeff\n", "\ufeff"])
+def test_a_byte_order_mark_in_front_is_no_part_of_the_text(content: str, tmp_path: Path) -> None:
+    path, lines = write(tmp_path / "in.txt", content), content[1:].removesuffix("\n").split("\n")
+    assert list(read_lines(path)) == lines
+    assert list(read_lines(path, skip=1)) == lines[1:]
+    assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
+    assert count_lines(path) == len(lines)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not can_be_read_twice(tmp_path / "pipe")
+    assert not can_be_read_twice(Path(os.devnull))
+    assert can_be_read_twice(write(tmp_path / "in.txt", "a"))
+    for named_by_its_reader in (tmp_path, tmp_path / "nowhere", tmp_path / ("x" * 300)):
+        assert can_be_read_twice(named_by_its_reader)
 
 
 def test_counting_agrees_with_reading(tmp_path: Path) -> None:
@@ -220,24 +242,57 @@ def test_an_existing_file_is_left_alone_unless_asked(tmp_path: Path) -> None:
     assert path.read_bytes() == b"hours of work\n"
 
 
-def test_overwriting_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "out.txt", "hours of work\n")
+@pytest.mark.parametrize("half", [b"", b"more hours\nof wo"])
+def test_overwriting_that_fails_leaves_the_old_file_and_the_new_lines(
+    half: bytes, tmp_path: Path
+) -> None:
+    path, names = write(tmp_path / "out.txt", "hours of work\n"), []
 
     def fail_half_way() -> None:
         with open_output(path, overwrite=True, carry_on=False) as (file, _):
-            file.write(b"half")
+            names.append(file.name)
+            file.write(half)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_half_way()
     assert path.read_bytes() == b"hours of work\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["out.txt"]
+    found = {each: each.read_bytes() for each in tmp_path.iterdir() if each != path}
+    assert found == ({Path(names[0]): half} if half else {})
 
 
 def test_overwriting_begins_again(tmp_path: Path) -> None:
     path = write(tmp_path / "out.txt", "old and long\nold\n")
     assert put(open_output(path, overwrite=True, carry_on=False), "new\n") == 0
     assert path.read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_overwriting_keeps_a_link_and_who_may_read(mode: int, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link = write(tmp_path / "far" / "secret.txt", "old\n"), tmp_path / "out.txt"
+    target.chmod(mode)
+    link.symlink_to(target)
+    with open_output(link, overwrite=True, carry_on=False) as (file, _):
+        assert Path(file.name).stat().st_mode & 0o777 == mode
+        file.write(b"new\n")
+    assert link.readlink() == target
+    assert target.read_bytes() == b"new\n"
+    assert target.stat().st_mode & 0o777 == mode
+    assert [each.name for each in target.parent.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_device_is_written_to_and_stays(overwrite: bool) -> None:
+    path = Path(os.devnull)
+    assert put(open_output(path, overwrite=overwrite, carry_on=False), "a\n") == 0
+    assert path.is_char_device()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_is_named() -> None:
+    with pytest.raises(InputError, match=r"/dev/full: cannot be written \(No space left.*room"):
+        put(open_output(FULL, overwrite=False, carry_on=False), "a\n")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.tokenizer import normalize, single_spaced
 from training.cleaning import (
     INVALID,
     Cleaner,
@@ -84,6 +85,13 @@ def test_text_is_stripped_and_normalised() -> None:
 @pytest.mark.parametrize("space", [" ", "\u00a0", "\u202f", "\u2009", "  ", "\t"])
 def test_french_spaces_are_spaces(space: str) -> None:
     assert tidy(f"Ça va{space}? Oui{space}!") == "Ça va ? Oui !"
+
+
+@pytest.mark.parametrize(
+    "text", ["  a\u00a0b\t", "Ça va\u202f?", "a \x1c\u3000 Ma\u0308nner", "ab"]
+)
+def test_a_text_is_spaced_alike_to_learn_from_and_to_translate(text: str) -> None:
+    assert tidy(text) == normalize(single_spaced(text))
 
 
 def test_half_a_surrogate_pair_is_invalid() -> None:

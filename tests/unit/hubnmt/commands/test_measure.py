@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hubnmt import Translator
+from hubnmt.__main__ import main
 from hubnmt.metrics import score_corpus
 
 QUICK = ["--max-new-tokens", "6"]
@@ -71,6 +73,53 @@ def test_kept_translations_stay_one_a_line(
     ]
     run("evaluate", "--model", model, *files, "--save", kept, *QUICK)
     assert kept.read_bytes().count(b"\n") == 3
+
+
+def test_scores_are_printed_even_if_the_translations_cannot_be_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp, ref = (write_lines(tmp_path / name, REFERENCES) for name in ("hyp", "ref"))
+    too_long = tmp_path / ("x" * 300)
+    command = ["evaluate", "--hyp", str(hyp), "--ref", str(ref), "--save", str(too_long)]
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("BLEU   100.00")
+    assert err.count("\n") == 1
+    assert "cannot be written" in err
+
+
+def test_a_broken_link_in_the_place_of_the_translations_shows_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    files = ["--hyp", "no file", "--ref", "no file", "--save", str(tmp_path / "link")]
+    assert main(["evaluate", *files]) == 2
+    assert "link exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\u3000\t"])
+def test_a_line_without_a_source_has_no_score_and_the_others_have(
+    empty: str, model: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sources, targets = ["Ein Hund", empty, "Zwei", empty], ["A dog", "two", "", ""]
+    files = [
+        *("--src", str(write_lines(tmp_path / "src", sources))),
+        *("--tgt", str(write_lines(tmp_path / "tgt", targets))),
+    ]
+    command = ["score", "--model", model, *files]
+    assert main([*command, "--json"]) == 0
+    out, err = capsysbinary.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    scores = Translator.from_pretrained(model).score([sources[0], sources[2]], ["A dog", ""])
+    totals = [scores[0].log_prob, None, scores[1].log_prob, None]
+    assert [each["log_prob"] for each in found] == pytest.approx(totals)
+    assert [set(each) for each in found] == [set(found[0])] * 4
+    assert [bool(each["tgt_tokens"]) for each in found] == [True, False, True, False]
+    assert [line.split(b":")[0] for line in err.splitlines()] == [b"line 2", b"line 4"]
+    assert main(command) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert lines[1] == lines[3] == "nan\tnan"
+    assert float(lines[2].split("\t")[0]) == pytest.approx(totals[2], abs=1e-4)
 
 
 def test_an_interval_can_be_asked_for(run: Run, tmp_path: Path) -> None:

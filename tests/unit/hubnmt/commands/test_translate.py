@@ -1,9 +1,11 @@
 """What goes in comes out translated, line by line, in the promised form."""
 
 import io
+import itertools
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hubnmt.__main__ import main
 
 QUICK = ["--max-new-tokens", "6"]
 Run = Callable[..., str]
+FULL = Path("/dev/full")
 
 
 def as_file(lines: list[str]) -> bytes:
@@ -47,6 +50,35 @@ def test_a_file_is_translated_into_a_file(
     files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
     assert run("translate", *files, "--model", model, *QUICK) == ""
     assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize("with_output", [False, True])
+def test_a_pipe_as_input_is_translated(
+    with_output: bool, lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    """`--input <(zcat a.de.gz)`: what is read to count the lines is gone."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, as_file(lines))
+    os.close(write_end)
+    output = tmp_path / "out.txt"
+    out = run(
+        *("translate", "--input", f"/dev/fd/{read_end}", "--model", model, *QUICK),
+        *(["--output", output] if with_output else []),
+    )
+    os.close(read_end)
+    found = output.read_bytes().decode() if with_output else out
+    assert found.split("\n") == [*expected, ""]
+
+
+def test_a_byte_order_mark_is_not_translated(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.txt").write_text("Ein Hund\n", encoding="utf-8-sig")
+    command = ["translate", "--model", model, "--json", *QUICK]
+    from_file = run(*command, "--input", tmp_path / "in.txt")
+    give_stdin((tmp_path / "in.txt").read_bytes(), monkeypatch)
+    assert run(*command) == from_file
+    assert json.loads(from_file)["src"] == "Ein Hund"
 
 
 @pytest.mark.parametrize(
@@ -124,6 +156,24 @@ def test_warnings_go_to_standard_error_with_the_line(
     assert re.search(rb"^line 2: .*longer than the 40 tokens", err, re.MULTILINE)
 
 
+def test_the_lines_of_warnings_are_counted_through_the_file(
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.setattr("hubnmt.commands.options.CHUNK_LINES", 2)
+    (tmp_path / "in.txt").write_text("\n\n\n" + "Ja, " * 60, encoding="utf-8")
+    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    for done, flags in (("", []), ("\n", ["--continue"])):
+        (tmp_path / "out.txt").unlink(missing_ok=True)
+        if done:
+            (tmp_path / "out.txt").write_text(done, encoding="utf-8")
+        assert main(["translate", *files, *flags, "--model", model, *QUICK]) == 0
+        err = capsysbinary.readouterr().err
+        assert re.search(rb"^line 4: .*longer than the 40 tokens", err, re.MULTILINE)
+
+
 def test_an_existing_output_is_replaced_only_on_request(
     lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
 ) -> None:
@@ -148,6 +198,97 @@ def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
     assert (tmp_path / "out.txt").read_bytes() == whole
     run("translate", *files, "--continue", "--model", model, *QUICK)
     assert (tmp_path / "out.txt").read_bytes() == whole
+
+
+@pytest.fixture
+def interrupt_third_chunk(expected: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Press Ctrl-C when two lines are written."""
+    translate, calls = Translator.translate, itertools.count()
+
+    def count(self: Translator, text: Any, **options: Any) -> Any:
+        if text and next(calls) == 2:
+            raise KeyboardInterrupt
+        return translate(self, text, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hubnmt.commands.options.CHUNK_LINES", 1)
+        patch.setattr(Translator, "translate", count)
+        yield
+
+
+@pytest.mark.usefixtures("interrupt_third_chunk")
+@pytest.mark.parametrize("old", [None, "old\n" * 9])
+def test_an_interruption_tells_how_to_go_on_and_that_is_true(
+    old: str | None,
+    lines: list[str],
+    model: str,
+    run: Run,
+    expected: list[str],
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "my out.txt"
+    source.write_bytes(as_file(lines))
+    flags = []
+    if old is not None:
+        output.write_text(old, encoding="utf-8")
+        flags = ["--overwrite"]
+    command = ["translate", "--input", str(source), "--model", model, *QUICK]
+    assert main([*command, "--output", str(output), *flags]) == 130
+    *_, err = capsysbinary.readouterr().err.decode().splitlines()
+    assert err.startswith("hubnmt: interrupted; ")
+    assert (f"{output} is as it was" in err) == (old is not None)
+    name = re.search(r"--continue(?: --output '(.*)' without --overwrite)? goes on", err)
+    assert name
+    written = Path(name[1] or output)
+    assert written.read_bytes() == as_file(expected[:2])
+    assert (written == output) == (old is None)
+    run(*command, "--output", written, "--continue")
+    assert written.read_bytes() == as_file(expected)
+    assert old is None or output.read_text(encoding="utf-8") == old
+
+
+@pytest.mark.usefixtures("interrupt_third_chunk")
+@pytest.mark.parametrize("files", [["--output", "out.txt"], []], ids=str)
+def test_what_cannot_go_on_is_not_told_to(
+    files: list[str],
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", *"abc", "--model", model, *files, *QUICK]) == 130
+    said = "; the lines so far are in out.txt" if files else ""
+    assert capsys.readouterr().err.splitlines()[-1] == f"hubnmt: interrupted{said}"
+
+
+@pytest.mark.parametrize("more", ["one too many\n", "one too many"])
+def test_going_on_behind_more_lines_than_there_are_is_refused(
+    more: str,
+    lines: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(as_file(lines))
+    content = "of another job\n" * len(lines) + more
+    output.write_text(content, encoding="utf-8")
+    files = ["--input", str(source), "--output", str(output)]
+    assert main(["translate", *files, "--continue", "--model", model, *QUICK]) == 2
+    err = capsys.readouterr().err
+    assert f"{output} has {len(lines) + 1} lines" in err
+    assert f"{source} only {len(lines)}" in err
+    assert output.read_text(encoding="utf-8") == content
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "x", "--model", model, "--output", str(FULL), *QUICK]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "No space left" in err
 
 
 def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
