@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-MAX_WORDS = 12_000
-"""Words, marks and spaces of a text whose differences are looked for: those of 10,000 characters,
-whatever they are. Of a longer text nothing is marked."""
+MAX_WORDS = 16_000
+"""Words, marks and spaces of a text whose differences are looked for: more than 10,000 characters
+of the shortest answers make. Of a longer text nothing is marked."""
 
 WORDS = re.compile(r"\s+|[.,;:!?…।]+|[^\s.,;:!?…।]+")
 """White space, sentence marks and everything between: together all of a text. No word class is
