@@ -143,7 +143,8 @@ def plan_epoch(
 ) -> Plan:
     """Cut all pairs into batches of similar lengths, then shuffle the batches.
 
-    A batch holds at most `batch_tokens` padded tokens on its longer side, so its cost is even.
+    A batch holds at most `batch_tokens` padded tokens on its longer side, so its cost is even. That
+    is by these lengths: pairs that are split anew afterwards may be longer.
     Equal lengths are shuffled, so batches differ from epoch to epoch.
 
     Args:

@@ -17,6 +17,8 @@ from training.scripts import script_share, scripts_of
 
 INVALID = "\ufffd"
 """Stands for bytes that were not valid UTF-8: a pair with it is dropped."""
+NOT_TEXT = "not valid UTF-8"
+"""The reason; a zero byte, which UTF-16 read as UTF-8 is full of, is one too."""
 DUPLICATE = "duplicate"
 _MARGIN_CHARS = 20
 """Short pairs may differ by this much, whatever the ratio."""
@@ -148,6 +150,11 @@ def tidy(text: str) -> str:
         return INVALID
 
 
+def is_broken(text: str) -> bool:
+    """Tell whether something in it was no text."""
+    return INVALID in text or "\0" in text
+
+
 def fingerprint_pair(src: str, tgt: str) -> int:
     """Return 64 bits that equal pairs share, whatever their spaces."""
     text = "\n".join("".join(side.split()) for side in (src, tgt))
@@ -166,8 +173,8 @@ class Cleaner:
     def why_drop(self, src: str, tgt: str) -> str | None:
         """Name the reason to drop a tidy pair, or None to keep it."""
         config = self._config
-        if INVALID in src or INVALID in tgt:
-            return "not valid UTF-8"
+        if is_broken(src) or is_broken(tgt):
+            return NOT_TEXT
         if not src or not tgt:
             return "empty"
         shorter, longer = sorted((len(src), len(tgt)))

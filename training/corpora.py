@@ -3,17 +3,24 @@
 Takes a `DataConfig`, gives pairs one at a time. Must not know the model.
 """
 
+import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from training.cleaning import Cleaner, CleaningReport, HeldOut, tidy
-from training.data_config import CorpusConfig, DataConfig
+from hubnmt.errors import InputError
+from training.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
+from training.data_config import CorpusConfig, DataConfig, group_files
 from training.sources import TextPair, fingerprint, read_corpus
 
-FORMAT = 1
+log = logging.getLogger("training")
+
+FORMAT = 2
 """Raised when cleaning changes, so that what an older version kept is not taken for ours."""
+OLDER_FORMATS = (1,)
+"""Those that differ for broken files only: a run begun with one goes on with the texts it has."""
 
 
 class CleanPair(NamedTuple):
@@ -33,6 +40,48 @@ def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[
     corpus = config.held_out_corpus(split)
     if corpus is not None:
         yield from read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+
+
+def read_sides(
+    corpus: CorpusConfig, *, src_lang: str, tgt_lang: str
+) -> tuple[list[str], list[str]]:
+    """Return sources and references of a set to measure on.
+
+    Raises:
+        InputError: if it cannot be read, has no pairs, or one of them is no text.
+    """
+    pairs = list(read_corpus(corpus, src_lang=src_lang, tgt_lang=tgt_lang))
+    name = ", ".join(corpus.files) or corpus.dataset
+    if not pairs:
+        raise InputError(f"{name}: empty, so there is nothing to score")
+    for number, pair in enumerate(pairs, start=1):
+        if any(tidy(text) == INVALID for text in pair):
+            raise InputError(f"{name}, pair {number:,}: half a surrogate pair is no character")
+    sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
+    return sources, references
+
+
+def check_tests(config: DataConfig) -> None:
+    """Look whether each file of the test set has pairs; what is wrong would show at the end only.
+
+    A file that cannot be read is told and costs its scores; the run may be worth it without.
+
+    Raises:
+        InputError: if one has none.
+    """
+    corpus = config.held_out_corpus("test")
+    if corpus is None:
+        return
+    for files in group_files(corpus.files):
+        part = dataclasses.replace(corpus, files=files)
+        pairs = read_corpus(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+        try:
+            is_empty = next(pairs, None) is None
+        except InputError as error:
+            log.warning("no scores at the end: %s", error)
+            continue
+        if is_empty:
+            raise InputError(f"data.test: {', '.join(files)}: empty; name files with text, or none")
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
@@ -55,7 +104,7 @@ def _hold_out(config: DataConfig) -> HeldOut:
     return HeldOut(pair for split in ("valid", "test") for pair in load_split(config, split))
 
 
-def content_key(config: DataConfig) -> str:
+def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
     """Digest everything that decides which training pairs stay and how they read."""
     corpora = {
         name: [_describe(corpus), corpus.tag] for name, corpus in config.training_corpora().items()
@@ -65,7 +114,7 @@ def content_key(config: DataConfig) -> str:
         for split in ("valid", "test")
         if config.drop_held_out and (corpus := config.held_out_corpus(split))
     ]
-    return _digest(dict(config.cleaning_settings()), corpora, held_out)
+    return _digest(dict(config.cleaning_settings()), corpora, held_out, version=version)
 
 
 def valid_key(config: DataConfig) -> str:
@@ -75,8 +124,8 @@ def valid_key(config: DataConfig) -> str:
     return _digest(config.src_lang, config.tgt_lang, _describe(corpus))
 
 
-def _digest(*facts: object) -> str:
-    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
+def _digest(*facts: object, version: int = FORMAT) -> str:
+    return hashlib.blake2b(json.dumps([version, *facts]).encode(), digest_size=16).hexdigest()
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

@@ -70,8 +70,8 @@ class CorpusConfig(FromDict):
     streaming: bool = False
     """Read over the network row by row in place of downloading the whole first."""
     src_column: str | None = None
-    """Column of the source; null means the language's name. In a table without names, a number
-    counted from 1; `a.b` is column b inside a."""
+    """Column of the source; null means the language's name, in whatever case. In a table
+    without names, a number counted from 1; `a.b` is column b inside a."""
     tgt_column: str | None = None
     """Column of the target."""
     where_column: str | None = None
@@ -166,7 +166,8 @@ class DataConfig(FromDict):
     case, spaces and punctuation."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
-    2020, https://arxiv.org/abs/1910.13267, use 0.1)."""
+    2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
+    some then hold more than `optimizer.batch_tokens`, the largest maybe after the first step."""
     bpe_dropout_sides: Literal["both", "src", "tgt"] = "both"
     """Which side `bpe_dropout` is for."""
     cache: str | None = None

@@ -10,11 +10,15 @@ from typing import Any
 
 import torch
 
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
 from training.batches import collate, measure_lengths, plan_epoch
 from training.loss import projected_cross_entropy
+
+_GREEDY = DecodingConfig(beam_size=1).to_dict()
+"""Whatever the recipe's `[decoding]` says: it holds for the finished model."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,13 +47,15 @@ def evaluate(
 ) -> Evaluation:
     """Translate the validation sources greedily and score them; measure the loss of the references.
 
+    The model's own decoding defaults are for later: nothing is sampled, cut short or begun with.
+
     Args:
         translator: the weights to judge.
         pairs: (source, reference) texts.
         batch_tokens: padded tokens per batch.
     """
     sources, references = [src for src, _ in pairs], [tgt for _, tgt in pairs]
-    translations = translator.translate(sources, beam_size=1, batch_tokens=batch_tokens)
+    translations = translator.translate(sources, **_GREEDY, batch_tokens=batch_tokens)
     texts = tuple(translation.text for translation in translations)
     return Evaluation(
         dev_loss=measure_loss(translator, pairs, batch_tokens=batch_tokens),

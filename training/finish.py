@@ -3,6 +3,7 @@
     python -m training.finish RUN_DIR DEST --valid SRC,REF [--half]
         [--test SRC,REF --test-name NAME --test-dataset HUB_NAME]...
 
+SRC,REF are files as in a recipe: two texts or a table of both, each also .gz; more may follow.
 Takes a run folder, gives DEST. Decoding defaults are chosen on the validation set; each test set is
 translated once, at the end, with what was chosen. Must not know the app.
 """
@@ -20,14 +21,15 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.card import CardFacts, write_card
-from hubnmt.checkpoint import load_model, save_model
-from hubnmt.config import DecodingConfig
+from hubnmt.checkpoint import load_model, read_json, save_model
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.metrics import score_corpus
 from hubnmt.model import Transformer
-from hubnmt.textfile import read_aligned
 from hubnmt.translator import Translator
 from training.alignment import choose_head
+from training.corpora import read_sides
+from training.data_config import CorpusConfig, group_files
 from training.facts import add_examples, add_test, facts_of_run
 
 log = logging.getLogger("training")
@@ -42,8 +44,8 @@ class TestSet:
 
     __test__ = False  # the name is the field's word, not a pytest class
 
-    files: tuple[Path, ...]
-    """Source text and reference, line by line."""
+    files: tuple[str, ...]
+    """As in a recipe: source text and reference, line by line, or a table of both."""
     name: str = "test"
     """For the card, such as `Multi30k test_2016_flickr`."""
     dataset: str = ""
@@ -107,7 +109,7 @@ def finish(
     run_dir: Path,
     dest: Path,
     *,
-    valid: Sequence[Path],
+    valid: tuple[str, ...],
     tests: Sequence[TestSet] = (),
     half: bool = False,
 ) -> CardFacts:
@@ -120,8 +122,8 @@ def finish(
         raise InputError(f"{dest} is a file; name a folder")
     stored = load_model(run_dir / "best")
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config)
-    held_out = [read_aligned(*test.files) for test in tests]
-    chosen_on = read_aligned(*valid)
+    held_out = [_read(test.files, run_dir, stored.model.config) for test in tests]
+    chosen_on = _read(valid, run_dir, stored.model.config)
     if half:  # judge what is stored
         round_to_half(stored.model)
     translator = Translator(stored)
@@ -141,6 +143,16 @@ def finish(
     save_model(dest, final)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     return facts
+
+
+def _read(
+    files: tuple[str, ...], run_dir: Path, config: ModelConfig
+) -> tuple[list[str], list[str]]:
+    """Read sources and references as the run did, which knows the columns of its tables."""
+    data = read_json(run_dir / "recipe.json")["data"]
+    columns = {name: data.get(name) for name in ("src_column", "tgt_column")}
+    corpus = CorpusConfig(files=files, **columns)
+    return read_sides(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
 def round_to_half(model: Transformer) -> None:
@@ -172,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finish(
             options.run_dir,
             options.dest,
-            valid=_pair(options.valid),
+            valid=_files(options.valid),
             tests=_test_sets(options.test, options.test_name, options.test_dataset),
             half=options.half,
         )
@@ -193,15 +205,19 @@ def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[
             raise ConfigError(f"{len(pairs)} --test and {len(values)} {option}: give one each")
     if len(pairs) > 1 and not names:
         raise ConfigError(f"{len(pairs)} --test need a --test-name each")
-    columns = itertools.zip_longest(map(_pair, pairs), names, datasets)
+    columns = itertools.zip_longest(map(_files, pairs), names, datasets)
     return [TestSet(files, name or "test", dataset or "") for files, name, dataset in columns]
 
 
-def _pair(text: str) -> tuple[Path, ...]:
-    paths = tuple(Path(part) for part in text.split(","))
-    if len(paths) != 2:
-        raise ConfigError(f"{text!r} must be SRC,REF: two files")
-    return paths
+def _files(text: str) -> tuple[str, ...]:
+    """Split a list of files, and see whether each text has its partner.
+
+    Raises:
+        ConfigError: if one has none.
+    """
+    files = tuple(text.split(","))
+    group_files(files)
+    return files
 
 
 if __name__ == "__main__":

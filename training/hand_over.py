@@ -7,6 +7,7 @@ recipe's own; `training.finish` chooses one.
 
 import dataclasses
 import logging
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +19,14 @@ from hubnmt.checkpoint import CARD_FILE, load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.translator import Translator
 from training.config import RunConfig
+from training.corpora import read_sides
 from training.data_config import CorpusConfig, DataConfig, group_files
 from training.facts import add_examples, add_test, facts_of_run
 from training.meter import peak_memory_mib
 from training.publish import Publisher
+from training.report import Best
 from training.run_folder import replace_text
-from training.sources import TextPair, read_corpus
-from training.state import Progress
+from training.sources import TextPair
 
 log = logging.getLogger("training")
 
@@ -47,18 +49,26 @@ def hand_over(
     *,
     valid: list[TextPair],
     device: torch.device,
-    progress: Progress,
+    kept: Best | None,
     publisher: Publisher,
 ) -> None:
     """Measure the best weights once on the recipe's test set, write their card, push, say the rest.
 
+    Args:
+        config: the recipe.
+        folder: the run's.
+        valid: what was chosen on.
+        device: where to measure.
+        kept: what `best/` holds, if anything.
+        publisher: the way to the Hub.
+
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    best, bleu, step = folder / "best", progress.best_bleu, progress.best_step
-    if not step:
+    if kept is None:
         log.info("no validation yet, so there is no best model: let the run go on")
         return
+    best, (step, bleu) = folder / "best", kept
     peak = peak_memory_mib(device)
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     stored = load_model(best)
@@ -74,26 +84,17 @@ def hand_over(
 def measure(
     facts: CardFacts, translator: Translator, data: DataConfig, valid: list[TextPair]
 ) -> CardFacts:
-    """Add examples and test scores; a test set that has gone costs the scores and no more."""
+    """Add examples and test scores; a test set of no use costs its scores and no more."""
     decoding = translator.decoding
     sources, references = ([pair[side] for pair in valid[:N_EXAMPLES]] for side in (0, 1))
     facts = add_examples(facts, translator, sources, references, decoding=decoding)
     for test in name_tests(data):
         try:
-            pairs = list(read_corpus(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang))
+            sides = read_sides(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang)
+            named = {"name": test.name, "dataset": test.dataset}
+            facts = add_test(facts, translator, *sides, **named, decoding=decoding)
         except HubNMTError as error:
             log.warning("no scores on %s: %s", test.name, error)
-            continue
-        sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
-        facts = add_test(
-            facts,
-            translator,
-            sources,
-            references,
-            name=test.name,
-            dataset=test.dataset,
-            decoding=decoding,
-        )
     return facts
 
 
@@ -117,11 +118,19 @@ def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str
     name = repo or f"USER/{folder.name}"
     if repo is None:
         yield "to share it as it is:"
-        yield f"  hubnmt push {folder / 'best'} {name} --private"
-    dest = Path("models") / folder.name
-    valid, test = (
-        ",".join(files) if len(files) == 2 else "SRC,REF" for files in (data.valid, data.test)
-    )
+        yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), name, "--private"])
+    dest = str(Path("models") / folder.name)
+    words = ["python", "-m", "training.finish", str(folder), dest, "--valid", _list(data.valid)]
+    tests = list(name_tests(data))
+    for test in tests:
+        words += ["--test", _list(test.corpus.files)]
+        words += ["--test-name", test.name] if len(tests) > 1 else []
     yield "to choose beam size and length penalty first (minutes), measure again and share that:"
-    yield f"  python -m training.finish {folder} {dest} --valid {valid} --test {test}"
-    yield f"  hubnmt push {dest} {name} --private"
+    yield f"  {shlex.join(words)}"
+    yield "  " + shlex.join(["hubnmt", "push", dest, name, "--private"])
+
+
+def _list(files: tuple[str, ...]) -> str:
+    """Write files as `training.finish` reads them, or what stands for those it could not."""
+    is_known = files and not any("," in name for name in files)
+    return ",".join(files) if is_known else "SRC,REF"

@@ -22,7 +22,7 @@ from training.feed import Feed, Position
 from training.meter import Meter, seconds_left, show_time
 from training.prepare import Corpus
 from training.publish import Publisher
-from training.report import RunReport
+from training.report import Best, RunReport
 from training.schedule import rate_at
 from training.state import Parts, Progress, load_state, random_states, save_state
 from training.step import Outcome, Stepper
@@ -95,8 +95,15 @@ class Run:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
 
+    @property
+    def best(self) -> Best | None:
+        """What `best/` holds; only the leader knows, once it has trained."""
+        return None if self._judge is None else self._judge.best
+
     def train(self) -> Evaluation | None:
         """Loop until done, out of patience, or asked to stop; the state is saved in any case.
+
+        A run that was not asked to stop ends with its last step validated, here or earlier.
 
         Raises:
             FloatingPointError: naming the step at which the numbers broke.
@@ -115,11 +122,17 @@ class Run:
             with bar, logging_redirect_tqdm():
                 evaluation = self._loop(bar)
                 self._save()
+                if self.progress.step == self._first_step and not self.must_stop:
+                    log.info(
+                        "nothing left to do at step %d: more run.max_steps, run.max_minutes or "
+                        "run.patience would go on",
+                        self.progress.step,
+                    )
                 # One process alone may have had the signal; all must know, or they part ways.
                 self.must_stop = any(self.team.gather(self.must_stop))
-                if evaluation or self.must_stop or self.progress.step == self._first_step:
+                if evaluation or self.must_stop or self.team.lead(self._has_judged):
                     return evaluation
-                # After the save: a resumed run must not remember a validation out of turn.
+                # Out of turn, and after the save: its snapshot is nothing to go on with.
                 return self._validate()
         finally:
             if self._report is not None:
@@ -162,7 +175,12 @@ class Run:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
         self._report = RunReport(self.folder, tracker)
         self._report.rewind(self.progress.step)
-        self._judge = Judge(self.config, self.folder, self.corpus, self._report)
+        self._judge = Judge(self.config, self.folder, self.corpus, self._report, self.progress)
+
+    def _has_judged(self) -> bool:
+        """Tell whether the weights as they stand were validated, maybe before a resume."""
+        assert self._judge is not None, "the leader has opened its report"
+        return self._judge.has_judged(self.progress.step)
 
     def _is_done(self) -> bool:
         settings = self.config.run

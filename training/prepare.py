@@ -21,9 +21,16 @@ from hubnmt.errors import InputError
 from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
 from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
 from training.cache import cached
-from training.cleaning import CleaningReport
+from training.cleaning import NOT_TEXT, CleaningReport, is_broken
 from training.config import RunConfig
-from training.corpora import content_key, load_split, read_clean, valid_key
+from training.corpora import (
+    OLDER_FORMATS,
+    check_tests,
+    content_key,
+    load_split,
+    read_clean,
+    valid_key,
+)
 from training.pair_store import PairStore, write_pairs
 from training.run_folder import telling_full_disk
 from training.sources import TextPair
@@ -79,10 +86,12 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
     require_pyarrow()
     content = content_key(config.data)
     if resumed is not None:
-        _check_content(resumed, content)
+        content = _content_begun_with(resumed, config, content)
+    check_tests(config.data)
     valid = _read_valid(config)
     texts = _clean_texts(config, content)
     report = read_report(texts)
+    _warn_of_broken(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
     tokenizers = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
@@ -120,19 +129,40 @@ def _read_valid(config: RunConfig) -> list[TextPair]:
     ]
 
 
+def _warn_of_broken(report: CleaningReport, valid: list[TextPair]) -> None:
+    """Say so if most of a corpus is no text; a few broken lines are nothing to speak of."""
+    broken = {name: (drops[NOT_TEXT], report.read[name]) for name, drops in report.drops.items()}
+    broken["validation"] = (sum(map(is_broken, map(" ".join, valid))), len(valid))
+    for name, (n_broken, n_read) in broken.items():
+        if 2 * n_broken > n_read:
+            log.warning(
+                "data: %s: %s of %s pairs are not valid UTF-8; convert the files first",
+                name,
+                f"{n_broken:,}",
+                f"{n_read:,}",
+            )
+
+
 def _whole_characters(text: str) -> str:
     """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
     return text.encode("utf-8", errors="replace").decode()
 
 
-def _check_content(run_folder: Path, content: str) -> None:
-    """Refuse to go on with other texts: the run could never be repeated."""
+def _content_begun_with(run_folder: Path, config: RunConfig, content: str) -> str:
+    """Return the key of a run's texts, which an older version may have made.
+
+    Raises:
+        InputError: if the texts are others: the run could never be repeated.
+    """
     path = run_folder / REPORT_FILE
-    if path.exists() and read_json(path).get("content", content) != content:
+    begun = str(read_json(path).get("content", content)) if path.exists() else content
+    older = (content_key(config.data, version=version) for version in OLDER_FORMATS)
+    if begun != content and begun not in older:
         raise InputError(
             f"the training, validation or test texts are not those that {run_folder} began with; "
             "bring those back (of a Hub dataset: data.revision), or start a new run"
         )
+    return begun
 
 
 def _clean_texts(config: RunConfig, content: str) -> Path:

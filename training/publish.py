@@ -6,6 +6,7 @@ validation; only the last push may fail aloud.
 """
 
 import logging
+import shlex
 from pathlib import Path
 
 from hubnmt.errors import ConfigError, HubNMTError
@@ -34,6 +35,11 @@ class Publisher:
         self.repo = repo
         self._checkpoints = checkpoints
 
+    def options(self) -> list[str]:
+        """Return the words of the command line that ask for this."""
+        push = [] if self.repo is None else ["--push", self.repo]
+        return [*push, "--hub-checkpoints"] if self._checkpoints else push
+
     def push_checkpoint(self, folder: Path, *, step: int) -> None:
         """Push `last/` if that is wanted; a failure is only told."""
         if self.repo is None or not self._checkpoints:
@@ -55,6 +61,6 @@ class Publisher:
         try:
             push(folder, self.repo, private=True, message=message)
         except HubNMTError as error:
-            retry = f"hubnmt push {folder} {self.repo} --private"
+            retry = shlex.join(["hubnmt", "push", str(folder), self.repo, "--private"])
             raise type(error)(f"{error}; the model is whole, try again: {retry}") from error
         log.info("pushed %s to %s", folder, self.repo)

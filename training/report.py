@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
@@ -26,6 +26,13 @@ except ImportError:
     SummaryWriter = None  # type: ignore[assignment,misc]  # an optional dependency
 
 log = logging.getLogger(__name__)
+
+
+class Best(NamedTuple):
+    """The validation whose weights `best/` holds."""
+
+    step: int
+    bleu: float
 
 
 class RunReport:
@@ -99,6 +106,14 @@ class RunReport:
             head, *tables = re.split(r"(?m)^(?=## Step )", samples.read_text(encoding="utf-8"))
             kept = [table for table in tables if _table_step(table) <= step]
             replace_text(samples, head + "".join(kept))
+
+    def scores(self) -> dict[int, float]:
+        """Return the BLEU of every validation on record by its step, also of earlier sittings."""
+        path = self._folder / "metrics.jsonl"
+        if not path.exists():
+            return {}
+        records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return {each["step"]: each["bleu"] for each in records if each["kind"] == "valid"}
 
     def close(self) -> None:
         """Flush the curves."""

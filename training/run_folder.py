@@ -1,14 +1,17 @@
 """The folder of one run: whose it is, and where and how the run was started.
 
 Takes a recipe, gives a folder that belongs to it, or refuses. Must not know model or data. A folder
-belongs to a run from the moment its `recipe.json` stands, which is written when all is checked,
-so a mistake on the command line does not use up a name.
+belongs to a run once there is something in it to lose: numbers, a state or a model. So neither a
+mistake on the command line nor a first step that memory was too small for uses up a name. While a
+process trains, its folder is closed to all others.
 """
 
 import contextlib
 import dataclasses
 import json
+import logging
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,11 +20,21 @@ from typing import Any
 
 import torch
 
+try:
+    import fcntl
+except ImportError:  # Windows: there a user has to see to it that a folder is used once
+    fcntl = None  # type: ignore[assignment]  # asked for before it is used
+
 import hubnmt
 from hubnmt.checkpoint import write_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from training.config import SECTIONS, RunConfig, load_recipe
 
+log = logging.getLogger("training")
+
+STATE_FILE = "state.pt"
+METRICS_FILE = "metrics.jsonl"
+LOCK_FILE = ".lock"
 FREE_ON_RESUME = {
     "run": {
         "folder",
@@ -45,6 +58,8 @@ def load_settings(
 ) -> tuple[RunConfig, list[str]]:
     """Read the recipe with the overrides; a resumed run remembers those it was started with.
 
+    What is given anew when it is resumed is for that sitting.
+
     Returns:
         the settings, and all overrides that made them.
 
@@ -52,9 +67,9 @@ def load_settings(
         ConfigError: if the recipe is wrong, or the folder to resume belongs to another one.
     """
     stored = None if resume is None else _read_record(resume)
-    every = [*(_binding(stored["overrides"]) if stored else []), *overrides]
+    every = [*(stored["overrides"] if stored else []), *overrides]
     config = load_recipe(recipe, every)
-    if stored is not None:
+    if stored is not None and resume is not None and is_begun(resume):
         now = json.loads(json.dumps(config.to_dict()))
         differences = list(_differences(_with_defaults(stored["recipe"]), now))
         if differences:
@@ -62,10 +77,9 @@ def load_settings(
     return config, every
 
 
-def _binding(overrides: Sequence[str]) -> list[str]:
-    """Keep the overrides that decide what is learned; how long a sitting lasts is asked anew."""
-    free = tuple(f"{section}.{key}=" for section, keys in FREE_ON_RESUME.items() for key in keys)
-    return [text for text in overrides if not text.replace(" ", "").startswith(free)]
+def is_begun(folder: Path) -> bool:
+    """Tell whether a folder holds anything that a new start would overwrite."""
+    return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
 
 
 def choose_folder(config: RunConfig) -> Path:
@@ -75,12 +89,76 @@ def choose_folder(config: RunConfig) -> Path:
         ConfigError: if a run lives there already.
     """
     folder = Path(config.run.folder) / config.run.name
-    if (folder / "recipe.json").exists():
+    check_unused(folder)
+    return folder
+
+
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that a run has begun in.
+
+    Raises:
+        ConfigError: with the two ways out.
+    """
+    if is_begun(folder):
         raise ConfigError(
-            f"{folder} holds a run already: go on with --resume {folder}, "
+            f"{folder} holds a run already: go on with --resume {shlex.quote(str(folder))}, "
             "or choose another --set run.name=NAME"
         )
-    return folder
+
+
+def has_state(folder: Path) -> bool:
+    """Tell whether a run to resume has a state.
+
+    One that was cut off before its first save has none, and begins again.
+
+    Raises:
+        ConfigError: if it had one: beginning again would overwrite what it has learned.
+    """
+    if (folder / STATE_FILE).exists():
+        return True
+    save_every = _read_record(folder)["recipe"].get("run", {}).get("save_every", 1)
+    is_old = any(step >= save_every for step in _recorded_steps(folder / METRICS_FILE))
+    if is_old or (folder / "best").exists() or (folder / "last").exists():
+        raise ConfigError(
+            f"{folder}: {STATE_FILE} is gone, so the run cannot go on, and its models and numbers "
+            "stay as they are: bring it back, or begin anew with another --set run.name=NAME"
+        )
+    return False
+
+
+def _recorded_steps(path: Path) -> Iterator[float]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # a torn line
+            yield float(json.loads(line)["step"])
+
+
+@contextlib.contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Close a run's folder to other processes until this one has ended, in whatever way.
+
+    On a file system without locks, as some mounted buckets are, it stays open.
+
+    Raises:
+        ConfigError: if another process trains there.
+    """
+    with telling_full_disk(folder):
+        file = (folder / LOCK_FILE).open("ab")
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{folder}: another process is training there; wait for it to end, or choose "
+                "another --set run.name=NAME"
+            ) from None
+        except OSError:
+            log.debug("%s: no locks on this file system", folder)
+        yield
 
 
 def claim_folder(

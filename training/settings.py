@@ -36,7 +36,8 @@ class OptimizerConfig(FromDict):
     grad_clip_norm: float = 1.0
     """Largest gradient norm; 0 means no clipping."""
     batch_tokens: int = 4096
-    """Padded tokens per forward pass and process, on the longer side."""
+    """Padded tokens per forward pass and process, on the longer side; at most that many, unless one
+    pair is longer or `data.bpe_dropout` splits some into more, see there."""
     accumulate: int = 1
     """Forward passes per optimizer step and process."""
 
@@ -80,7 +81,7 @@ class RunSettings(FromDict):
     """How long, how often, where."""
 
     name: str
-    """Name of the run folder."""
+    """Name of the run folder in `folder`."""
     folder: str = "runs"
     """Where run folders are made."""
     max_steps: int = 20_000
@@ -127,6 +128,10 @@ class RunSettings(FromDict):
             (
                 self.max_minutes is None or self.max_minutes > 0,
                 f"max_minutes = {self.max_minutes} must be above 0",
+            ),
+            (
+                bool(self.name.strip(" ./")),
+                f"name = {self.name!r} names no folder in {self.folder}: choose a word",
             ),
             (0 <= self.ema_decay < 1, f"ema_decay = {self.ema_decay} must be in [0, 1)"),
             (self.n_samples >= 0, f"n_samples = {self.n_samples} must be 0 or more"),

@@ -4,6 +4,7 @@ Takes a `CorpusConfig`, gives raw pairs one at a time, and a fingerprint of the 
 Must not know cleaning. Any file may be compressed with gzip.
 """
 
+import codecs
 import contextlib
 import csv
 import functools
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO, cast
 from hubnmt.errors import InputError
 from training.arrow import read_parquet
 from training.data_config import CorpusConfig, group_files, suffix_of
+from training.headers import find_columns
 
 log = logging.getLogger("training")
 
@@ -86,7 +88,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Bytes that are not UTF-8 become U+FFFD, which cleaning drops and counts.
     """
     with _open(path) as file:
-        for line in _whole(iter(file), path):
+        for line in _lines(file, path):
             yield line.rstrip(b"\r\n").decode("utf-8", errors="replace")
 
 
@@ -119,6 +121,20 @@ def _open(path: Path) -> BinaryIO:
         return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield raw lines, without the byte order mark that Windows programs put in front.
+
+    Raises:
+        InputError: if the mark is that of UTF-16.
+    """
+    lines = _whole(iter(file), path)
+    first = next(lines, b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}: UTF-16, as PowerShell's > writes it; save it as UTF-8 first")
+    first = first.removeprefix(codecs.BOM_UTF8)
+    yield from itertools.chain([first] if first else [], lines)
+
+
 @contextlib.contextmanager
 def _reachable(path: Path) -> Iterator[None]:
     try:
@@ -143,25 +159,27 @@ def _read_table(name: str, corpus: CorpusConfig, columns: TextPair) -> Iterator[
     suffix = suffix_of(name)
     with _open(path) as file:
         if suffix in (".tsv", ".csv"):
-            lines = _split_tabs(file) if suffix == ".tsv" else _split_commas(file, path)
+            split = _split_tabs if suffix == ".tsv" else _split_commas
             wanted = (*columns, *([corpus.where_column] if corpus.where_column else []))
             is_told = bool(corpus.src_column or corpus.tgt_column)
-            rows, columns = _name_columns(_whole(lines, path), wanted, path, is_told=is_told)
+            rows, columns = _name_columns(
+                split(_lines(file, path), path), wanted, path, is_told=is_told
+            )
         elif suffix == ".jsonl":
-            rows = _read_json(_whole(iter(file), path), path)
+            rows = _read_json(_lines(file, path), path)
         else:
             rows = _whole(read_parquet(file, name=str(path)), path)
         yield from _pick(rows, corpus, columns, where=str(path))
 
 
-def _split_tabs(file: BinaryIO) -> Iterator[list[str]]:
+def _split_tabs(lines: Iterator[bytes], _path: Path) -> Iterator[list[str]]:
     """Quotes are text in a TSV file: corpora are full of lonely ones."""
-    for line in file:
+    for line in lines:
         yield line.rstrip(b"\r\n").decode("utf-8", errors="replace").split("\t")
 
 
-def _split_commas(file: BinaryIO, path: Path) -> Iterator[list[str]]:
-    reader = csv.reader(line.decode("utf-8", errors="replace") for line in file)
+def _split_commas(lines: Iterator[bytes], path: Path) -> Iterator[list[str]]:
+    reader = csv.reader(line.decode("utf-8", errors="replace") for line in lines)
     try:
         yield from reader
     except csv.Error as error:
@@ -177,21 +195,9 @@ def _name_columns(
         rows, and the columns of source and target in them.
     """
     first = next(lines, [])
-    if set(wanted) <= set(first):
-        return _name_fields(first, lines), (wanted[0], wanted[1])
-    numbers = [str(number) for number in range(1, len(first) + 1)]
-    if not is_told and len(first) == 2 and len(wanted) == 2:
-        src, tgt = wanted
-        log.info("%s: no names in its first line, so column 1 is %s and 2 is %s", path, src, tgt)
-        wanted = ("1", "2")
-    elif first and not set(wanted) <= set(numbers):
-        raise InputError(
-            f"{path}: no column {_missing(wanted, first)}; its first line reads: "
-            f"{', '.join(first)[:200]}; set src_column and tgt_column to names that stand there, "
-            "or to numbers counted from 1 if it names none"
-        )
-    rows = itertools.chain([first] if first else [], lines)
-    return _name_fields(numbers, rows), (wanted[0], wanted[1])
+    columns = find_columns(first, wanted, where=str(path), is_told=is_told)
+    rows = itertools.chain([first] if first and not columns.is_header else [], lines)
+    return _name_fields(columns.names, rows), (columns.src, columns.tgt)
 
 
 def _name_fields(names: list[str], lines: Iterator[list[str]]) -> Iterator[Row]:

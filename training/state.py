@@ -21,11 +21,10 @@ import torch
 
 from hubnmt.errors import ModelFolderError
 from training.feed import Position
-from training.run_folder import explain_failed_save
+from training.run_folder import STATE_FILE, explain_failed_save
 from training.step import Stepper
 from training.weights import MovingAverage, Weights
 
-STATE_FILE = "state.pt"
 SNAPSHOT_FOLDER = "snapshots"
 FORMAT_VERSION = 2
 """Version 1, which had no number, held the snapshots within `state.pt`."""
@@ -56,11 +55,11 @@ class Progress:
     seconds: float = 0.0
     """Training time, validations included, over all sittings."""
     best_bleu: float = -1.0
-    """Best validation BLEU so far."""
+    """Best BLEU of the validations whose turn it was, which patience goes by."""
     best_step: int = 0
-    """Step of the best BLEU."""
+    """Its step; `best/` may hold a better one, of a validation that ended a sitting."""
     n_worse: int = 0
-    """Validations since the best."""
+    """Validations since then whose turn it was."""
     n_skipped: int = 0
     """Steps that float16 overflowed."""
     snapshots: dict[int, Weights] = dataclasses.field(default_factory=dict)

@@ -59,6 +59,9 @@ class BatchStream:
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first begins with the largest batches.
 
+        Lengths are those without `bpe_dropout`: what it makes of a pair is known when its batch is
+        made, so a batch may then be larger than planned, and another the largest.
+
         Raises:
             ConfigError: if there are too few pairs for each process to get one.
         """

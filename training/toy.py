@@ -41,13 +41,20 @@ def write_corpus(folder: Path) -> None:
     """Write both sides of both splits, which are equal.
 
     Raises:
-        InputError: if the folder cannot be written.
+        InputError: if the folder cannot be written, or holds files of these names and other text.
     """
+    texts = {
+        folder / f"{split}.{side}": ("\n".join(lines) + "\n").encode()
+        for split, lines in make_lines().items()
+        for side in ("src", "tgt")
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for split, lines in make_lines().items():
-            for side in ("src", "tgt"):
-                (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for path, text in texts.items():
+            if path.exists() and path.read_bytes() != text:
+                raise InputError(f"{path} is another text, which stays; name another folder")
+        for path, text in texts.items():
+            path.write_bytes(text)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}); try another") from None
 

@@ -11,10 +11,11 @@ import argparse
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -26,8 +27,15 @@ from training.hand_over import hand_over
 from training.loop import Run
 from training.prepare import Corpus, prepare_corpus
 from training.publish import Publisher
-from training.run_folder import choose_folder, claim_folder, load_settings, make_folder
-from training.state import STATE_FILE
+from training.run_folder import (
+    check_unused,
+    choose_folder,
+    claim_folder,
+    has_state,
+    hold_folder,
+    load_settings,
+    make_folder,
+)
 from training.team import Team, join_team
 
 log = logging.getLogger("training")
@@ -69,37 +77,65 @@ def run(
         HubNMTError: if something asked for cannot be had.
         FloatingPointError: if the numbers break.
     """
-    config, overrides = load_settings(recipe, overrides=overrides, resume=resume)
+    config, every = load_settings(recipe, overrides=overrides, resume=resume)
     publisher = Publisher(push, checkpoints=hub_checkpoints)
     if config.run.n_threads:
         torch.set_num_threads(config.run.n_threads)
     team = join_team(config.run.device)
     try:
         folder = resume or team.lead(lambda: choose_folder(config))
-        corpus = _prepare_together(config, folder, team, is_new=resume is None)
-        current = Run(config, folder, corpus, team, publisher=publisher)
-        if resume is None:
-            team.lead(lambda: claim_folder(folder, config, overrides=overrides, device=team.device))
-        elif (folder / STATE_FILE).exists():
-            current.resume()
-        with _stop_politely(current):
-            current.train()
-        if not current.must_stop:
-            team.lead(lambda: _hand_over(current))
+        is_new = resume is None or not team.lead(lambda: has_state(folder))
+        with contextlib.ExitStack() as held:
+            check = check_unused if resume is None else None
+            corpus = _prepare_together(config, folder, team, held, is_new=is_new, check=check)
+            current = Run(config, folder, corpus, team, publisher=publisher)
+            if is_new:
+                device = team.device
+                team.lead(lambda: claim_folder(folder, config, overrides=every, device=device))
+            else:
+                current.resume()
+            sitting = () if is_new else overrides  # those of the start are remembered
+            with _stop_politely(current, _go_on(recipe, folder, sitting, publisher)):
+                current.train()
+            if not current.must_stop:
+                team.lead(lambda: _hand_over(current))
     finally:
         team.leave()
     return current
 
 
-def _prepare_together(config: RunConfig, folder: Path, team: Team, *, is_new: bool) -> Corpus:
-    """Let the leader learn the vocabulary and keep it; the others read what it has left."""
+def _prepare_together(
+    config: RunConfig,
+    folder: Path,
+    team: Team,
+    held: contextlib.ExitStack,
+    *,
+    is_new: bool,
+    check: Callable[[Path], None] | None,
+) -> Corpus:
+    """Let the leader learn the vocabulary and keep it; the others read what it has left.
+
+    Args:
+        config: the recipe.
+        folder: the run's; the leader holds it from here on.
+        team: all processes.
+        held: gives the folder free again.
+        is_new: whether to learn a vocabulary in place of loading the run's own.
+        check: refuses the folder if another process has been there since it was chosen.
+    """
     corpora: list[Corpus] = []
 
     def prepare() -> None:
-        corpora.append(prepare_corpus(config, None if is_new else folder))
-        make_folder(folder)
-        if is_new:
+        if is_new:  # the folder is made late: a mistake in the recipe leaves none
+            corpora.append(prepare_corpus(config, None))
+            make_folder(folder)
+            held.enter_context(hold_folder(folder))
+            if check is not None:
+                check(folder)
             corpora[0].save(folder)
+        else:
+            held.enter_context(hold_folder(folder))
+            corpora.append(prepare_corpus(config, folder))
 
     team.lead(prepare)
     if not team.is_leader:
@@ -113,13 +149,20 @@ def _hand_over(current: Run) -> None:
         current.folder,
         valid=current.corpus.valid,
         device=current.team.device,
-        progress=current.progress,
+        kept=current.best,
         publisher=current.publisher,
     )
 
 
+def _go_on(recipe: Path, folder: Path, overrides: Sequence[str], publisher: Publisher) -> str:
+    """Write the command that goes on with a run as this sitting began."""
+    words = ["python", "-m", "training.train", str(recipe), "--resume", str(folder)]
+    words += [word for override in overrides for word in ("--set", override)]
+    return shlex.join([*words, *publisher.options()])
+
+
 @contextlib.contextmanager
-def _stop_politely(current: Run) -> Iterator[None]:
+def _stop_politely(current: Run, command: str) -> Iterator[None]:
     """Let the first Ctrl-C or SIGTERM end the run after its step; the next ends it at once."""
     first: list[float] = []
 
@@ -129,7 +172,7 @@ def _stop_politely(current: Run) -> Iterator[None]:
             signal.raise_signal(number)
         elif not first:
             first.append(time.monotonic())
-            log.warning("stopping after this step; go on with --resume %s", current.folder)
+            log.warning("stopping after this step; go on with: %s", command)
             current.must_stop = True
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

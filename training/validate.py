@@ -2,6 +2,11 @@
 
 Takes the moving parts of a run, gives an `Evaluation` and model folders. Must not know the
 optimizer. Only the leader of a run does this.
+
+Every `eval_every` steps it is a validation's turn; a sitting that ends between two is validated out
+of turn. `best/` holds the best of all on record, whoever's turn it was, so that going on never
+costs a model that was better. Patience and snapshots know those in turn only: what is learned, and
+when a run ends, is the same in however many sittings.
 """
 
 import logging
@@ -15,7 +20,7 @@ from training.config import RunConfig
 from training.evaluate import Evaluation, evaluate
 from training.meter import peak_memory_mib
 from training.prepare import Corpus
-from training.report import RunReport
+from training.report import Best, RunReport
 from training.run_folder import explain_failed_save
 from training.state import Parts, Progress
 from training.weights import average, copy_weights, with_weights
@@ -26,17 +31,39 @@ log = logging.getLogger("training")
 class Judge:
     """Validates the same way each time."""
 
-    def __init__(self, config: RunConfig, folder: Path, corpus: Corpus, report: RunReport) -> None:
-        """Remember what to judge on and where to put it."""
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        corpus: Corpus,
+        report: RunReport,
+        progress: Progress,
+    ) -> None:
+        """Remember what to judge on, where to put it, and what was judged before."""
         self._settings = config.run
         self._batch_tokens = config.optimizer.batch_tokens
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
         self._folder = folder
         self._corpus = corpus
         self._report = report
+        self._scores = report.scores()
+        if progress.best_step:  # also known without the record
+            self._scores.setdefault(progress.best_step, progress.best_bleu)
+
+    @property
+    def best(self) -> Best | None:
+        """What `best/` holds: of equal scores the earliest."""
+        steps = sorted(self._scores)
+        return max((Best(step, self._scores[step]) for step in steps), key=_bleu, default=None)
+
+    def has_judged(self, step: int) -> bool:
+        """Tell whether the weights of a step were validated, in this sitting or before."""
+        return step in self._scores
 
     def validate(self, parts: Parts, progress: Progress) -> Evaluation:
         """Judge, save `last/`, and `best/` if it is; write both into progress and the report.
+
+        Progress learns of it only in turn.
 
         Raises:
             ModelFolderError: if the disk is full; the folders saved before are whole.
@@ -51,13 +78,19 @@ class Judge:
         device = next(model.parameters()).device
         translator = Translator(stored, device=str(device))
         evaluation = evaluate(translator, self._corpus.valid, batch_tokens=self._batch_tokens)
-        is_best = evaluation.scores.bleu > progress.best_bleu
-        progress.n_worse = 0 if is_best else progress.n_worse + 1
+        bleu = evaluation.scores.bleu
+        is_best = self.best is None or bleu > self.best.bleu
         if is_best:
-            progress.best_bleu, progress.best_step = evaluation.scores.bleu, progress.step
             self._save("best", stored)
         self._save("last", stored)
-        self._tell(evaluation, translator, progress, peak_mib=peak_memory_mib(device))
+        self._scores[progress.step] = bleu
+        if progress.step % self._settings.eval_every == 0:
+            is_better = bleu > progress.best_bleu
+            progress.n_worse = 0 if is_better else progress.n_worse + 1
+            if is_better:
+                progress.best_bleu, progress.best_step = bleu, progress.step
+        peak_mib = peak_memory_mib(device)
+        self._tell(evaluation, translator, progress, peak_mib=peak_mib, is_best=is_best)
         return evaluation
 
     def _pick(self, parts: Parts, progress: Progress) -> Transformer:
@@ -81,7 +114,13 @@ class Judge:
             raise explain_failed_save(self._folder / name, error) from error
 
     def _tell(
-        self, evaluation: Evaluation, translator: Translator, progress: Progress, *, peak_mib: float
+        self,
+        evaluation: Evaluation,
+        translator: Translator,
+        progress: Progress,
+        *,
+        peak_mib: float,
+        is_best: bool,
     ) -> None:
         step, valid, n_samples = progress.step, self._corpus.valid, self._settings.n_samples
         values = {"minutes": progress.seconds / 60, "peak_mib": peak_mib}
@@ -97,6 +136,10 @@ class Judge:
             evaluation.dev_loss,
             evaluation.scores.bleu,
             evaluation.scores.chrf,
-            "  best so far" if progress.n_worse == 0 else "",
+            "  best so far" if is_best else "",
             evaluation.scores.bleu_signature,
         )
+
+
+def _bleu(best: Best) -> float:
+    return best.bleu

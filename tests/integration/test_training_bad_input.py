@@ -184,9 +184,16 @@ def test_empty_files_are_nothing_to_train_on(split: str, desk: Desk, one_line: O
 
 def test_binary_files_are_nothing_to_train_on(desk: Desk, one_line: OneLine) -> None:
     for side in ("de", "en"):
-        (desk.folder / f"farm.train.{side}").write_bytes(b"\xff\xfe\0\x80\n" * 50)
+        (desk.folder / f"farm.train.{side}").write_bytes(b"\x80\xfe\0\x80\n" * 50)
     assert desk.train() == 2
     assert "0 of 50 pairs kept; dropped: 50 not valid UTF-8" in one_line()
+
+
+def test_utf_16_is_named_at_once(desk: Desk, one_line: OneLine) -> None:
+    path = desk.folder / "farm.valid.de"
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-16")
+    assert desk.train() == 2
+    assert "farm.valid.de: UTF-16, as PowerShell's > writes it; save it as UTF-8" in one_line()
 
 
 def test_a_line_of_a_hundred_thousand_characters_is_dropped_and_counted(desk: Desk) -> None:

@@ -139,6 +139,7 @@ RANKS = [
         "training.config",
         "training.arrow",
         "training.scripts",
+        "training.headers",
         "training.sources",
         "training.cleaning",
         "training.corpora",

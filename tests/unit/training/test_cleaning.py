@@ -132,6 +132,8 @@ def test_a_text_of_punctuation_is_comparable_to_itself_only() -> None:
         ("Ein Hund.", "A dog.", None),
         ("Ein \ufffd Hund.", "A dog.", "not valid UTF-8"),
         ("Ein Hund.", "A \ufffd dog.", "not valid UTF-8"),
+        ("\0E\0i\0n\0", "A dog.", "not valid UTF-8"),
+        ("Ein Hund.", "A dog\0.", "not valid UTF-8"),
         ("", "A dog.", "empty"),
         ("Ein Hund.", " \t\u00a0", "empty"),
         ("Ja." * 20, "Yes.", "absurdly unequal"),

@@ -1,5 +1,6 @@
 """Corpora: all of a recipe's pairs in order, each counted where it came from."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,15 @@ import pytest
 
 from hubnmt.errors import InputError
 from training.cleaning import CleaningReport
-from training.corpora import CleanPair, content_key, load_split, read_clean
-from training.data_config import DataConfig
+from training.corpora import (
+    CleanPair,
+    check_tests,
+    content_key,
+    load_split,
+    read_clean,
+    read_sides,
+)
+from training.data_config import CorpusConfig, DataConfig
 
 
 def write(folder: Path, name: str, *lines: str) -> str:
@@ -56,6 +64,30 @@ def test_held_out_sets_are_read_only_to_drop_pairs(config: DataConfig) -> None:
     assert list(load_split(config, "valid")) == [("Zum Wählen", "Chosen")]
     assert list(load_split(config, "test")) == [("Zur Probe", "for a test.")]
     assert list(load_split(make(train=config.train, valid=config.valid), "test")) == []
+
+
+def test_an_empty_test_file_is_told_at_the_start(config: DataConfig, tmp_path: Path) -> None:
+    check_tests(config)
+    check_tests(dataclasses.replace(config, test=()))
+    empty = write(tmp_path, "empty.tsv")
+    with pytest.raises(InputError, match=r"data\.test: .*empty\.tsv: empty"):
+        check_tests(dataclasses.replace(config, test=(*config.test, empty)))
+
+
+def test_a_test_file_that_is_not_there_is_told_at_the_start(
+    config: DataConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_tests(dataclasses.replace(config, test=("gone.de", "gone.en")))
+    assert "no scores at the end: gone.de: cannot be read" in caplog.text
+
+
+def test_sides_to_measure_on_are_whole(config: DataConfig, tmp_path: Path) -> None:
+    table = write(tmp_path, "t.jsonl", '{"de": " eins ", "en": "one"}', '{"de": "", "en": "two"}')
+    langs = {"src_lang": "de", "tgt_lang": "en"}
+    assert read_sides(CorpusConfig(files=(table,)), **langs) == (["eins", ""], ["one", "two"])
+    write(tmp_path, "t.jsonl", '{"de": "eins", "en": "one"}', '{"de": "x", "en": "\\udfff"}')
+    with pytest.raises(InputError, match=r"t\.jsonl, pair 2: half a surrogate pair"):
+        read_sides(CorpusConfig(files=(table,)), **langs)
 
 
 def test_pairs_are_read_one_by_one_not_all_at_once(tmp_path: Path) -> None:

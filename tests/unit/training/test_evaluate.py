@@ -1,6 +1,7 @@
 """Evaluation: the dev loss is the references' own price, the scores are sacreBLEU's."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sacrebleu
@@ -23,8 +24,8 @@ MakeTranslator = Callable[..., Translator]
 
 @pytest.fixture
 def make_translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> MakeTranslator:
-    def make(**decoding: float) -> Translator:
-        defaults = DecodingConfig(**({"max_new_tokens": 9} | decoding))  # type: ignore[arg-type]
+    def make(**decoding: Any) -> Translator:
+        defaults = DecodingConfig(**({"max_new_tokens": 9} | decoding))
         return Translator(
             StoredModel(
                 model=tiny_model,
@@ -50,6 +51,22 @@ def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
         total -= sum(float(log_probs[at, label]) for at, label in enumerate(labels))
         n_tokens += len(labels)
     return total / n_tokens
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [{"sample": True, "temperature": 5.0}, {"max_new_tokens": 1}, {"prefix": "It"}],
+    ids=str,
+)
+def test_a_validation_is_greedy_whatever_the_defaults(
+    decoding: dict[str, Any], make_translator: MakeTranslator
+) -> None:
+    one, other = (
+        evaluate(make_translator(**options), PAIRS, batch_tokens=1000)
+        for options in ({"max_new_tokens": None}, {"max_new_tokens": None} | decoding)
+    )
+    assert one.translations == other.translations
+    assert any(one.translations)
 
 
 def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) -> None:
@@ -83,7 +100,7 @@ def test_scores_are_those_of_sacrebleu_with_signature(make_translator: MakeTrans
 def test_translations_are_greedy_whatever_the_folder_prefers(
     make_translator: MakeTranslator,
 ) -> None:
-    translator = make_translator(beam_size=4, n_best=3)
+    translator = make_translator(beam_size=4, n_best=3, max_new_tokens=None)
     greedy = [translator.translate(src, beam_size=1, n_best=1).text for src, _ in PAIRS]
     assert list(evaluate(translator, PAIRS, batch_tokens=1000).translations) == greedy
 

@@ -1,6 +1,7 @@
 """Finishing: what is stored is what was measured, and the card says no more than that."""
 
 import dataclasses
+import gzip
 import json
 import re
 import shutil
@@ -94,6 +95,25 @@ def test_the_card_says_what_the_stored_folder_scores(
     assert metrics_of(translator.card) == pytest.approx(expected, abs=0.0051)
     assert f"| Farm test | {len(sources)} | {scores.bleu:.2f}" in translator.card
     assert scores.bleu_signature in translator.card
+
+
+def test_files_are_read_as_training_reads_them(
+    finish_run: Finish, test_pair: str, tmp_path: Path
+) -> None:
+    """So that the command that a run prints works whatever its recipe names."""
+    names = test_pair.split(",")
+    for name in names:
+        Path(f"{name}.gz").write_bytes(gzip.compress(Path(name).read_bytes()))
+    rows = zip(*read_pair(test_pair), strict=True)
+    table = "".join(json.dumps({"en": tgt, "de": src}) + "\n" for src, tgt in rows)
+    (tmp_path / "t.jsonl").write_text(table, encoding="utf-8")
+    zipped = ",".join(f"{name}.gz" for name in names)
+    more = ["--test", zipped, "--test-name", "zipped"]
+    dest = finish_run(*more, "--test", str(tmp_path / "t.jsonl"), "--test-name", "table")
+    head = yaml.safe_load(load_model(dest).card.split("---\n")[1])
+    results = head["model-index"][0]["results"]
+    assert [each["dataset"]["name"] for each in results] == ["Farm test", "zipped", "table"]
+    assert results[0]["metrics"] == results[1]["metrics"] == results[2]["metrics"]
 
 
 def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Path) -> None:

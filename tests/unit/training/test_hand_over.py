@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from training.data_config import DataConfig
 from training.hand_over import hand_over, last_lines, name_tests
 from training.loop import Run
 from training.publish import Publisher
-from training.state import Progress
+from training.report import Best
 
 FarmOptions = Callable[..., list[str]]
 HandOver = Callable[..., Path]
@@ -28,7 +29,7 @@ HandOver = Callable[..., Path]
 def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> HandOver:
     """Hand over a copy of the finished run with more settings; return its folder."""
 
-    def call(*settings: str, progress: Progress = farm_run.progress) -> Path:
+    def call(*settings: str, kept: Best | None = farm_run.best) -> Path:
         config: RunConfig = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
         folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm", dirs_exist_ok=True))
         hand_over(
@@ -36,7 +37,7 @@ def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: P
             folder,
             valid=farm_run.corpus.valid,
             device=torch.device("cpu"),
-            progress=progress,
+            kept=kept,
             publisher=Publisher(None),
         )
         return folder
@@ -111,11 +112,29 @@ def test_a_test_set_that_has_gone_costs_its_scores_only(
     assert "# Farm" in load_model(folder / "best").card
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "empty, so there is nothing to score"),
+        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: half"),
+    ],
+)
+def test_a_test_set_of_no_use_costs_its_scores_only(
+    content: str, said: str, end: HandOver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content, encoding="utf-8")
+    folder = end(f"data.test={path}")
+    (line,) = (m for m in caplog.messages if "no scores on bad" in m)
+    assert said in line
+    assert "# Farm" in load_model(folder / "best").card
+
+
 def test_a_run_without_a_best_model_says_so(
     end: HandOver, farm_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
-        folder = end(progress=Progress(step=3))
+        folder = end(kept=None)
     assert "no validation yet" in caplog.text
     assert "hubnmt push" not in caplog.text
     card = (farm_run.folder / "best" / "README.md").read_bytes()
@@ -127,8 +146,9 @@ def test_the_best_score_and_the_memory_are_said(
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
         end()
-    best = farm_run.progress
-    line = rf"best validation BLEU {best.best_bleu:.2f} at step {best.best_step}; peak memory "
+    assert farm_run.best is not None
+    step, bleu = farm_run.best
+    line = rf"best validation BLEU {bleu:.2f} at step {step}; peak memory "
     assert re.search(line + r"[1-9]\d+ MiB", caplog.text)
 
 
@@ -168,8 +188,20 @@ def test_the_last_lines_are_commands_with_what_is_known() -> None:
     ]
 
 
+def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() -> None:
+    data = make_data(valid=["v.tsv", "w.tsv.gz"], test=["a b/t.de.gz", "a b/t.en.gz", "u.jsonl"])
+    commands = [shlex.split(line) for line in last_lines(Path("my runs/x"), data, None)]
+    (finish,) = (words for words in commands if "training.finish" in words)
+    valid, test = ["--valid", "v.tsv,w.tsv.gz"], ["--test", "a b/t.de.gz,a b/t.en.gz"]
+    names = [["--test-name", "a b/t"], ["--test-name", "u"]]
+    said = [*valid, *test, *names[0], "--test", "u.jsonl", *names[1]]
+    assert finish[3:] == ["my runs/x", "models/x", *said]
+    assert ["hubnmt", "push", "my runs/x/best", "USER/x", "--private"] in commands
+
+
 def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
-    lines = list(last_lines(Path("runs/x"), make_data(), "me/x"))
+    lines = list(last_lines(Path("runs/x"), make_data(test_split="test"), "me/x"))
     assert "  python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF" in lines
+    assert "--test" not in "".join(last_lines(Path("runs/x"), make_data(), "me/x"))
     assert lines[-1] == "  hubnmt push models/x me/x --private"
     assert not [line for line in lines if "runs/x/best" in line]  # it is there already

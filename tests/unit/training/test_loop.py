@@ -128,23 +128,70 @@ def test_a_longer_run_starts_from_the_end_of_a_shorter_one(
     farm_run: Run, run_farm: RunFarm, tmp_path: Path
 ) -> None:
     run_farm(tmp_path, "run.max_steps=4")
-    resumed = run_farm(tmp_path, resume=True)  # max_steps may change
+    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)  # this may change
     assert differing(resumed, farm_run) == []
 
 
-def test_resuming_a_finished_run_changes_nothing(run_farm: RunFarm, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     done = run_farm(tmp_path)
     before = [path.read_bytes() for path in sorted(done.folder.glob("*/model.safetensors"))]
-    again = run_farm(tmp_path, resume=True)
+    with caplog.at_level("INFO"):
+        again = run_farm(tmp_path, resume=True)
     assert again.progress.step == 8
+    assert "nothing left to do at step 8" in caplog.text
     assert [p.read_bytes() for p in sorted(done.folder.glob("*/model.safetensors"))] == before
     assert len(read_metrics(done.folder, "train")) == 8
     assert len(read_metrics(done.folder, "valid")) == 2
 
 
+def test_what_was_best_stays_best_over_sittings_and_leaves_the_learning_alone(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        score_as([5, 7, 6], patch)
+        straight = run_farm(tmp_path / "straight", "run.max_steps=12")
+    score_as([5, 9, 7, 6], monkeypatch)
+    run_farm(tmp_path, "run.max_steps=6")  # ends between two validations: step 6 is the best
+    best = tmp_path / "farm" / "best"
+    weights = (best / "model.safetensors").read_bytes()
+    resumed = run_farm(tmp_path, "run.max_steps=12", resume=True)
+    assert resumed.best == (6, 9)
+    assert (best / "model.safetensors").read_bytes() == weights
+    card = (best / "README.md").read_text(encoding="utf-8")
+    assert "steps until the best weights: 6" in card
+    assert "BLEU 9.00" in card
+    assert differing(resumed, straight) == []
+    assert [*resumed.progress.snapshots] == [*straight.progress.snapshots]
+    patience = [(run.progress.n_worse, run.progress.best_step) for run in (resumed, straight)]
+    assert patience == [(1, 8), (1, 8)]
+
+
+def test_a_validation_out_of_turn_that_is_worse_costs_no_patience(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_as([5, 1, 2, 6], monkeypatch)
+    run_farm(tmp_path, "run.max_steps=6", "run.patience=2")
+    resumed = run_farm(tmp_path, "run.max_steps=12", "run.patience=2", resume=True)
+    assert (resumed.progress.step, resumed.best) == (12, (12, 6))
+
+
+def test_a_run_that_ended_without_its_validation_gets_it_on_resume(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_at(3, patch)
+        run_farm(tmp_path, "run.max_steps=3")  # eval_every is 4
+    assert not (tmp_path / "farm" / "best").exists()
+    resumed = run_farm(tmp_path, "run.max_steps=3", resume=True)
+    assert [record["step"] for record in read_metrics(resumed.folder, "valid")] == [3]
+    assert differing(Translator.from_pretrained(resumed.folder / "best"), resumed) == []
+
+
 def test_the_time_of_earlier_sittings_counts(run_farm: RunFarm, tmp_path: Path) -> None:
     first = run_farm(tmp_path, "run.max_steps=4")
-    resumed = run_farm(tmp_path, resume=True)
+    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)
     assert resumed.progress.seconds > first.progress.seconds > 0
 
 

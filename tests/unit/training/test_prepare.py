@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from hubnmt.errors import InputError
 from hubnmt.tokenizer import Tokenizer
 from training import arrow, prepare
 from training.config import RunConfig, load_recipe
+from training.corpora import content_key
 from training.prepare import cache_folder, prepare_corpus
 
 
@@ -63,6 +65,42 @@ def test_nothing_left_to_train_on_says_what_was_dropped(
     config = load_recipe(farm_recipe, farm_options(tmp_path, "data.max_tokens=1"))
     with pytest.raises(InputError, match="longer than 1 tokens"):
         prepare_corpus(config, None)
+
+
+def test_a_run_that_an_older_version_began_keeps_its_texts(
+    config: RunConfig, tmp_path: Path
+) -> None:
+    older = content_key(config.data, version=1)
+    first = dataclasses.replace(prepare_corpus(config, None), content=older)
+    first.save(tmp_path)
+    assert prepare_corpus(config, None).content != older
+    again = prepare_corpus(config, tmp_path)
+    assert again.content == older
+    assert list(again.train) == list(first.train)
+
+
+@pytest.mark.parametrize(("n_broken", "is_told"), [(70, True), (20, False)])
+def test_a_corpus_that_is_mostly_no_text_is_told(
+    n_broken: int,
+    is_told: bool,
+    farm_recipe: Path,
+    farm_options,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = load_recipe(farm_recipe, farm_options(tmp_path))
+    files = []
+    for name in (*config.data.train, *config.data.valid):
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+        share = n_broken * len(lines) // 120
+        lines[:share] = ["\0".join(line) for line in lines[:share]]
+        files.append(tmp_path / Path(name).name)
+        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    train, valid = (f"{files[i]},{files[i + 1]}" for i in (0, 2))
+    sets = farm_options(tmp_path, f"data.train={train}", f"data.valid={valid}")
+    prepare_corpus(load_recipe(farm_recipe, sets), None)
+    assert (f"main: {n_broken} of 120 pairs are not valid UTF-8" in caplog.text) == is_told
+    assert ("validation: 7 of 12 pairs are not valid UTF-8" in caplog.text) == is_told
 
 
 # --- the cache -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The run folder: it belongs to one recipe, and says how it came to be."""
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,8 @@ from training.run_folder import (
     claim_folder,
     describe_machine,
     explain_failed_save,
+    has_state,
+    hold_folder,
     load_settings,
     make_folder,
     replace_text,
@@ -26,11 +29,12 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def claimed(farm_recipe: Path, farm_options, tmp_path: Path) -> Path:
-    """Claim a folder for the farm recipe with another rate and a short sitting."""
+    """Claim a folder for the farm recipe with another rate and a short sitting, and begin."""
     overrides = farm_options(tmp_path, "optimizer.lr=0.5", "run.max_steps=3")
     config, every = load_settings(farm_recipe, overrides=overrides, resume=None)
     folder = choose_folder(config)
     claim_folder(folder, config, overrides=every, device=CPU)
+    (folder / "state.pt").write_bytes(b"a state")
     return folder
 
 
@@ -40,17 +44,78 @@ def test_a_claimed_folder_is_not_given_to_a_second_run(
     config, _ = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
     with pytest.raises(ConfigError, match=r"--resume .*farm"):
         choose_folder(config)
-    (claimed / "recipe.json").unlink()
+    for path in (claimed / "state.pt", claimed / "recipe.json"):
+        path.unlink()
     assert choose_folder(config) == claimed
 
 
-def test_a_resumed_run_remembers_what_it_learns_by_and_not_how_long(
-    claimed: Path, farm_recipe: Path
+@pytest.mark.parametrize("name", ["state.pt", "metrics.jsonl", "best"])
+def test_whatever_a_start_would_overwrite_keeps_the_folder(
+    name: str, farm_recipe: Path, farm_options, tmp_path: Path
 ) -> None:
+    config, _ = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
+    (tmp_path / "farm" / name).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        choose_folder(config)
+
+
+def test_a_resumed_run_remembers_all_it_was_started_with(claimed: Path, farm_recipe: Path) -> None:
     config, _ = load_settings(farm_recipe, overrides=[], resume=claimed)
     assert config.optimizer.lr == 0.5
     assert config.data.train
-    assert config.run.max_steps == 8
+    assert config.run.max_steps == 3
+
+
+def test_a_folder_without_anything_to_lose_may_go_to_another_recipe(
+    claimed: Path, farm_recipe: Path, farm_options, tmp_path: Path
+) -> None:
+    (claimed / "state.pt").unlink()
+    other = ["optimizer.batch_tokens=99"]
+    config, _ = load_settings(farm_recipe, overrides=other, resume=claimed)
+    assert config.optimizer.batch_tokens == 99
+    config, _ = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
+    assert choose_folder(config) == claimed
+
+
+def test_a_run_cut_off_before_its_first_save_begins_again(claimed: Path) -> None:
+    assert has_state(claimed)
+    (claimed / "state.pt").unlink()
+    assert not has_state(claimed)
+    (claimed / "metrics.jsonl").write_text('{"step": 249}\n{"ste', encoding="utf-8")
+    assert not has_state(claimed)
+
+
+@pytest.mark.parametrize("left", ["best", "metrics.jsonl"])
+def test_a_run_whose_state_is_gone_is_refused(left: str, claimed: Path) -> None:
+    (claimed / "state.pt").unlink()
+    if left == "best":
+        (claimed / left).mkdir()
+    else:
+        (claimed / left).write_text('{"step": 250}\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"farm: state\.pt is gone, so the run cannot go on"):
+        has_state(claimed)
+
+
+def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    with (
+        hold_folder(tmp_path),
+        pytest.raises(ConfigError, match="another process is training there"),
+        hold_folder(tmp_path),
+    ):
+        pass
+    with hold_folder(tmp_path):  # free again, although the file stays
+        assert (tmp_path / ".lock").exists()
+
+
+def test_a_file_system_without_locks_trains_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with hold_folder(tmp_path), hold_folder(tmp_path):
+        pass
 
 
 def test_how_long_may_change_and_what_is_learned_may_not(claimed: Path, farm_recipe: Path) -> None:

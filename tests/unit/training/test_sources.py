@@ -190,11 +190,42 @@ def test_a_missing_column_is_named_with_those_that_there_are(
 def test_two_columns_without_names_are_taken_in_order_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A header in other words than the languages' names would else go unnoticed, sides swapped."""
-    (name,) = write(tmp_path, a_csv=b"English,German\none,eins\n")
+    (name,) = write(tmp_path, a_csv=b"eins,one\nzwei,two\n")
     with caplog.at_level(logging.INFO, logger="training"):
-        assert read(name) == [("English", "German"), ("one", "eins")]
+        assert read(name) == [("eins", "one"), ("zwei", "two")]
     assert "a.csv: no names in its first line, so column 1 is de and 2 is en" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a_csv", b"\xef\xbb\xbfen,de\r\none,eins\r\n"),  # what Excel calls CSV UTF-8
+        ("a_tsv", b"EN\tDE\none\teins\n"),
+        ("a_csv", b'\xef\xbb\xbf"En", De\none,eins\n'),
+        ("a_jsonl", b'\xef\xbb\xbf{"en": "one", "de": "eins"}\n'),
+        ("a_jsonl_gz", b'\xef\xbb\xbf{"en": "one", "de": "eins"}\n'),
+        ("a_tsv", b"\xef\xbb\xbfeins\tone\n"),
+    ],
+)
+def test_neither_case_nor_a_byte_order_mark_swaps_the_sides(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    assert read(*write(tmp_path, **{name: content})) == [("eins", "one")]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    files = write(tmp_path, a=b"\xef\xbb\xbfeins\n", b=b"one\n")
+    assert read(*files) == [("eins", "one")]
+    assert read(*write(tmp_path, a=b"\xef\xbb\xbf", b=b"")) == []
+
+
+@pytest.mark.parametrize("name", ["a", "a_gz", "a_tsv", "a_csv", "a_jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_refused_in_one_line(name: str, encoding: str, tmp_path: Path) -> None:
+    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    files = write(tmp_path, **{name: mark + "eins\none\n".encode(encoding)}, b=b"one\n")
+    with pytest.raises(InputError, match=r"a.*: UTF-16, .*save it as UTF-8"):
+        read(*(files if name in ("a", "a_gz") else files[:1]))
 
 
 def test_columns_can_be_named_otherwise(tmp_path: Path) -> None:

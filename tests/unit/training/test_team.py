@@ -1,6 +1,5 @@
 """A team: several processes end with the weights of one, tell the same curve, and stop together."""
 
-import json
 import os
 import signal
 import subprocess
@@ -205,7 +204,7 @@ def test_two_processes_stop_together_and_go_on_as_if_they_had_not(
 @pytest.mark.slow
 def test_what_the_leader_finds_wrong_ends_all_with_one_line(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "farm").mkdir()
-    (tmp_path / "farm" / "recipe.json").write_text(json.dumps({"run": {}}), encoding="utf-8")
+    (tmp_path / "farm" / "metrics.jsonl").write_text("", encoding="utf-8")
     process = launch()
     errors = wait(process)
     assert process.returncode != 0

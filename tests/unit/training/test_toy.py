@@ -38,6 +38,20 @@ def test_the_command_makes_the_folder_the_recipe_asks_for(tmp_path: Path) -> Non
     assert names == {"train.src", "train.tgt", "valid.src", "valid.tgt"}
 
 
+def test_a_text_of_the_users_is_not_overwritten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "valid.src").write_text("my own\n", encoding="utf-8")
+    assert main([str(tmp_path)]) == 2
+    assert "valid.src is another text, which stays; name another folder" in caplog.text
+    assert [path.name for path in tmp_path.iterdir()] == ["valid.src"]
+    assert (tmp_path / "valid.src").read_text(encoding="utf-8") == "my own\n"
+
+
+def test_its_own_files_are_written_again(tmp_path: Path) -> None:
+    assert [main([str(tmp_path)]) for _ in range(2)] == [0, 0]
+
+
 def test_a_folder_that_cannot_be_made_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     assert main([os.devnull]) == 2
     assert "error: " in caplog.text

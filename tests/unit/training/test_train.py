@@ -6,6 +6,8 @@ import logging
 import math
 import os
 import re
+import shlex
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +20,11 @@ from torch import Tensor
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
-from tests.runs import break_at, differing, stop_at
+from tests.runs import break_at, differing, read_metrics, stop_at
 from training import step, train
 from training.loop import Run
 from training.loss import LossSums
+from training.run_folder import hold_folder
 from training.train import main
 
 FarmOptions = Callable[..., list[str]]
@@ -65,15 +68,35 @@ def test_two_vocabularies_make_a_whole_model_too(run_farm: RunFarm, tmp_path: Pa
 
 def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     run_farm: RunFarm,
+    farm_recipe: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop_at(3, monkeypatch)
-    with caplog.at_level(logging.INFO):
-        run_farm(tmp_path)
-    assert f"--resume {tmp_path / 'farm'}" in caplog.text
+    run_farm(tmp_path)
+    hint = f"python -m training.train {farm_recipe} --resume {tmp_path / 'farm'}"
+    assert caplog.messages[-1].endswith(hint)  # what it was started with is remembered
     assert (tmp_path / "farm" / "state.pt").is_file()
+
+
+def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
+    run_farm: RunFarm,
+    farm_recipe: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop_at(1, monkeypatch)
+    run_farm(tmp_path, "run.n_threads=1", "run.max_steps=5")
+    stop_at(1, monkeypatch)
+    settings = ["run.max_steps=7", f"data.cache={tmp_path / 'a cache'}"]
+    folder = tmp_path / "farm"
+    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push="me/farm")
+    assert (resumed.config.run.n_threads, resumed.config.run.max_steps) == (1, 7)
+    hint = caplog.text.partition(f"--resume {folder} ")[2]
+    options = ["--set", settings[0], "--set", settings[1], "--push", "me/farm"]
+    assert shlex.split(hint.splitlines()[0]) == options
 
 
 def test_signals_are_handed_back_after_the_run(run_farm: RunFarm, tmp_path: Path) -> None:
@@ -153,7 +176,8 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
 ) -> None:
     run_farm(tmp_path, "run.max_steps=4")
     before = (tmp_path / "farm" / "state.pt").read_bytes()
-    settings = [word for option in farm_options(tmp_path) for word in ("--set", option)]
+    more = farm_options(tmp_path, "run.max_steps=8")
+    settings = [word for option in more for word in ("--set", option)]
     command = [str(farm_recipe), *settings, "--resume", str(tmp_path / "farm")]
     with monkeypatch.context() as patch:
         break_at(3, patch, value)  # the third step of this sitting
@@ -161,7 +185,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
     message = r"^error: training stopped: step 7: loss (nan|-?inf) .*lower optimizer\.lr"
     assert re.search(message, capsys.readouterr().err, re.MULTILINE)  # not glued to the bar
     assert (tmp_path / "farm" / "state.pt").read_bytes() == before
-    resumed = run_farm(tmp_path, resume=True)
+    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)
     assert differing(resumed, farm_run) == []
 
 
@@ -193,8 +217,43 @@ def test_a_run_may_go_on_with_another_cache(
     farm_run: Run, run_farm: RunFarm, tmp_path: Path
 ) -> None:
     run_farm(tmp_path, "run.max_steps=3")
-    resumed = run_farm(tmp_path, f"data.cache={tmp_path / 'elsewhere'}", resume=True)
+    settings = [f"data.cache={tmp_path / 'elsewhere'}", "run.max_steps=8"]
+    resumed = run_farm(tmp_path, *settings, resume=True)
     assert differing(resumed, farm_run) == []
+
+
+def test_the_way_out_of_too_little_memory_works(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    for resume in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(step, "projected_cross_entropy", refuse)
+            with pytest.raises(ConfigError, match="out of memory"):
+                run_farm(tmp_path)
+        smaller = ["optimizer.batch_tokens=200", "optimizer.accumulate=3"]
+        done = run_farm(tmp_path, "run.max_steps=1", *smaller, resume=resume)
+        recipe = json.loads((done.folder / "recipe.json").read_text(encoding="utf-8"))
+        assert recipe["optimizer"]["accumulate"] == 3
+        shutil.rmtree(done.folder)
+
+
+def test_two_starts_at_once_do_not_share_a_folder(run_farm: RunFarm, tmp_path: Path) -> None:
+    (tmp_path / "farm").mkdir()
+    with hold_folder(tmp_path / "farm"), pytest.raises(ConfigError, match="another process"):
+        run_farm(tmp_path)
+    assert {path.name for path in (tmp_path / "farm").iterdir()} == {".lock"}
+
+
+def test_a_run_whose_state_is_gone_is_left_alone(run_farm: RunFarm, tmp_path: Path) -> None:
+    folder = run_farm(tmp_path).folder
+    (folder / "state.pt").unlink()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"state\.pt is gone"):
+        run_farm(tmp_path, resume=True)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(("n_fit", "status", "said"), [(2, 2, "would fit"), (0, 2, "not even one")])
@@ -291,6 +350,22 @@ def test_checkpoints_and_result_go_to_the_hub(
     monkeypatch.setattr("training.publish.push", push)
     assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 0
     assert pushed == [("last", "me/farm"), ("last", "me/farm"), ("best", "me/farm")]
+
+
+def test_a_finished_run_is_handed_over_again(
+    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that was shorter than a validation, whose state knows of none."""
+    assert main(command("run.max_steps=2")) == 0
+    folder = tmp_path / "farm"
+    (folder / "best" / "README.md").unlink()
+    pushed: list[str] = []
+    monkeypatch.setattr("training.publish.push", lambda path, *_, **__: pushed.append(path.name))
+    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", "me/farm"))
+    assert main(again) == 0
+    assert pushed == ["best"]
+    assert "# Farm" in (folder / "best" / "README.md").read_text(encoding="utf-8")
+    assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
 def test_a_hub_out_of_reach_costs_nothing_but_the_push(

@@ -114,7 +114,7 @@ def test_a_full_disk_ends_the_run_with_one_line(
 
     monkeypatch.setattr(validate, "save_model", fail)
     with pytest.raises(ModelFolderError, match=r"No space left on device.*make room") as caught:
-        run_farm(tmp_path, resume=True)
+        run_farm(tmp_path, "run.max_steps=8", resume=True)
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in before} == before
     assert (folder / "state.pt").read_bytes() == state
