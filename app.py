@@ -46,11 +46,11 @@ def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> b
 def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
     """Tell whether whoever reaches the page may name any model on the Hub.
 
-    Strangers may not, unless the owner says so (`HUBNMT_HUB=1`): the page would fetch what they
-    like, and with the owner's token also what only the owner may read.
+    Strangers may not, unless the owner says so (`HUBNMT_HUB=1`, and in no other way): the page
+    would fetch what they like, and with the owner's token also what only the owner may read.
     """
     default = "1" if is_private(options, environment) else "0"
-    return environment.get("HUBNMT_HUB", default) != "0"
+    return (environment.get("HUBNMT_HUB") or default) == "1"
 
 
 def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:

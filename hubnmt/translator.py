@@ -7,7 +7,7 @@ What happens behind each door is `hubnmt.pipeline`'s, `hubnmt.alternatives`' and
 import contextlib
 import os
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -201,7 +201,7 @@ class Translator:
             )
         found = self._pipeline.translate(
             [text] if isinstance(text, str) else text,
-            self._decoding(options),
+            self.read_options(options),
             guard=guard,
             split=split,
             batch_tokens=batch_tokens,
@@ -234,7 +234,7 @@ class Translator:
         """
         if n_together < 1:
             raise ConfigError(f"n_together = {n_together} must be at least 1")
-        decoding = self._decoding(options)
+        decoding = self.read_options(options)
         return self._pipeline.stream(
             text, decoding, guard=guard, split=split, n_together=n_together
         )
@@ -268,7 +268,7 @@ class Translator:
         )
         if not plan.spoken:
             raise InputError("the source is empty; give at least one word")
-        decoding = self._decoding({"n_best": 1, "sample": False})
+        decoding = self.read_options({"n_best": 1, "sample": False})
         return find_alternatives(
             plan, prefix, k, decoding, self._engine, self.model, **self._tokenizers
         )
@@ -339,16 +339,21 @@ class Translator:
             maps, [each.src_space for each in pairs], [each.tgt_space for each in pairs]
         )
 
-    @property
-    def _tokenizers(self) -> dict[str, Tokenizer]:
-        return {"src_tokenizer": self.src_tokenizer, "tgt_tokenizer": self.tgt_tokenizer}
+    def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
+        """Set decoding options over this model's own.
 
-    def _decoding(self, options: dict[str, Any]) -> DecodingConfig:
+        Raises:
+            ConfigError: if there is no such option, or it cannot have this value.
+        """
         values = {**self.decoding.to_dict(), **options}
         if "n_best" not in options:  # a default of the folder must not forbid a narrower beam
             width = values["beam_size"]
             values["n_best"] = min(values["n_best"], width if isinstance(width, int) else 1)
         return DecodingConfig.from_dict(values, where="decoding options")
+
+    @property
+    def _tokenizers(self) -> dict[str, Tokenizer]:
+        return {"src_tokenizer": self.src_tokenizer, "tgt_tokenizer": self.tgt_tokenizer}
 
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, config=self.config, split=split, **self._tokenizers)

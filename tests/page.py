@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,10 +72,13 @@ class FakeTranslator:
         )
         self.asked: dict[str, Any] = {}
 
+    def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
+        return DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
+
     def translate(self, text: Any, **options: Any) -> Any:
         if not isinstance(text, str):
             return [self.translate(each, **options) for each in text]
-        decoding = DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
+        decoding = self.read_options(options)
         self.asked = options
         candidates = [
             SimpleNamespace(

@@ -12,7 +12,8 @@ from itertools import groupby
 MAX_CHARS = 20_000
 """What is longer is cut: four times as long as the longest of ours."""
 
-ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>])")
+INLINE = re.compile(r"\\([!-/:-@\[-`{-~])|`([^`]+)`|(&(?:#\w{1,8}|[A-Za-z]\w{1,31});)")
+"""A mark that is escaped, code, or an entity."""
 CELLS = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"[|:\-\s]+")
 """The line between the head of a table and its rows."""
@@ -84,10 +85,15 @@ def _table(lines: list[str]) -> str:
 
 def _inline(text: str) -> str:
     """Escape a stretch of text; what stands between backticks is code."""
-    parts = [html.escape(part) for part in text.strip().split("`")]
-    if len(parts) % 2 == 0:  # a backtick that nobody closed
-        parts[-2:] = [f"{parts[-2]}`{parts[-1]}"]
-    return "".join(
-        f"<code>{part}</code>" if n % 2 else ESCAPED.sub(r"\1", part)
-        for n, part in enumerate(parts)
-    )
+    return "".join(_shown(text.strip()))
+
+
+def _shown(text: str) -> Iterator[str]:
+    behind = 0
+    for found in INLINE.finditer(text):
+        mark, code, entity = found.groups()
+        said = html.escape(code or mark or html.unescape(entity))
+        yield html.escape(text[behind : found.start()])
+        yield f"<code>{said}</code>" if code else said
+        behind = found.end()
+    yield html.escape(text[behind:])

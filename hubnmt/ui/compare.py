@@ -6,30 +6,17 @@ know Gradio or HTML.
 """
 
 import dataclasses
-import difflib
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hubnmt.errors import InputError
 from hubnmt.translation import PairScore
 from hubnmt.ui import controls, limits
+from hubnmt.ui.differences import Span, mark_differences
 from hubnmt.ui.handlers import Handlers, Timed
 from hubnmt.ui.languages import language_name
 
 N_OPTIONS = len(controls.NAMES)
-
-WORDS = re.compile(r"\s+|[.,;:!?…।]+|[^\s.,;:!?…।]+")
-"""White space, sentence marks and everything between: together all of a text. No word class is
-used, because Python's leaves out the vowel signs of many scripts."""
-
-
-class Span(NamedTuple):
-    """A stretch of a text."""
-
-    text: str
-    is_different: bool
-    """It stands in this text only."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,15 +91,3 @@ def read_sides(values: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
     size = 1 + N_OPTIONS
     panels = [values[:size], values[size:]]
     return [panel[0] for panel in panels], [controls.read_options(panel[1:]) for panel in panels]
-
-
-def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Cut two texts, by words, into what they share and what stands in one of them only."""
-    words = WORDS.findall(first), WORDS.findall(second)
-    matcher = difflib.SequenceMatcher(None, *words, autojunk=False)
-    spans: tuple[list[Span], list[Span]] = ([], [])
-    for kind, a, b, c, d in matcher.get_opcodes():
-        for into, said in zip(spans, (words[0][a:b], words[1][c:d]), strict=True):
-            if said:
-                into.append(Span("".join(said), kind != "equal"))
-    return tuple(spans[0]), tuple(spans[1])

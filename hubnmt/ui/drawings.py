@@ -5,6 +5,7 @@ Takes curves, gives markup. What comes from outside is escaped here. Must not kn
 
 import html
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 Points = Sequence[tuple[float, float]]
@@ -13,6 +14,9 @@ WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 34
 MAX_DRAWN_POINTS = 400
 """More would lie on the same pixels."""
+MAX_NUMBER = 1e12
+"""Points farther out are left out: no step, loss or score lies there, and beside them the others
+could not be told apart."""
 
 
 def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str:
@@ -23,7 +27,11 @@ def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str
         curves: name -> points in the order of x.
         x_label: what the horizontal axis counts.
     """
-    drawn = {name: _thin(points) for name, points in curves.items() if points}
+    near = {
+        name: [point for point in points if all(abs(n) <= MAX_NUMBER for n in point)]
+        for name, points in curves.items()
+    }
+    drawn = {name: _thin(points) for name, points in near.items() if points}
     if not drawn:
         return ""
     xs = [x for points in drawn.values() for x, _ in points]
@@ -71,7 +79,7 @@ class _Axis:
 
 def _round_step(span: float) -> float:
     """Choose 1, 2 or 5 times a power of ten, for about five steps."""
-    if span <= 0:
+    if span < sys.float_info.min:
         return 1.0
     rough = span / 5
     power = 10 ** math.floor(math.log10(rough))

@@ -80,8 +80,8 @@ class Handlers:
         return search_models(search, self.catalogue)
 
     def choose(self, model: str) -> Chosen:
-        """Open a model and say what it is."""
-        translator = self.registry.get(model)
+        """Open a model, however long that takes, and say what it is."""
+        translator = self.registry.open(model)
         name = self.registry.name(model)
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)

@@ -29,7 +29,10 @@ KEPT_SESSIONS = 500
 """Visitors whose last inputs Gradio remembers; the one who was quiet longest is forgotten."""
 
 KEPT_FILES_S = 3600
-"""How long uploads and results lie on disk: long enough to download them."""
+"""How long uploads and results lie on disk at most: long enough to download them."""
+
+LOOKED_AFTER_S = 300
+"""How often Gradio looks which of them are old enough to go; the last look may come just before."""
 
 
 def build_demo(handlers: Handlers) -> gr.Blocks:
@@ -44,7 +47,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     demo = gr.Blocks(
         title="hubnmt: translate and look inside",
         analytics_enabled=False,
-        delete_cache=(KEPT_FILES_S // 4, KEPT_FILES_S),
+        delete_cache=(LOOKED_AFTER_S, KEPT_FILES_S - 2 * LOOKED_AFTER_S),
     )
     with demo:
         draw_static("header")

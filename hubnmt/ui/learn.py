@@ -55,7 +55,8 @@ class Lessons:
         """
         if not isinstance(text, str):
             raise InputError(f"the text must be a string, not {type(text).__name__}")
-        n_bytes = len(text.encode("utf-8", errors="replace"))
+        limits.check_characters(text, "the text")
+        n_bytes = len(text.encode())
         if n_bytes > MAX_PIECES_BYTES:
             raise InputError(
                 f"this text has {n_bytes:,} bytes; up to {MAX_PIECES_BYTES} can be watched, "
@@ -89,6 +90,7 @@ class Lessons:
             HubNMTError: if there is no text, too much of it, or the model is refused.
         """
         limits.check_text(src)
+        limits.check_characters(tgt, "the translation")
         src, tgt = _first_line(src), _first_line(tgt)  # lines are translated apart
         translator = self.registry.get(model)
         n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
@@ -99,7 +101,7 @@ class Lessons:
 
     def last_anatomy(
         self, handlers: Handlers, model: str, translated: dict[str, Any] | None
-    ) -> Anatomy:
+    ) -> Anatomy | None:
         """Open the network up for what was translated last, or else for an example.
 
         Args:
@@ -107,6 +109,9 @@ class Lessons:
             model: which model, if nothing was translated yet.
             translated: what the page shows as alternatives: `src`, `model`, `candidates`,
                 `selected`.
+
+        Returns:
+            None if nothing was translated yet, and there is no example in this language.
 
         Raises:
             HubNMTError: see `anatomy`.
@@ -116,6 +121,8 @@ class Lessons:
             return self.anatomy(translated["src"], text, translated["model"])
         language = self.registry.get(model).config.src_lang
         src = next(iter(examples(language)), "")
+        if not src:
+            return None
         return self.anatomy(src, handlers.translate_text(src, model).translation.text, model)
 
     def run_of(self, model: str) -> Run | None:

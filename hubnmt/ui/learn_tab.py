@@ -97,12 +97,21 @@ class LearnTab:
             return {"message": sentence(str(error))}
 
     def _draw(self, text: str, model: str, translated: dict[str, Any] | None) -> tuple[Any, ...]:
+        """Draw every part; what is wrong with the model itself is said once, and then nothing."""
+        pieces = self._take_apart(text, model)
         try:
             positions = self._lessons.positions(model)
-            network = views.diagram(self._lessons.last_anatomy(self._handlers, model, translated))
         except HubNMTError as error:
-            return self._take_apart(text, model), None, error_notice(error), ""
-        return self._take_apart(text, model), positions, network, self._run_of(model)
+            return pieces, None, error_notice(error), ""
+        return pieces, positions, self._network_for(model, translated), self._run_of(model)
+
+    def _network_for(self, model: str, translated: dict[str, Any] | None) -> str:
+        try:
+            found = self._lessons.last_anatomy(self._handlers, model, translated)
+        except HubNMTError as error:
+            return error_notice(error)
+        nothing = '<p class="hint">Translate a sentence in the first tab, then come back.</p>'
+        return views.diagram(found) if found else nothing
 
     def _run_of(self, model: str) -> str:
         try:

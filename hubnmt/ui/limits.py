@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubnmt.attention_map import Attention
+from hubnmt.config import DecodingConfig
+from hubnmt.engine import max_tgt_tokens
 from hubnmt.errors import InputError
 from hubnmt.leave_out import LeftOut, find_words
 from hubnmt.leave_out import leave_out as find_left_out
+from hubnmt.plan import make_plan
 from hubnmt.translation import Candidate, PairScore
 from hubnmt.translator import Translator
 from hubnmt.ui.figures import check_drawable
@@ -19,9 +22,13 @@ MAX_TEXT_CHARS = 10_000
 """Longest text translated in one go, about four printed pages."""
 
 MAX_WORK = 64_000
-"""Most pieces times hypotheses translated in one go: 4,000 pieces with a beam of 16. Text in a
+"""Most tokens times hypotheses translated in one go: 4,000 pieces with a beam of 16. Text in a
 script that the vocabulary does not know falls into many more pieces than usual, and each costs time
 that others wait."""
+
+MAX_FILE_WORK = 4_000_000
+"""Most tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
+which takes ten minutes."""
 
 MAX_NEW_TOKENS = 512
 """Longest translation of a sentence that can be asked for."""
@@ -57,6 +64,21 @@ def check_text(text: Any) -> None:
             f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
             "translate it in parts, or use the command: hubnmt translate --input FILE"
         )
+    check_characters(text, "the text")
+
+
+def check_characters(text: str, name: str) -> None:
+    """Refuse half a surrogate pair, which JSON can spell and UTF-8 cannot.
+
+    Raises:
+        InputError: with the name of what has it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name} has half a surrogate pair in it, which is no character; take it out"
+        ) from None
 
 
 def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> None:
@@ -64,31 +86,64 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
 
     Raises:
         InputError: with the size and the limit.
+        ConfigError: if there is no such option, or it cannot have this value.
     """
-    decoding = translator.decoding.to_dict() | dict(options)
-    if _number(decoding["max_new_tokens"]) > MAX_NEW_TOKENS:
+    decoding = _read_options(translator, options)
+    n_tokens = _most_tokens(translator, text, decoding)
+    _check_tokens("this text", n_tokens, MAX_WORK, decoding)
+
+
+def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
+    """Set options over a model's own; refuse those that this page does not take.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    decoding = translator.read_options(options)
+    if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
         raise InputError(
-            f"max_new_tokens = {decoding['max_new_tokens']}: this page makes translations of at "
+            f"max_new_tokens = {decoding.max_new_tokens}: this page makes translations of at "
             f"most {MAX_NEW_TOKENS} tokens a sentence"
         )
-    if isinstance(decoding["prefix"], str) and len(decoding["prefix"]) > MAX_PREFIX_CHARS:
+    if len(decoding.prefix) > MAX_PREFIX_CHARS:
         raise InputError(
-            f"the beginning you gave has {len(decoding['prefix']):,} characters, "
+            f"the beginning you gave has {len(decoding.prefix):,} characters, "
             f"at most {MAX_PREFIX_CHARS:,} are taken"
         )
-    width = max(_number(decoding["beam_size"]), _number(decoding["n_best"]), 1)
-    n_tokens = len(translator.src_tokenizer.encode(text))
-    if n_tokens * width > MAX_WORK:
+    check_characters(decoding.prefix, "the beginning you gave")
+    return decoding
+
+
+def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> int:
+    """Count the pieces of a text, and those of its translation as far as they can be foreseen.
+
+    A search ends about where its source does, unless it is told how far it may go. Samples may go
+    as far as they may: at a high temperature nothing tells them to end.
+    """
+    plan = make_plan(
+        text,
+        translator.src_tokenizer,
+        language=translator.config.src_lang,
+        max_src_tokens=translator.config.max_src_tokens,
+    )
+    sizes = [len(part.ids) for part in plan.spoken]
+    is_open = decoding.sample or decoding.max_new_tokens is not None
+    return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
+
+
+def _check_tokens(what: str, n_tokens: int, most: int, decoding: DecodingConfig) -> None:
+    """Refuse too many tokens for so many hypotheses.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    width = max(decoding.beam_size, decoding.n_best)  # samples that look wrong are searched again
+    if n_tokens * width > most:
         raise InputError(
-            f"this text falls into {n_tokens:,} pieces, too many for {width} hypotheses at a time "
-            f"(the page takes {MAX_WORK // width:,} pieces then); translate it in parts, or with a "
-            "smaller beam"
+            f"{what} may take {n_tokens:,} tokens, its own and those of its translation, too many "
+            f"for {width} hypotheses at a time (the page takes {most // width:,} then); translate "
+            "it in parts, with a smaller beam, or a smaller max_new_tokens"
         )
-
-
-def _number(value: Any) -> int:
-    """Read a whole number; what is none is refused elsewhere, by its name."""
-    return value if isinstance(value, int) else 0
 
 
 def check_rows(translator: Translator, rows: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -109,8 +164,13 @@ def check_rows(translator: Translator, rows: Sequence[str], options: Mapping[str
                 f"row {number:,} has {len(row):,} characters, the page takes {MAX_ROW_CHARS:,} "
                 "in a row; put one sentence or paragraph on each line"
             )
-    longest = max(rows, key=len, default="")
-    check_work(translator, longest, options)
+    decoding = _read_options(translator, options)
+    n_tokens = 0
+    for number, row in enumerate(rows, 1):
+        n_row_tokens = _most_tokens(translator, row, decoding)
+        _check_tokens(f"row {number:,}", n_row_tokens, MAX_WORK, decoding)
+        n_tokens += n_row_tokens
+    _check_tokens("this column", n_tokens, MAX_FILE_WORK, decoding)
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
@@ -120,12 +180,19 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
         InputError: if there is no text, or too much.
     """
     check_text(text)
-    if not isinstance(translation, str):
-        raise InputError(f"the translation must be a string, not {type(translation).__name__}")
-    translation = translation or translator.translate(text).text
+    if translation != "":
+        check_text(translation)
+    _check_drawable(translator, text, translation)
+    if not translation:
+        check_work(translator, text, {})
+        translation = translator.translate(text).text
+        _check_drawable(translator, text, translation)
+    return translator.attend(text, translation)
+
+
+def _check_drawable(translator: Translator, text: str, translation: str) -> None:
     n_src_tokens, n_tgt_tokens = _count_tokens(translator, text, translation)
     check_drawable(n_src_tokens, n_tgt_tokens, translator.config)
-    return translator.attend(text, translation)
 
 
 def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> Attention:

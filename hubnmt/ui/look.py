@@ -20,7 +20,7 @@ from hubnmt.join import decode_line
 from hubnmt.knock_out import PARTS, Head, without_heads
 from hubnmt.translator import Translator
 from hubnmt.ui import figures, limits
-from hubnmt.ui.compare import mark_differences
+from hubnmt.ui.differences import mark_differences
 from hubnmt.ui.registry import ModelRegistry
 from hubnmt.ui.subject import Subject, read_index
 
@@ -78,8 +78,10 @@ class Look:
         except HubNMTError as error:
             return Seen({"message": figures.sentence(str(error))})
         left_out = limits.leave_out(translator, subject.src, subject.candidate)
+        config = translator.config
         figure = figures.explorer_figure(maps, left_out)
-        return Seen(figure, _steering(maps), _switches(translator.config))
+        figure["languages"] = [config.src_lang, config.tgt_lang]
+        return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 
     def show(self, value: Any) -> tuple[str, Seen]:
         """Put the selected translation into the page: its text, and a look at it."""
@@ -190,18 +192,19 @@ def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
     return {**(value if isinstance(value, dict) else {}), "message": figures.sentence(str(error))}
 
 
-def _steering(maps: Attention) -> dict[str, Any]:
+def _steering(maps: Attention, language: str) -> dict[str, Any]:
     """Cut a sentence into words to click, each with its probability and its first token."""
     words = maps.by_word()
     _, sizes = maps.tgt.group(number_words)
     begins = itertools.accumulate([0, *sizes[:-1]])
     return {
+        "language": language,
         "words": [
             {"text": text, "at": at, "probability": math.exp(min(log_prob, 0))}
             for text, at, log_prob in zip(
                 words.tgt.tokens, begins, words.tgt_log_probs, strict=True
             )
-        ]
+        ],
     }
 
 

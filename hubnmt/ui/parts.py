@@ -29,7 +29,9 @@ LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 1}
 """A file takes minutes, so files stand in a line of their own and a sentence passes them by."""
 
 OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 2}
-"""Opening a model may mean to fetch it, which takes its time; no sentence waits for that."""
+"""Opening a model may mean to fetch it, which takes its time; no sentence waits for that. A request
+that names a model and runs it at once does both in its place in the line above, and there one at a
+time may fetch; see `ModelRegistry.get`."""
 
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """The Hub is asked one thing at a time, and nobody waits for it but who asked."""

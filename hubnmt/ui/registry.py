@@ -18,6 +18,11 @@ MAX_OPEN_MODELS = 2
 """Models kept in memory: enough to go back and forth between two."""
 
 
+MAX_WAIT_S = 1.0
+"""How long a request that would run a model waits for others to be fetched: as long as one takes to
+open that is on the disk already."""
+
+
 class ModelRegistry:
     """The models of one page.
 
@@ -59,6 +64,7 @@ class ModelRegistry:
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
+        self._fetching = threading.Lock()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,14 +85,42 @@ class ModelRegistry:
     def get(self, reference: str) -> Translator:
         """Return a model's translator, loading it if need be; an empty reference opens the first.
 
+        Whoever asks is about to run it and has a place in the line of those who do, so one at a
+        time may wait for the Hub there: the others' sentences pass by.
+
         Raises:
-            HubNMTError: if this page does not open it, or it cannot be loaded.
+            HubNMTError: if this page does not open it, it cannot be loaded, or it must be fetched
+                and another is just being fetched.
         """
         reference = self.name(reference)
         self._check(reference)
         translator = self._find(reference)
         if translator is not None:
             return translator
+        if not _is_on_hub(reference):
+            return self._load_once(reference)
+        if not self._fetching.acquire(timeout=MAX_WAIT_S):
+            raise HubError(
+                f"{reference} is not open yet, and a model is just being fetched for somebody; "
+                "try again in a moment"
+            )
+        try:
+            return self._load_once(reference)
+        finally:
+            self._fetching.release()
+
+    def open(self, reference: str) -> Translator:
+        """Return a model's translator as `get` does, however long that takes.
+
+        Raises:
+            HubNMTError: if this page does not open it, or it cannot be loaded.
+        """
+        reference = self.name(reference)
+        self._check(reference)
+        return self._find(reference) or self._load_once(reference)
+
+    def _load_once(self, reference: str) -> Translator:
+        """Load a model, or wait for whoever is loading it."""
         with self._lock:
             loading = self._loading.setdefault(reference, threading.Lock())
         with loading:  # who wants another model need not wait

@@ -8,8 +8,8 @@ not know Gradio, HTML, or how training works.
 import dataclasses
 import html
 import json
-import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,8 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and math.isfinite(value)
+    """Read a number; None for what is none, not finite, or too large for a float."""
+    is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
     return float(value) if is_number else None
 
 

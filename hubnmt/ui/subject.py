@@ -54,6 +54,11 @@ class Subject:
         ids = set(itertools.chain.from_iterable(rows))
         if not is_whole or ids & special or max(ids, default=0) >= tokenizer.vocab_size:
             raise InputError("this translation is of another model; translate again")
+        if len(rows[number]) > limits.MAX_NEW_TOKENS:
+            raise InputError(
+                f"too long to look inside: {len(rows[number]):,} tokens, at most "
+                f"{limits.MAX_NEW_TOKENS} are taken"
+            )
         limits.check_text(src)
         limits.check_work(translator, src, {})
         return cls(value, src, number, rows)

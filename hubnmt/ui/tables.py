@@ -14,6 +14,7 @@ from typing import Any
 
 from hubnmt.errors import InputError
 from hubnmt.textfile import read_stream
+from hubnmt.ui.limits import check_characters
 
 MAX_FILE_MIB = 5
 """Largest upload. A larger file is better served by the command line."""
@@ -140,8 +141,10 @@ def _read_jsonl(lines: Iterator[str], has_header: bool) -> Table:
             continue
         try:
             row = json.loads(line)
+            written = json.dumps(row, ensure_ascii=False)  # as the translated file will have it
         except (ValueError, RecursionError):
             raise InputError(f"the file, line {number:,}: not valid JSON") from None
+        check_characters(written, f"the file, line {number:,},")
         if not isinstance(row, dict):
             raise InputError(f"the file, line {number:,}: not a JSON object, {{...}}")
         rows.append(row)

@@ -22,15 +22,38 @@ from hubnmt.ui.options import OptionsPanel
 from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line, said_in_page
 from hubnmt.ui.zero_gpu import on_gpu
 
-COPY = "(text) => { navigator.clipboard?.writeText(text); return 'Copied'; }"
-"""Browsers offer a clipboard to pages from this machine and over https."""
+CLIPBOARD = """
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const field = document.createElement("textarea");
+      field.value = text;
+      document.body.append(field);
+      field.select();
+      const isDone = document.execCommand("copy");
+      field.remove();
+      return isDone;
+    }
+  };"""
+"""Browsers offer a clipboard to pages from this machine and over https; to others they leave what
+is selected, and some not even that."""
 
-SHARE = """(text, model) => {
-  const link = `${location.href.split("#")[0]}#${new URLSearchParams({ model, text })}`;
+COPY = f"""async (text) => {{{CLIPBOARD}
+  if (await copy(text)) return "Copied";
+  const field = document.querySelector("#target textarea");
+  [field.disabled, field.readOnly] = [false, true]; // in what is disabled nothing can be selected
+  field.focus();
+  field.select();
+  return "Press Ctrl+C";
+}}"""
+
+SHARE = f"""async (text, model) => {{{CLIPBOARD}
+  const link = `${{location.href.split("#")[0]}}#${{new URLSearchParams({{ model, text }})}}`;
   history.replaceState(null, "", link);
-  navigator.clipboard?.writeText(link);
-  return "Copied";
-}"""
+  return (await copy(link)) ? "Copied" : "See the address";
+}}"""
 """The text travels behind the `#`, which a browser sends to no server."""
 
 LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
@@ -39,9 +62,11 @@ LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
 OPEN = """(text, model) => {
   const said = new URLSearchParams(location.hash.slice(1));
   const isOurs = NAMES.includes(said.get("model"));
-  return [said.get("text")?.slice(0, LIMIT) ?? text, isOurs ? said.get("model") : model];
+  const given = said.has("text") ? [...said.get("text")].slice(0, LIMIT).join("") : text;
+  return [given, isOurs ? said.get("model") : model];
 }"""
-"""Fills in what a link says. A link opens no model but the page's own; others are asked for."""
+"""Fills in what a link says, cut between characters and not inside one. A link opens no model but
+the page's own; others are asked for."""
 
 
 class TranslateTab:

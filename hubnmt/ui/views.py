@@ -10,7 +10,8 @@ from itertools import groupby
 
 from hubnmt.anatomy import NamedShape, Stage
 from hubnmt.translation import PairScore
-from hubnmt.ui.compare import Side, Span
+from hubnmt.ui.compare import Side
+from hubnmt.ui.differences import Span
 from hubnmt.ui.drawings import line_chart
 from hubnmt.ui.figures import fact_row, short_count, short_duration
 from hubnmt.ui.files import FileProgress, FileResult, Worst
@@ -123,7 +124,12 @@ def comparison(sides: tuple[Side, Side]) -> str:
     """Show two translations with their differences marked, and what each model thinks of both."""
     columns = "".join(_side(name, side) for name, side in zip("AB", sides, strict=True))
     is_same = sides[0].timed.translation.text == sides[1].timed.translation.text
-    said = "Both say the same." if is_same else "Marked words stand in one of the two only."
+    if is_same:
+        said = "Both say the same."
+    elif any(span.is_different for side in sides for span in side.spans):
+        said = "Marked words stand in one of the two only."
+    else:
+        said = "Too long for its differences to be marked."
     return (
         f'<div class="sides">{columns}</div><p class="hint" role="status">{said}</p>'
         f"{_verdicts(sides)}"

@@ -119,6 +119,23 @@ def test_scripts_are_shaped_by_the_browser_in_page_and_picture(visit: Any, tmp_p
 
 
 @on_both
+def test_lines_run_as_their_script_does_and_name_their_language(visit: Any):
+    visit.translate("كلب يركض في الثلج.")
+    page = visit.page
+    lines = [page.locator(f".{name}") for name in ("keys", "queries", "steering .words")]
+    assert [line.get_attribute("lang") for line in lines] == ["de", "en", "en"]
+    directions = [line.evaluate("line => getComputedStyle(line).direction") for line in lines]
+    assert directions == ["rtl", "ltr", "ltr"]
+    for kind, language in (("encoder", "de"), ("decoder", "en")):
+        page.select_option(".explorer .kind", kind)
+        assert [line.get_attribute("lang") for line in lines[:2]] == [language] * 2
+    page.select_option(".explorer .kind", "cross")
+    first, second = (page.locator(".keys button").nth(n).bounding_box() for n in (0, 1))
+    assert first["x"] > second["x"]
+    visit.keep_picture("right-to-left")
+
+
+@on_both
 def test_what_is_seen_can_be_saved(visit: Any, tmp_path: Path):
     visit.translate(TEXT)
     page = visit.page

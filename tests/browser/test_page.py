@@ -4,8 +4,11 @@ Every test also fails on a console message, a failed request, or one to another 
 """
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+
+from hubnmt.ui.limits import MAX_TEXT_CHARS
 
 pytestmark = pytest.mark.browser
 
@@ -197,6 +200,50 @@ def test_a_link_opens_the_page_with_its_text(visit: Any, url: str):
     page.wait_for_function("document.querySelector('#source textarea')?.value")
     assert page.input_value("#source textarea") == "<b>Hallo"
     assert page.input_value("#model input") != "no/such"
+    assert visit.fits
+
+
+def test_a_long_link_is_not_cut_inside_a_character(visit: Any, url: str):
+    text = "a" + "😀" * (MAX_TEXT_CHARS // 2 + 100)
+    page = visit.page
+    for given, kept in ((text, text), (text * 2, (text * 2)[:MAX_TEXT_CHARS])):
+        page.goto("about:blank")
+        page.goto(f"{url}#text={quote(given)}")
+        page.wait_for_function("document.querySelector('#source textarea')?.value")
+        assert page.input_value("#source textarea") == kept
+
+
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined })"
+"""As on a page that comes over http from another machine."""
+
+
+def _press(page: Any, button: str, said: str) -> None:
+    page.click(button)
+    page.wait_for_function(f"document.querySelector('{button}').innerText.trim() === '{said}'")
+
+
+def test_without_a_clipboard_the_selection_is_copied(visit: Any):
+    translation = visit.translate(TEXT)
+    visit.page.evaluate(NO_CLIPBOARD)
+    for button, said in (("#copy", translation), ("#link", "#model=")):
+        _press(visit.page, button, "Copied")
+        visit.page.fill("#source textarea", "")
+        visit.page.focus("#source textarea")
+        visit.page.keyboard.press("Control+V")
+        assert said in visit.page.input_value("#source textarea")
+
+
+@on_both
+def test_a_browser_that_copies_nothing_is_not_said_to_have_copied(visit: Any):
+    translation = visit.translate(TEXT)
+    visit.page.evaluate(f"{NO_CLIPBOARD}; document.execCommand = () => false")
+    _press(visit.page, "#copy", "Press Ctrl+C")
+    field = visit.page.locator("#target textarea:focus:read-only")
+    chosen = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    assert field.evaluate(chosen) == translation
+    assert visit.fits
+    _press(visit.page, "#link", "See the address")
+    assert "#model=" in visit.page.url
     assert visit.fits
 
 

@@ -36,10 +36,16 @@ def test_others_who_reach_the_page_open_no_local_folder(
     ("arguments", "environment", "may"),
     [
         ([], {}, True),
+        ([], {"HUBNMT_HUB": ""}, True),
         ([], {"HUBNMT_HUB": "0"}, False),
+        ([], {"HUBNMT_HUB": "off"}, False),
         (["--share"], {}, False),
         ([], {"SPACE_ID": "user/space"}, False),
         ([], {"SPACE_ID": "user/space", "HUBNMT_HUB": "1"}, True),
+        *(
+            (["--host", "0.0.0.0"], {"HUBNMT_HUB": said}, False)
+            for said in ("", "0", "false", "no", "off", "yes", " 1")
+        ),
     ],
 )
 def test_strangers_name_models_of_the_hub_only_if_the_owner_says_so(

@@ -101,6 +101,7 @@ RANKS = [
         "hubnmt.ui.handlers",
         "hubnmt.ui.tables",
         "hubnmt.ui.files",
+        "hubnmt.ui.differences",
         "hubnmt.ui.compare",
         "hubnmt.ui.subject",
         "hubnmt.ui.look",

@@ -92,7 +92,9 @@ function fall(query, key) {
 function label(into, tokens, i) {
   into.textContent = tokens[i].trim() || "\u2423";
   const isByte = /^(<[0-9A-F]{2}( [0-9A-F]{2})*>)+$/.test(tokens[i].trim());
-  into.classList.toggle("mark", isMark(tokens, i) || isByte);
+  const isName = isMark(tokens, i) || isByte;
+  into.classList.toggle("mark", isName);
+  if (isName) into.dir = "ltr"; // and so without a say in the direction of the line
   const follows = i > 0 && !isMark(tokens, i - 1) && !isMark(tokens, i);
   into.classList.toggle("joined", follows && !/^\s/.test(tokens[i]));
   // A vowel sign without its letter shows by itself that it continues one: fonts put a circle there.
@@ -136,6 +138,9 @@ function drawWords() {
   [find("queries-name").textContent, find("keys-name").textContent] = NAMES[chosen.kind];
   find("queries").replaceChildren(...words("query", queries));
   find("keys").replaceChildren(...words("key", keys));
+  const [src, tgt] = figure.languages;
+  find("queries").lang = chosen.kind === "encoder" ? src : tgt;
+  find("keys").lang = chosen.kind === "decoder" ? tgt : src;
   find("both").hidden = find("why-bars").hidden = fall(0, 0) === undefined;
 }
 

@@ -1,5 +1,5 @@
-// The steering row. Takes props.value = {words: [{text, at, probability}]} of a new translation, or
-// the answer to a click, which has {place, said, choices} or {message} beside it, or null. Tells the
+// The steering row. Takes props.value = {language, words: [{text, at, probability}]} of a new
+// translation, or the answer to a click, which has {place, said, choices} or {message} beside it, or null. Tells the
 // page which word was clicked ("select"), and which choice or words of the visitor's own the
 // translation shall go on with ("submit"). Texts are written with textContent, never as HTML.
 
@@ -25,6 +25,7 @@ function word({ text, probability }, i) {
   item.title = name;
   item.setAttribute("aria-label", name);
   item.classList.toggle("mark", isEnd(text));
+  if (isEnd(text)) item.dir = "ltr"; // and so without a say in the direction of the line
   item.style.setProperty("--doubt", (1 - probability).toFixed(4));
   item.addEventListener("click", () => ask(i));
   return item;
@@ -54,7 +55,9 @@ function choice({ piece, probability, text }, i) {
   const whole = make("span", "text");
   if (said && text.startsWith(said)) whole.append(make("span", "said-before", said), text.slice(said.length));
   else whole.append(text || "(nothing)");
-  item.append(make("span", "piece", isEnd(piece) ? "end" : piece.trim() || "\u2423"), share, whole);
+  const name = make("span", "piece", isEnd(piece) ? "end" : piece.trim() || "\u2423");
+  name.dir = "auto";
+  item.append(name, share, whole);
   item.addEventListener("click", () => steer({ choice: i, typed: "" }));
   return item;
 }
@@ -81,6 +84,8 @@ function begin() {
   const stays = card.contains(document.activeElement) ? (place ?? 0) : null;
   [words, place] = [props.value?.words ?? [], null];
   card.hidden = element.hidden = !words.length;
+  const { language } = props.value ?? {};
+  if (language) find("words").lang = find("choices").lang = language;
   find("own").reset();
   find("words").replaceChildren(...words.map(word));
   if (!words.length) return;

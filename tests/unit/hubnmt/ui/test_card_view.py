@@ -1,7 +1,9 @@
+import html
 from html.parser import HTMLParser
 
 import pytest
 
+from hubnmt.card import escape_cell
 from hubnmt.ui.card_view import MAX_CHARS, card_html
 from tests.conftest import REPO
 
@@ -49,6 +51,29 @@ def test_the_head_is_left_out_and_the_rest_is_laid_out():
     assert "---" not in shown
     assert "<ul><li>first</li><li>second</li></ul>" in shown
     assert "<pre>print(&quot;&lt;b&gt;&quot;)</pre>" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Tom & Ann <b> `code`", "3 < 4 \\ a|b *x* ~_[y]", "&amp; &lt; &#60;", "`", "\\`", "`a` b` c"],
+)
+def test_a_cell_shows_what_was_escaped_for_it(text: str):
+    shown = card_html(f"| x |\n|---|\n| {escape_cell(text)} |\n")
+    cell = shown.split("<td>")[1].split("</td>")[0]
+    assert cell == html.escape(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("`a\\b` and \\`c\\`", "<code>a\\b</code> and `c`"),
+        ("`&lt;` &lt; &copy; &#x3c;b&#62;", "<code>&amp;lt;</code> &lt; © &lt;b&gt;"),
+        ("R&D &zzz; &;", "R&amp;D &amp;zzz; &amp;;"),
+        ("an open ` and `code`", "an open <code> and </code>code`"),
+    ],
+)
+def test_code_is_as_it_is_and_text_is_decoded_once(text: str, shown: str):
+    assert f"<p>{shown}</p>" in card_html(text)
 
 
 @pytest.mark.parametrize("card", ["", "---\nlicense: mit\n---\n", "\n \n"])

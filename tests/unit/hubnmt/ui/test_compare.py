@@ -1,14 +1,12 @@
 import dataclasses
-import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
 from hubnmt.ui import controls, limits
-from hubnmt.ui.compare import compare, mark_differences, read_sides
+from hubnmt.ui.compare import compare, read_sides
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 
@@ -65,28 +63,3 @@ def test_the_panels_are_read_in_their_order():
     models, options = read_sides(["a", *values[0], "b", *values[1]])
     assert models == ["a", "b"]
     assert [each["beam_size"] for each in options] == [4, 1]
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_no_character_of_either_text_is_lost(seed: int):
-    draw = random.Random(seed)
-    first, second = ("".join(draw.choices("ab ഒരു\n.,\u0d4d\t", k=draw.randrange(30))) for _ in "12")
-    spans = mark_differences(first, second)
-    assert ["".join(span.text for span in side) for side in spans] == [first, second]
-    same = [[span.text for span in side if not span.is_different] for side in spans]
-    assert same[0] == same[1]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "marked"),
-    [
-        ("A dog.", "A dog.", [[], []]),
-        ("A dog runs.", "A cat runs.", [["dog"], ["cat"]]),
-        ("A dog runs.", "A dog runs!", [["."], ["!"]]),
-        ("ഒരു നായ", "ഒരു പൂച്ച", [["നായ"], ["പൂച്ച"]]),
-        ("", "A", [[], ["A"]]),
-    ],
-)
-def test_differences_are_whole_words(first: str, second: str, marked: list[Any]):
-    spans = mark_differences(first, second)
-    assert [[s.text for s in side if s.is_different] for side in spans] == marked

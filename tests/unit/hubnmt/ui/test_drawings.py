@@ -36,6 +36,21 @@ def test_any_range_gets_round_ticks_that_hold_it(ends: tuple[float, float]):
     assert math.isclose(10 ** (math.log10(axis.step) % 1), round(10 ** (math.log10(axis.step) % 1)))
 
 
+@pytest.mark.parametrize("far", [1e308, -1e308, math.inf, -math.inf, math.nan, 1e17])
+def test_points_far_out_are_left_out(far: float):
+    points = [(1, 2.0), (2, far), (3, 4.0), (far, 3.0)]
+    assert line_chart("t", {"a": points}, x_label="x") == line_chart(
+        "t", {"a": [(1, 2.0), (3, 4.0)]}, x_label="x"
+    )
+    assert line_chart("t", {"a": [(1, far)]}, x_label="x") == ""
+
+
+@pytest.mark.parametrize("ends", [(1e-323, 2e-323), (-1e12, 1e12), (1e12, 1e12)])
+def test_what_is_hardly_a_range_is_drawn(ends: tuple[float, float]):
+    (curve,) = _paths(line_chart("t", {"a": [(1, ends[0]), (2, ends[1])]}, x_label="x"))
+    assert all(0 <= y <= drawings.HEIGHT for _, y in curve)
+
+
 def test_no_points_draw_nothing_and_empty_curves_are_left_out():
     assert line_chart("t", {"a": []}, x_label="x") == ""
     assert len(_paths(line_chart("t", {"a": [], "b": [(1, 2)]}, x_label="x"))) == 1

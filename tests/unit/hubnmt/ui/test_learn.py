@@ -38,6 +38,13 @@ def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
         lessons.pieces(3, "")  # type: ignore[arg-type]
 
 
+def test_half_a_character_is_refused(lessons: Lessons):
+    with pytest.raises(InputError, match="half a surrogate pair"):
+        lessons.pieces("a \ud800", "")
+    with pytest.raises(InputError, match="the translation has half a surrogate pair"):
+        lessons.anatomy("ein hund", "a \ud800", "")
+
+
 def test_the_pattern_of_positions_is_that_of_the_model(lessons: Lessons):
     found = lessons.positions("")
     values = np.frombuffer(base64.b64decode(found["values"]), dtype=np.int8) / 127

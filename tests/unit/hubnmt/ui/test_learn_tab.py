@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +7,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from hubnmt.ui import limits
 from hubnmt.ui.examples import examples
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.learn import Lessons
@@ -40,6 +42,32 @@ def test_opening_the_tab_draws_all_of_it(make_tab: Callable[..., LearnTab]):
     assert len(pieces["words"]) == 2
     assert positions["rows"] > 0
     assert examples("de")[0] in network
+    assert "without the record" in run
+
+
+def test_a_language_without_examples_leaves_only_the_network_blank(
+    make_tab: Callable[..., LearnTab], tmp_path: Path
+):
+    tab = make_tab()
+    translator = tab._handlers.registry.get("")
+    translator.config = dataclasses.replace(translator.config, src_lang="he")
+    (tmp_path / "first" / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 2.0}))
+    pieces, positions, network, run = _event(tab, 3)("", "", None)
+    assert pieces["words"] == []
+    assert positions["rows"] > 0
+    assert "error" not in network
+    assert "Translate a sentence in the first tab" in network
+    assert "<svg" in run
+
+
+def test_what_is_wrong_with_one_part_leaves_the_others(
+    make_tab: Callable[..., LearnTab], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(limits, "MAX_WORK", 0)
+    pieces, positions, network, run = _event(make_tab(), 3)("ein hund", "", None)
+    assert "too many" in network
+    assert pieces["words"]
+    assert positions["rows"] > 0
     assert "without the record" in run
 
 

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import InputError
+from hubnmt.translator import Translator
 from hubnmt.ui import limits
 from tests.page import FakeTranslator
 
@@ -14,7 +15,9 @@ def translator() -> Any:
     return FakeTranslator("stand-in")
 
 
-@pytest.mark.parametrize("text", ["", " \n\t ", None, 3, ["a"], "x" * (limits.MAX_TEXT_CHARS + 1)])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t ", None, 3, ["a"], "a \ud800 b", "x" * (limits.MAX_TEXT_CHARS + 1)]
+)
 def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
     for call in (
         lambda: limits.check_text(text),
@@ -24,6 +27,14 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
     ):
         with pytest.raises(InputError):
             call()
+
+
+def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
+    with pytest.raises(InputError, match="the beginning you gave has half a surrogate pair"):
+        limits.check_work(translator, TEXT, {"prefix": "a \udc00"})
+    with pytest.raises(InputError, match="the text has half a surrogate pair"):
+        limits.attend(translator, TEXT, "a \udc00")
+    limits.check_text("\U0001f600")
 
 
 def test_the_longest_text_passes():
@@ -46,6 +57,68 @@ def test_what_is_too_long_to_draw_is_refused_before_the_model_runs(
         limits.attend(translator, "a b c d " * 500, "")
 
 
+def test_what_is_too_long_to_draw_is_not_translated_first(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "translate", None)
+    with pytest.raises(InputError, match="too long to draw"):
+        limits.attend(translator, "a b c d " * 500, "")
+
+
+def test_what_is_too_much_to_translate_is_not_explained(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "translate", None)
+    monkeypatch.setattr(limits, "MAX_WORK", 10)
+    with pytest.raises(InputError, match="too many for 4 hypotheses"):
+        limits.attend(translator, TEXT, "")
+
+
 def test_the_translation_to_explain_must_be_text(translator: Any):
     with pytest.raises(InputError, match="not int"):
         limits.attend(translator, TEXT, 3)  # type: ignore[arg-type]
+
+
+ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam_size": 16, "n_best": 16}, {"sample": True, "n_best": 3}, {"max_new_tokens": 100}],
+)
+def test_ordinary_text_passes(options: dict[str, Any]):
+    bundled = Translator.from_pretrained("de-en-everyday")
+    assert len(ORDINARY) > 5000
+    limits.check_work(bundled, ORDINARY, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("Ja.\n" * 2500, {"sample": True, "temperature": 100.0, "max_new_tokens": 512}),
+        ("Ja.\n" * 2500, {"sample": True, "temperature": 100.0, "n_best": 9}),
+        ("Ja.\n" * 2500, {"max_new_tokens": 512}),
+        ("ab " * 3000, {"beam_size": 16}),
+    ],
+)
+def test_what_would_keep_the_model_busy_is_refused(
+    translator: Any, text: str, options: dict[str, Any]
+):
+    limits.check_work(translator, "Ja.\nNein.", options)
+    with pytest.raises(InputError, match=r"too many for [0-9]+ hypotheses"):
+        limits.check_work(translator, text, options)
+
+
+def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
+    rows = ["longest" * 200, "ab cd " * 300]
+    limits.check_rows(translator, rows, {"beam_size": 16})
+    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ tokens"):
+        limits.check_rows(translator, rows, {"beam_size": 64})
+
+
+def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):
+    rows = ["a b c"] * 100
+    limits.check_rows(translator, rows, {})
+    monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
+    with pytest.raises(InputError, match=r"this column may take [0-9]+ tokens"):
+        limits.check_rows(translator, rows, {})

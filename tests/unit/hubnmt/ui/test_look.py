@@ -56,6 +56,8 @@ def test_a_translation_is_seen_word_by_word(
     assert len(pieces["tgt"]) == len(row) + 1
     assert words["src"] == [" Ein", " Hund", ",", " rennt", ".", "<eos>"]
     assert [word["text"] for word in steering["words"]] == words["tgt"]
+    assert figure["languages"] == [random_model.config.src_lang, random_model.config.tgt_lang]
+    assert steering["language"] == random_model.config.tgt_lang
     assert (len(figure["falls"]), len(figure["falls"][0])) == (len(words["tgt"]), 5)
     config = random_model.config
     assert switches == {
@@ -183,7 +185,7 @@ def test_own_words_are_completed_as_the_controls_say(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"beam_size": limits.MAX_WORK}, "too many"),
+        ({"beam_size": 256, "max_new_tokens": limits.MAX_NEW_TOKENS}, "too many"),
         ({"max_new_tokens": limits.MAX_NEW_TOKENS + 1}, "max_new_tokens"),
         ({"repetition_penalty": -1}, "repetition_penalty"),
     ],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import ModelNotFoundError
+from hubnmt.errors import HubError, ModelNotFoundError
+from hubnmt.ui import registry as registry_module
 from hubnmt.ui.registry import ModelRegistry
 
 Make = Callable[..., ModelRegistry]
@@ -110,7 +111,7 @@ def test_only_what_may_be_opened_is_looked_at(make_registry: Make, tmp_path: Pat
 
 
 def test_what_is_no_name_is_refused_as_one(make_registry: Make):
-    for call in (make_registry().get, make_registry().is_open):
+    for call in (make_registry().get, make_registry().open, make_registry().is_open):
         with pytest.raises(ModelNotFoundError, match="not NoneType"):
             call(None)  # type: ignore[arg-type]
 
@@ -133,6 +134,47 @@ def test_nobody_waits_while_somebody_else_loads_another_model(tmp_path: Path):
     leave.set()
     visitor.join()
     assert registry.is_open("slow")
+
+
+def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(registry_module, "MAX_WAIT_S", 0.01)
+    begun, leave = threading.Event(), threading.Event()
+
+    def load(name: str) -> str:
+        if name == "user/slow":
+            begun.set()
+            leave.wait(20)
+        return name
+
+    registry = ModelRegistry(load, {"own": tmp_path}, allow_hub=True)  # type: ignore[arg-type]
+    visitor = threading.Thread(target=registry.get, args=("user/slow",))
+    visitor.start()
+    assert begun.wait(10)
+    for wanted in ("user/slow", "user/other"):
+        with pytest.raises(HubError, match=f"^{wanted} is not open yet"):
+            registry.get(wanted)
+    assert registry.get("own") == "own"
+    assert registry.open("user/other") == "user/other"  # by those who keep nobody waiting
+    assert registry.get("user/other") == "user/other"
+    leave.set()
+    visitor.join()
+    assert registry.get("user/slow") == "user/slow"
+    assert registry.get("user/third") == "user/third"
+
+
+def test_a_model_that_cannot_be_fetched_makes_room_for_the_next(tmp_path: Path):
+    def load(name: str) -> str:
+        if name == "user/gone":
+            raise HubError("gone")
+        return name
+
+    registry = ModelRegistry(load, {"own": tmp_path}, allow_hub=True)  # type: ignore[arg-type]
+    for call in (registry.get, registry.open):
+        with pytest.raises(HubError, match="gone"):
+            call("user/gone")
+    assert registry.get("user/other") == "user/other"
 
 
 def test_a_model_that_failed_to_load_may_be_asked_for_again(tmp_path: Path):

@@ -43,6 +43,13 @@ def test_curves_are_what_was_recorded_torn_lines_left_out(run: Path):
     }
 
 
+def test_what_is_no_number_a_float_can_hold_is_left_out(run: Path):
+    odd = ("1" * 400, "-1e999", "NaN", "null", '"2"')
+    lines = [f'{{"step": {n}, "loss": {value}}}' for n, value in enumerate((*odd, "2.5"))]
+    (run / "metrics.jsonl").write_text("\n".join([*lines, f'{{"step": {odd[0]}, "loss": 1}}']))
+    assert read_run(run).curves == {"loss": ((len(odd), 2.5),)}
+
+
 def test_samples_become_a_history_of_each_sentence(run: Path):
     _write_samples(
         run,

@@ -6,6 +6,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
+from hubnmt.ui.limits import MAX_NEW_TOKENS
 from hubnmt.ui.subject import MAX_KEPT, Subject, read_index
 
 TEXT = "Ein Hund.  Zwei Katzen!\nDrei Vögel."
@@ -85,6 +86,16 @@ def test_what_the_page_never_sends_is_refused(
 ):
     with pytest.raises(InputError):
         Subject.read(value | change, parrot)
+
+
+def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, parrot: Translator):
+    rows = value["candidates"][0]["rows"]
+    rows[1] = [rows[1][0]] * MAX_NEW_TOKENS
+    Subject.read(value, parrot)
+    rows[1].append(rows[1][0])
+    with pytest.raises(InputError, match="too long to look inside: 513 tokens"):
+        Subject.read(value, parrot)
+    Subject.read(value | {"sentence": 0}, parrot)
 
 
 @pytest.mark.parametrize("nothing", [None, 3, "a", [], {}])

@@ -104,6 +104,14 @@ def test_what_cannot_be_read_is_said_without_our_path(
     assert str(tmp_path) not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "row", ['"a": "b \\ud800"', '"a": "b", "\\udc00": [1]', '"a": "b", "c": [{"d": "\\ud800"}]']
+)
+def test_half_a_character_is_refused_wherever_a_row_has_it(tmp_path: Path, row: str):
+    with pytest.raises(InputError, match="line 2, has half a surrogate pair"):
+        _read(tmp_path, "a.jsonl", f'{{"a": "\\ud83d\\ude00"}}\n{{{row}}}\n')
+
+
 def test_a_file_too_long_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tables, "MAX_ROWS", 3)
     assert len(_read(tmp_path, "a.tsv", "head\n" + "a\n" * 3).rows) == 3

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hubnmt.metrics import score_corpus
-from hubnmt.ui import views
+from hubnmt.ui import differences, views
 from hubnmt.ui.compare import compare
 from hubnmt.ui.files import FileProgress, FileResult, find_worst
 from hubnmt.ui.handlers import Handlers
@@ -75,6 +75,12 @@ def test_equal_translations_are_said_to_be_equal(handlers: Handlers):
     assert "<mark>" not in page
     assert page.count("−1.00") == 0
     assert page.count("perplexity 1.65") == 4
+
+
+def test_what_is_too_long_to_mark_is_said(handlers: Handlers, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(differences, "MAX_WORDS", 2)
+    page = views.comparison(compare(handlers, "ein hund", ["", ""], [{}, {"prefix": "OH "}]))
+    assert "Too long for its differences to be marked." in _text(page)
 
 
 def test_one_model_is_asked_once(handlers: Handlers):
