@@ -76,7 +76,9 @@ def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     stop_at(3, monkeypatch)
     run_farm(tmp_path)
     hint = f"python -m training.train {farm_recipe} --resume {tmp_path / 'farm'}"
-    assert caplog.messages[-1].endswith(hint)  # what it was started with is remembered
+    said = [message for message in caplog.messages if "go on with" in message]
+    assert len(said) == 1
+    assert said[0].endswith(hint)  # what it was started with is remembered
     assert (tmp_path / "farm" / "state.pt").is_file()
 
 
