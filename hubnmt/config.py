@@ -14,16 +14,13 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from hubnmt.errors import ConfigError
+from hubnmt.errors import N_NAMED, ConfigError
 
 MAX_PARAMETERS = 4_000_000_000
 """No folder may make us allocate more: beyond any model this architecture is used for."""
 
 LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """What may name a language: it is printed in lists, and a model may be a stranger's."""
-
-MAX_UNKNOWN = 5
-"""Unknown keys that an error names; a stranger's file may have thousands."""
 
 MAX_PROBLEM_CHARS = 300
 """A problem longer than this has a long value in it: what names and explains it is at the ends."""
@@ -100,9 +97,9 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     unknown = [key for key in values if key not in fields]
-    problems = [_describe_unknown(key, list(fields)) for key in unknown[:MAX_UNKNOWN]]
-    if len(unknown) > MAX_UNKNOWN:
-        problems.append(f"{len(unknown) - MAX_UNKNOWN:,} more unknown keys")
+    problems = [_describe_unknown(key, list(fields)) for key in unknown[:N_NAMED]]
+    if len(unknown) > N_NAMED:
+        problems.append(f"{len(unknown) - N_NAMED:,} more unknown keys")
     for key in fields:
         if key in values and not _matches(values[key], hints[key]):
             shown = _SHORT.repr(values[key])

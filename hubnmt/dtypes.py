@@ -17,7 +17,7 @@ CT2_DTYPE = "int8"
 
 WIDE = 512
 """Features from which bfloat16 pays on a CPU for one sentence as for many; at 256 it makes batches
-1.5 times as fast, but a single sentence slower. See tests/benchmarks/RESULTS.md."""
+1.5 times as fast, but a single sentence no faster. See tests/benchmarks/RESULTS.md."""
 
 
 def check_dtype(name: str, *, engine: str) -> None:

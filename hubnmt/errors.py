@@ -34,7 +34,11 @@ class HubUnreachableError(HubError):
     """The Hub gave no answer, or has trouble itself: what is in the cache may still serve."""
 
 
+N_NAMED = 5
+"""Problems of a kind that an error names; a stranger's file may have thousands."""
+
+
 def first_few(problems: list[str], between: str = "; ") -> str:
-    """List the first five, and say how many more there are: a file can have thousands."""
-    more = [f"and {len(problems) - 5:,} more"] if len(problems) > 5 else []
-    return between.join([*problems[:5], *more])
+    """List the first `N_NAMED`, and say how many more there are."""
+    n_more = len(problems) - N_NAMED
+    return between.join([*problems[:N_NAMED], *([f"and {n_more:,} more"] if n_more > 0 else [])])

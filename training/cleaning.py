@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from hubnmt.errors import InputError
-from hubnmt.tokenizer import normalize
+from hubnmt.tokenizer import normalize, single_spaced
 from training.data_config import DataConfig
 from training.scripts import script_share, scripts_of
 
@@ -141,7 +141,7 @@ def tidy(text: str) -> str:
 
     That also makes the no-break spaces before French punctuation plain ones.
     """
-    line = " ".join(text.split())
+    line = single_spaced(text)
     if line.isascii():
         return line
     try:

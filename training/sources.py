@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import itertools
 import json
-import logging
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,8 +22,6 @@ from hubnmt.errors import InputError
 from training.arrow import read_parquet
 from training.data_config import CorpusConfig, group_files, suffix_of
 from training.headers import find_columns
-
-log = logging.getLogger("training")
 
 TextPair = tuple[str, str]
 Row = dict[str, Any]

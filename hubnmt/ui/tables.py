@@ -172,7 +172,7 @@ def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(lines, 1):
         if number > MAX_ROWS + 1:  # a header is no row
             break
-        yield number, line.removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+        yield number, line.removesuffix("\r")
     else:
         return
     raise InputError(
