@@ -144,6 +144,17 @@ def test_markup_stays_text(visit: Any):
 def test_a_long_word_does_not_push_the_page_sideways(visit: Any):
     visit.translate("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten" * 2)
     assert visit.fits
+    visit.page.click("#clear")
+    visit.open_options()
+    visit.page.get_by_label("The translation begins with").fill("Danubesteamship" * 8)
+    visit.translate(TEXT)
+    beyond = visit.page.evaluate(
+        """[...document.querySelectorAll('.card .line button')].filter((e) => {
+            const [own, card] = [e, e.closest('.card')].map((e) => e.getBoundingClientRect().right);
+            return own > card;
+        }).map((e) => e.textContent)"""
+    )
+    assert beyond == []
 
 
 def test_clear_empties_the_page(visit: Any):
