@@ -14,6 +14,7 @@ from hubnmt.errors import InputError
 from training.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
 from training.data_config import CorpusConfig, DataConfig, group_files
 from training.sources import TextPair, fingerprint, read_corpus
+from training.typed import as_typed
 
 log = logging.getLogger("training")
 
@@ -94,8 +95,14 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             reason = cleaner.why_drop(src, tgt)
             if reason:
                 report.drop(name, reason)
-            else:
-                yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)
+                continue
+            src, tgt = as_typed(
+                src,
+                tgt,
+                drop_final_mark=config.drop_final_mark,
+                lowercase_src=config.lowercase_src,
+            )
+            yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)
 
 
 def _hold_out(config: DataConfig) -> HeldOut:

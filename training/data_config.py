@@ -164,6 +164,11 @@ class DataConfig(FromDict):
     drop_held_out: bool = True
     """Drop training pairs that share a side with the validation or the test set, whatever their
     case, spaces and punctuation."""
+    drop_final_mark: float = 0.0
+    """Share of training pairs that lose the full stop, question or exclamation mark both sides end
+    in: people leave it out when they type, and corpora do not."""
+    lowercase_src: float = 0.0
+    """Share of training pairs whose source is put in small letters, for the same reason."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
     2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
@@ -195,7 +200,12 @@ class DataConfig(FromDict):
             ),
             *(
                 (0 <= getattr(self, name) <= 1, f"{name} = {getattr(self, name)} must be 0 to 1")
-                for name in ("min_script_share", "bpe_dropout")
+                for name in (
+                    "min_script_share",
+                    "drop_final_mark",
+                    "lowercase_src",
+                    "bpe_dropout",
+                )
             ),
             *(
                 (
@@ -253,4 +263,6 @@ class DataConfig(FromDict):
         """Return what decides, apart from the texts, which pairs stay and how they read."""
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
+        # Named only where set: texts that were prepared before there was a choice stay good.
+        names += [name for name in ("drop_final_mark", "lowercase_src") if getattr(self, name)]
         return {name: getattr(self, name) for name in names}

@@ -79,8 +79,8 @@ def run(
     """
     config, every = load_settings(recipe, overrides=overrides, resume=resume)
     publisher = Publisher(push, checkpoints=hub_checkpoints)
-    if config.run.n_threads:
-        torch.set_num_threads(config.run.n_threads)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(config.run.n_threads or n_threads)
     team = join_team(config.run.device)
     try:
         folder = resume or team.lead(lambda: choose_folder(config))
@@ -101,6 +101,7 @@ def run(
                 team.lead(lambda: _hand_over(current))
     finally:
         team.leave()
+        torch.set_num_threads(n_threads)  # it holds for the whole process, also after the run
     return current
 
 

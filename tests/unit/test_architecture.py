@@ -142,6 +142,7 @@ RANKS = [
         "training.headers",
         "training.sources",
         "training.cleaning",
+        "training.typed",
         "training.corpora",
         "training.batches",
         "training.bpe_dropout",

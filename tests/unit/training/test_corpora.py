@@ -98,6 +98,19 @@ def test_pairs_are_read_one_by_one_not_all_at_once(tmp_path: Path) -> None:
         list(pairs)
 
 
+def test_pairs_may_read_as_people_type_them(tmp_path: Path) -> None:
+    files = (write(tmp_path, "a", "Guten Tag!", "Ja."), write(tmp_path, "b", "Hello!", "Yes"))
+    settings = {"drop_final_mark": 1.0, "lowercase_src": 1.0, "drop_held_out": False}
+    back = {"back": {"files": files[:2], "tag": "<BT>"}}
+    pairs = read_clean(make(train=files, valid=files, corpora=back, **settings), CleaningReport())
+    assert [(pair.src, pair.tgt) for pair in pairs] == [
+        ("guten tag", "Hello"),
+        ("ja.", "Yes"),
+        ("<BT> guten tag", "Hello"),
+        ("<BT> ja.", "Yes"),
+    ]
+
+
 def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path: Path) -> None:
     fields = {name: getattr(config, name) for name in ("train", "valid", "test", "corpora")}
     back = config.corpora["back"]
@@ -111,6 +124,8 @@ def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path
         fields | {"max_length_ratio": 2.0},
         fields | {"drop_copies": False},
         fields | {"drop_held_out": False},
+        fields | {"drop_final_mark": 0.5},
+        fields | {"lowercase_src": 0.5},
         fields | {"test": ()},
         fields | {"corpora": {}},
         fields | {"corpora": {"back": back | {"tag": ""}}},

@@ -112,6 +112,8 @@ def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
         ({"dataset": "a/b", "test": ["a.xls"]}, r"test: a\.xls has no translation beside it"),
         ({"dataset": "a/b", "max_tokens": 0}, r"max_tokens = 0 must be at least 1"),
         ({"dataset": "a/b", "min_script_share": 1.1}, r"min_script_share = 1\.1 must be 0 to 1"),
+        ({"dataset": "a/b", "drop_final_mark": 2.0}, r"drop_final_mark = 2\.0 must be 0 to 1"),
+        ({"dataset": "a/b", "lowercase_src": -1.0}, r"lowercase_src = -1\.0 must be 0 to 1"),
         ({"dataset": "a/b", "bpe_dropout": -0.1}, r"bpe_dropout = -0\.1 must be 0 to 1"),
         ({"dataset": "a/b", "bpe_dropout_sides": "left"}, r"'both' or 'src' or 'tgt'"),
         ({"dataset": "a/b", "limit": 0}, r"limit = 0 must be at least 1"),

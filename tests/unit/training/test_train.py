@@ -89,6 +89,7 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    n_threads = torch.get_num_threads()
     stop_at(1, monkeypatch)
     run_farm(tmp_path, "run.n_threads=1", "run.max_steps=5")
     stop_at(1, monkeypatch)
@@ -96,6 +97,7 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     folder = tmp_path / "farm"
     resumed = train.run(farm_recipe, overrides=settings, resume=folder, push="me/farm")
     assert (resumed.config.run.n_threads, resumed.config.run.max_steps) == (1, 7)
+    assert torch.get_num_threads() == n_threads  # a caller keeps its own
     hint = caplog.text.partition(f"--resume {folder} ")[2]
     options = ["--set", settings[0], "--set", settings[1], "--push", "me/farm"]
     assert shlex.split(hint.splitlines()[0]) == options
