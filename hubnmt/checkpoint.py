@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, ModelFolderError, first_few
+from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -61,10 +61,35 @@ def bundled_models() -> dict[str, Path]:
     }
 
 
+def check_place(folder: Path) -> None:
+    """Refuse a place for a model where it would write over something else.
+
+    Raises:
+        InputError: if it is a file, or a folder that holds other files and no model of ours.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
+        raise InputError(
+            f"{folder} holds other files and no model of {LIBRARY}; name an empty or a new folder"
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether a folder carries our mark, whatever version wrote it: its files may be replaced.
+
+    Another library's has the same names in it.
+    """
+    try:
+        return read_json(folder / "config.json").get("library") == LIBRARY
+    except ModelFolderError:
+        return False
+
+
 def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
     """Write a model folder; an existing one is replaced whole or not at all.
 
-    The weights are written as `stored.dtype`, or as narrow as they are by now: no room is taken for
+    What else may stand there is for the caller to ask about, see `check_place`.
     digits they do not have.
     """
     with replace_folder(Path(folder)) as target:
@@ -243,7 +268,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a small JSON object.
 
     Raises:
-        ModelFolderError: if the file is missing, too large, or not a JSON object.
+        ModelFolderError: if the file is missing, too large, or not a JSON object, or holds what is
+            no character.
     """
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
@@ -251,6 +277,12 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelFolderError(f"{path}: larger than {MAX_JSON_MIB} MiB; refused")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(values, ensure_ascii=False).encode()  # every key and text, however deep
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        raise ModelFolderError(
+            f"{path}: half a surrogate pair ({half!a}) in it, which is no character; take it out"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(values, dict):

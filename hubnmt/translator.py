@@ -15,7 +15,13 @@ import torch
 
 from hubnmt.alternatives import find_alternatives
 from hubnmt.attention_map import Attention, side_by_side
-from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
+from hubnmt.checkpoint import (
+    StoredModel,
+    bundled_models,
+    check_place,
+    load_model,
+    save_model,
+)
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.ct2_engine import CTranslate2Engine
 from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
@@ -127,7 +133,12 @@ class Translator:
         return cls(load_model(folder), device=device, dtype=dtype, engine=engine, revision=commit)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder; see `hubnmt.checkpoint.save_model`."""
+        """Write the model folder; an older one of ours is replaced, whole or not at all.
+
+        Raises:
+            InputError: if the folder holds other files and no model of ours, or is a file.
+        """
+        check_place(Path(folder))
         save_model(folder, self._stored)
 
     def push_to_hub(

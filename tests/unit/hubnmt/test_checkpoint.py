@@ -354,6 +354,22 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     "decoding is torn": (truncate(DECODING, 0.5), DECODING, ["JSON"]),
     "decoding is a list": (write(DECODING, b"[]"), DECODING, ["JSON object"]),
     "unknown option": (set_keys(DECODING, beam_sise=2), DECODING, ["'beam_sise'", "'beam_size'"]),
+    "half a character": (
+        set_keys(DECODING, prefix="A \ud800 dog"),
+        *(DECODING, ["half a surrogate pair", "\\ud800"]),
+    ),
+    "half a character in the config": (
+        set_keys(CONFIG, src_lang="d\udc00"),
+        *(CONFIG, ["half a surrogate pair", "\\udc00"]),
+    ),
+    "half a character for a key": (
+        set_keys(CONFIG, **{"n_\ud800": [["deep"]]}),
+        *(CONFIG, ["half a surrogate pair"]),
+    ),
+    "half a character deep down": (
+        set_keys(DECODING, prefix=[{"x": "\udfff"}]),
+        *(DECODING, ["half a surrogate pair"]),
+    ),
     "option out of range": (set_keys(DECODING, beam_size=0), DECODING, ["beam_size", "1 to 256"]),
     "penalty beyond floats": (
         set_keys(DECODING, length_penalty=10**400),

@@ -262,6 +262,34 @@ def test_save_and_load_translate_alike(random_model: Translator, tmp_path: Path)
     assert Translator.from_pretrained(str(tmp_path / "model")).translate("x").text
 
 
+@pytest.mark.parametrize("config", ['{"model_type": "marian"}', "[]", "{torn", None])
+def test_another_librarys_folder_is_not_written_over(
+    config: str | None, random_model: Translator, tmp_path: Path
+) -> None:
+    folder = tmp_path / "marian"
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("weights of weeks")
+    if config is not None:
+        (folder / "config.json").write_text(config)
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    with pytest.raises(InputError, match=r"marian holds other files .* name an empty or a new"):
+        random_model.save_pretrained(folder)
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        random_model.save_pretrained(str(folder / "model.safetensors"))
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+
+
+def test_a_model_of_ours_is_replaced_and_what_a_user_put_beside_it_stays(
+    random_model: Translator, tmp_path: Path
+) -> None:
+    random_model.save_pretrained(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "config.json").write_text('{"library": "hubnmt", "format_version": 99}')
+    random_model.save_pretrained(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert Translator.from_pretrained(tmp_path).config == random_model.config
+
+
 def test_a_bundled_name_comes_first_then_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
