@@ -251,7 +251,12 @@ class Translator:
         )
 
     def alternatives(
-        self, src: str, prefix: str | Sequence[int] = "", k: int = 5
+        self,
+        src: str,
+        prefix: str | Sequence[int] = "",
+        k: int = 5,
+        *,
+        max_new_tokens: int | None = None,
     ) -> list[Alternative]:
         """Show the k most probable next pieces behind a prefix, and where each would lead.
 
@@ -262,6 +267,8 @@ class Translator:
                 translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
                 these.
             k: how many.
+            max_new_tokens: where texts are cut that would go on for longer (`is_whole` says which):
+                six times the rest of a long sentence takes long.
 
         Returns:
             most probable first; fewer than k if the prefix leaves fewer choices.
@@ -279,9 +286,18 @@ class Translator:
         )
         if not plan.spoken:
             raise InputError("the source is empty; give at least one word")
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens = {max_new_tokens} must be at least 1")
         decoding = self.read_options({"n_best": 1, "sample": False})
         return find_alternatives(
-            plan, prefix, k, decoding, self._engine, self.model, **self._tokenizers
+            plan,
+            prefix,
+            k,
+            decoding,
+            self._engine,
+            self.model,
+            **self._tokenizers,
+            max_new_tokens=max_new_tokens,
         )
 
     @overload

@@ -148,9 +148,14 @@ class _Live:
         return _Candidates(ranks, parents, token, gain, token == eos_id)
 
     def grow(self, found: _Candidates, beam_size: int) -> Tensor:
-        """Live on with the best W that have not ended; returns their parents (B', W)."""
-        order = found.is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
-        best = found.pick(order)
+        """Live on with the best W that have not ended; returns their parents (B', w).
+
+        Fewer, as long as fewer are possible: a forced beginning is said once, not W times.
+        """
+        is_out = found.is_eos | found.ranks.isneginf()
+        order = is_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
+        n_possible = int((~is_out).sum(1).amax())
+        best = found.pick(order[:, : max(n_possible, 1)])
         self.ranks = best.ranks.masked_fill(best.is_eos, -torch.inf)
         self.tokens = _extend(self.tokens, best.parents, best.token)
         self.gains = _extend(self.gains, best.parents, best.gain)
