@@ -6,10 +6,11 @@ before memory is allocated. A folder is written beside its place and moved there
 """
 
 import dataclasses
+import glob
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,7 +87,9 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
+def save_model(
+    folder: str | os.PathLike[str], stored: StoredModel, *, notes: Mapping[str, str] | None = None
+) -> None:
     """Write a model folder; an existing one is replaced whole or not at all.
 
     What else may stand there is for the caller to ask about, see `check_place`.
@@ -112,6 +115,8 @@ def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
         content = save(tensors, metadata={"format": "pt"})
         (target / "model.safetensors").write_bytes(content)
         (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
+        for name, text in (notes or {}).items():
+            (target / name).write_text(text, encoding="utf-8")
 
 
 def _narrower(one: torch.dtype, other: torch.dtype) -> torch.dtype:
@@ -309,6 +314,7 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
     draft.mkdir()
     try:
         yield draft
+        _flush(draft)
         if folder.is_dir():
             new = {path.name for path in draft.iterdir()}
             for path in folder.iterdir():
@@ -326,6 +332,31 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
             draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def mend_folder(folder: Path) -> None:
+    """Bring a folder back that a power cut took while `replace_folder` exchanged it.
+
+    For a moment only the old folder and the new one are there, under other names; both are whole,
+    and the new one takes the place. Nobody else may be writing there.
+    """
+    if folder.exists() or not folder.parent.is_dir():
+        return
+    for kind in ("draft", "old"):
+        for old in folder.parent.glob(f".{glob.escape(folder.name)}.old-*"):
+            found = old.with_name(old.name.replace(".old-", f".{kind}-"))
+            if found.is_dir():
+                found.rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
+                return
+
+
+def _flush(folder: Path) -> None:
+    """Bring files to the disk: a rename may be there before what is in them."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -19,6 +19,7 @@ from hubnmt.metrics import score_corpus, sentence_chrf
 from hubnmt.textfile import read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
+from training.kept import read_note
 from training.weights import describe_judged
 
 log = logging.getLogger("training")
@@ -56,7 +57,7 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
     valid = [record for record in records if record["kind"] == "valid"]
     if not valid:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
-    best = max(valid, key=lambda record: float(record["bleu"]))
+    best = read_note(run_dir / "best") or max(valid, key=lambda each: float(each["bleu"]))
     return {
         "machine": machine["device"],
         "minutes until the best weights": round(best["minutes"], 1),

@@ -167,6 +167,7 @@ RANKS = [
         "training.weights",
         "training.state",
         "training.meter",
+        "training.kept",
         "training.facts",
         "training.publish",
         "training.hand_over",
