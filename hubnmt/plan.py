@@ -6,7 +6,7 @@ model was trained on is cut into clauses. Nothing is dropped, and every such cut
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
@@ -83,13 +83,23 @@ def make_plan(
             end = position + len(stretch)
             parts.append(Part(ids, space_behind, (position, end)))
             position = end + len(space_behind)
-    if not n_cut:
-        return Plan(tuple(parts))
-    warning = (
-        f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
-        f"this model was trained on: translated in {n_cut_parts} parts"
-    )
-    return Plan(tuple(parts), (warning,))
+    warnings = []
+    if n_cut:
+        warnings.append(
+            f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
+            f"this model was trained on: translated in {n_cut_parts} parts"
+        )
+    if _is_mostly_bytes([token_id for part in parts for token_id in part.ids], tokenizer):
+        warnings.append(
+            "most of this text is in characters that the model's vocabulary does not know "
+            f"(it was made for {language!r}): the translation is likely to be wrong"
+        )
+    return Plan(tuple(parts), tuple(warnings))
+
+
+def _is_mostly_bytes(ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Tell whether more than half of the tokens are bytes that make no character by themselves."""
+    return 2 * sum(map(tokenizer.is_fragment, ids)) > len(ids)
 
 
 def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:

@@ -4,7 +4,6 @@ Takes strings, gives strings with scores, tokens and attention. Must not know Gr
 What happens behind each door is `hubnmt.pipeline`'s, `hubnmt.alternatives`' and `hubnmt.explain`'s.
 """
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
@@ -17,7 +16,6 @@ from hubnmt.alternatives import find_alternatives
 from hubnmt.attention_map import Attention, side_by_side
 from hubnmt.checkpoint import (
     StoredModel,
-    bundled_models,
     check_place,
     load_model,
     save_model,
@@ -26,9 +24,10 @@ from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.ct2_engine import CTranslate2Engine
 from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine
-from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, InputError
 from hubnmt.explain import attend, score_targets, summarize_score
-from hubnmt.hub import Pushed, parse_reference, pull, push
+from hubnmt.hub import Pushed, push
+from hubnmt.locate import locate_model
 from hubnmt.pairing import Pair, pair_sentences
 from hubnmt.pipeline import Engine, Pipeline
 from hubnmt.plan import make_plan
@@ -123,7 +122,7 @@ class Translator:
             HubError: if the Hub has no such model, or cannot be reached.
             ConfigError: if the device is not there, or the engine not installed.
         """
-        folder, commit = _locate(
+        folder, commit = locate_model(
             model,
             revision=revision,
             token=token,
@@ -395,48 +394,3 @@ class Translator:
                 self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
             )
         return rows
-
-
-def find_model(model: str | os.PathLike[str]) -> Path:
-    """Resolve a bundled name, a local folder or a Hub reference to a folder.
-
-    Raises:
-        ModelNotFoundError: naming what there is.
-        HubError: if the Hub has no such model, or cannot be reached.
-    """
-    return _locate(model)[0]
-
-
-def _locate(
-    model: str | os.PathLike[str], *, revision: str | None = None, **hub: Any
-) -> tuple[Path, str | None]:
-    """Find a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
-    name = os.fspath(model)
-    folder = _find_here(name)
-    if folder is not None:
-        if revision is not None:
-            raise ConfigError(f"{name!r} is on this machine and has no revisions; leave it out")
-        return folder, None
-    reference = parse_reference(name, revision=revision)
-    if reference is not None:
-        try:
-            pulled = pull(reference, **hub)
-        except HubUnreachableError as error:
-            raise HubUnreachableError(f"no folder {name!r} here, and {error}") from None
-        return pulled.folder, pulled.commit
-    known = ", ".join(bundled_models()) or "none"
-    raise ModelNotFoundError(
-        f"no model {name!r}: not a bundled model (there are: {known}), not a local folder, and not "
-        "user/name on the Hub"
-    )
-
-
-def _find_here(name: str) -> Path | None:
-    bundled = bundled_models()
-    if name in bundled:
-        return bundled[name]
-    with contextlib.suppress(RuntimeError, OSError, ValueError):  # no home, too long, a zero byte
-        folder = Path(name).expanduser()
-        if folder.is_dir():
-            return folder
-    return None

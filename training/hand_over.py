@@ -25,7 +25,7 @@ from training.facts import add_examples, add_test, facts_of_run
 from training.meter import peak_memory_mib
 from training.publish import Publisher
 from training.report import Best
-from training.run_folder import replace_text
+from training.saving import replace_text
 from training.sources import TextPair
 
 log = logging.getLogger("training")

@@ -32,7 +32,7 @@ from training.corpora import (
     valid_key,
 )
 from training.pair_store import PairStore, write_pairs
-from training.run_folder import telling_full_disk
+from training.saving import telling_full_disk
 from training.sources import TextPair
 from training.text_store import read_report, read_texts, write_texts
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
 from training.pictures import draw_heads
-from training.run_folder import replace_text, telling_full_disk
+from training.saving import replace_text, telling_full_disk
 from training.tracking import Tracker
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same

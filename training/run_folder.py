@@ -27,8 +27,9 @@ except ImportError:  # Windows: there a user has to see to it that a folder is u
 
 import hubnmt
 from hubnmt.checkpoint import write_json
-from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.errors import ConfigError
 from training.config import SECTIONS, RunConfig, load_recipe
+from training.saving import replace_text, telling_full_disk
 
 log = logging.getLogger("training")
 
@@ -177,44 +178,6 @@ def claim_folder(
     # Whole or not at all: a torn one would keep the name and could not be resumed either.
     text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
     replace_text(folder / "recipe.json", f"{text}\n")
-
-
-def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
-    """Put a full or vanished disk into one line; libraries tell it in many ways."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__cause__ or cause.__context__
-    lines = str(error).splitlines() or [type(error).__name__]
-    reason = (cause.strerror if isinstance(cause, OSError) else None) or lines[0]
-    return ModelFolderError(
-        f"{path}: cannot be saved ({reason}); what was saved before is whole: make room, then go "
-        "on with --resume"
-    )
-
-
-@contextlib.contextmanager
-def telling_full_disk(path: Path) -> Iterator[None]:
-    """Let a write that fails within end as `explain_failed_save` says.
-
-    Raises:
-        ModelFolderError: in place of the system's error.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise explain_failed_save(path, error) from error
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file anew, whole or not at all.
-
-    Raises:
-        ModelFolderError: if the disk is full.
-    """
-    draft = path.with_name(f".{path.name}.draft")
-    with telling_full_disk(path):
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
 
 
 def make_folder(folder: Path) -> None:

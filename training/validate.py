@@ -24,7 +24,7 @@ from training.kept import read_note, write_note
 from training.meter import peak_memory_mib
 from training.prepare import Corpus
 from training.report import Best, RunReport
-from training.run_folder import explain_failed_save
+from training.saving import explain_failed_save
 from training.state import Parts, Progress
 from training.weights import average, copy_weights, with_weights
 

@@ -74,6 +74,7 @@ RANKS = [
         "hubnmt.hub",
     ],
     [
+        "hubnmt.locate",
         "hubnmt.watched",
         "hubnmt.explain",
         "hubnmt.ct2_engine",
@@ -155,6 +156,7 @@ RANKS = [
         "training.evaluate",
         "training.pictures",
         "training.tracking",
+        "training.saving",
         "training.run_folder",
         "training.report",
         "training.toy",

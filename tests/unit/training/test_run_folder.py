@@ -11,17 +11,15 @@ import pytest
 import torch
 
 from hubnmt.errors import ConfigError, ModelFolderError
+from tests.runs import fill_disk
 from training.run_folder import (
     choose_folder,
     claim_folder,
     describe_machine,
-    explain_failed_save,
     has_state,
     hold_folder,
     load_settings,
     make_folder,
-    replace_text,
-    telling_full_disk,
 )
 
 CPU = torch.device("cpu")
@@ -170,39 +168,6 @@ def test_all_differences_are_told_at_once(claimed: Path, farm_recipe: Path) -> N
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (OSError(28, "No space left on device"), "No space left on device"),
-        (RuntimeError("unexpected pos 64 vs 0\nat somewhere"), "unexpected pos 64 vs 0"),
-        (KeyError(), "KeyError"),
-    ],
-)
-def test_a_failed_save_is_one_line_with_its_reason(error: Exception, reason: str) -> None:
-    message = str(explain_failed_save(Path("runs/x/state.pt"), error))
-    assert message.startswith(f"runs/x/state.pt: cannot be saved ({reason}); ")
-    assert "\n" not in message
-
-
-def test_the_system_is_believed_more_than_the_library() -> None:
-    error = RuntimeError("unexpected pos")
-    error.__context__ = OSError(28, "No space left on device")
-    assert "(No space left on device)" in str(explain_failed_save(Path("x"), error))
-
-
-def fill_disk(patch: pytest.MonkeyPatch, name: str) -> None:
-    """Let the disk be full from the file on that has this in its name, half of which is written."""
-    write = Path.write_text
-
-    def write_half(self: Path, text: str, **options: Any) -> int:
-        if name not in self.name:
-            return write(self, text, **options)
-        write(self, text[: len(text) // 2], **options)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    patch.setattr(Path, "write_text", write_half)
-
-
 @pytest.mark.parametrize("name", ["machine.json", "recipe.json"])
 def test_a_full_disk_does_not_use_up_a_name(
     name: str,
@@ -219,25 +184,3 @@ def test_a_full_disk_does_not_use_up_a_name(
         with pytest.raises(ModelFolderError, match="No space left on device"):
             claim_folder(folder, config, overrides=overrides, device=CPU)
     assert choose_folder(config) == folder
-
-
-def test_a_text_is_replaced_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "text.md"
-    replace_text(path, "one")
-    with monkeypatch.context() as patch:
-        fill_disk(patch, "text.md")
-        with pytest.raises(ModelFolderError, match=r"text\.md: .*No space left"):
-            replace_text(path, "two")
-    assert path.read_text(encoding="utf-8") == "one"
-    replace_text(path, "three")
-    assert path.read_text(encoding="utf-8") == "three"
-
-
-def test_only_the_systems_errors_are_told_as_a_full_disk(tmp_path: Path) -> None:
-    message = r"x: cannot be saved \(Read-only file system\)"
-    with pytest.raises(ModelFolderError, match=message), telling_full_disk(tmp_path / "x"):
-        raise OSError(errno.EROFS, "Read-only file system")
-    with pytest.raises(ValueError, match="other"), telling_full_disk(tmp_path):
-        raise ValueError("other")
