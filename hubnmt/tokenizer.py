@@ -294,14 +294,6 @@ class Tokenizer:
         """Return the bytes behind one id; empty for the special tokens."""
         return self._piece_bytes[token_id]
 
-    def is_fragment(self, token_id: int) -> bool:
-        """Tell whether a piece is not made of whole characters: text that was never learned."""
-        try:
-            self._piece_bytes[token_id].decode("utf-8")
-        except UnicodeDecodeError:
-            return True
-        return False
-
     def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Locate each token in the UTF-8 bytes of the normalised text.
 

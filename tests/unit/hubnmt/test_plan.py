@@ -272,7 +272,7 @@ def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
         ("", False),
         ("123 !?", False),
         ("Grüße aus Köln", False),
-        ("Ich liebe Pizza 🍕!", False),
+        ("Ich liebe Pizza 🍕🎉 und dich ❤️!", False),
         ("ഒരു നായ മഞ്ഞിൽ.", True),
         ("Ein Hund heißt auf Malayalam നായ.", False),
         ("Ja.\nكلب يركض في الثلج.", True),

@@ -588,13 +588,3 @@ def test_each_merge_step_joins_one_pair_and_loses_nothing(tokenizer: Tokenizer) 
         assert steps[0] == [bytes([byte]) for byte in word.encode()]
         assert {b"".join(pieces) for pieces in steps} == {word.encode()}
         assert all(len(a) == len(b) + 1 for a, b in pairwise(steps))
-
-
-def test_bytes_that_make_no_character_alone_are_fragments(tiny_tokenizer: Tokenizer) -> None:
-    assert [tiny_tokenizer.is_fragment(i) for i in tiny_tokenizer.encode("ab c")] == [False] * len(
-        tiny_tokenizer.encode("ab c")
-    )
-    space, *rest = tiny_tokenizer.encode("നാ")
-    assert [tiny_tokenizer.is_fragment(i) for i in rest] == [True] * 6
-    assert not tiny_tokenizer.is_fragment(space)
-    assert not tiny_tokenizer.is_fragment(tiny_tokenizer.eos_id)
