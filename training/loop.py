@@ -149,10 +149,8 @@ class Run:
                     return evaluation
                 # Out of turn, and after the save: its snapshot is nothing to go on with.
                 return self._validate()
-        except ConfigError:
-            if (
-                self.team.is_leader and self.progress.step == 0
-            ):  # not even one step fits: the name is to be free again
+        except ConfigError:  # not even one step fits: the name is to be free again
+            if self.team.is_leader and self.progress.step == 0:
                 forget_start(self.folder)
             raise
         finally:
