@@ -6,7 +6,9 @@ optimizer. Only the leader of a run does this.
 Every `eval_every` steps it is a validation's turn; a sitting that ends between two is validated out
 of turn. `best/` holds the best of all, whoever's turn it was, so that going on never costs a model
 that was better; which validation that is, it says itself (see `kept`). Patience and snapshots know
-those in turn only: what is learned, and when a run ends, is the same in however many sittings.
+those in turn only: what is learned, and when a run ends, is the same in however many sittings. A
+run that starts from a model validates that first, at step 0, so that `best/` is never worse; its
+weights are in no average.
 """
 
 import logging
@@ -50,7 +52,7 @@ class Judge:
         self._corpus = corpus
         self._report = report
         self._scores = report.scores()
-        if progress.best_step:  # also known without the record
+        if progress.best_bleu >= 0:  # also known without the record
             self._scores.setdefault(progress.best_step, progress.best_bleu)
         mend_folder(folder / "best")
         self.best = self._read_best()
@@ -106,7 +108,7 @@ class Judge:
     def _pick(self, parts: Parts, progress: Progress) -> Transformer:
         """Return the weights that the recipe wants judged, in a model of their own."""
         model, settings = parts.stepper.model, self._settings
-        if settings.judged == "raw":
+        if settings.judged == "raw" or progress.step == 0:  # nothing of the run's own to average
             return with_weights(model, copy_weights(model))
         if parts.moving_average is not None:
             return with_weights(model, parts.moving_average.weights)
@@ -146,7 +148,7 @@ class Judge:
             evaluation.dev_loss,
             evaluation.scores.bleu,
             evaluation.scores.chrf,
-            "  best so far" if is_best else "",
+            "  the model to start from" if step == 0 else "  best so far" if is_best else "",
             evaluation.scores.bleu_signature,
         )
 

@@ -167,6 +167,7 @@ RANKS = [
         "training.feed",
         "training.step",
         "training.weights",
+        "training.pretrained",
         "training.state",
         "training.meter",
         "training.kept",

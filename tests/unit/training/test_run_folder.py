@@ -16,6 +16,7 @@ from training.run_folder import (
     choose_folder,
     claim_folder,
     describe_machine,
+    forget_start,
     has_state,
     hold_folder,
     load_settings,
@@ -184,3 +185,23 @@ def test_a_full_disk_does_not_use_up_a_name(
         with pytest.raises(ModelFolderError, match="No space left on device"):
             claim_folder(folder, config, overrides=overrides, device=CPU)
     assert choose_folder(config) == folder
+
+
+def test_a_start_that_is_taken_back_leaves_the_name_free(claimed: Path) -> None:
+    for name in ("best", "last"):
+        (claimed / name).mkdir()
+        (claimed / name / "config.json").write_text("{}", encoding="utf-8")
+    (claimed / "metrics.jsonl").write_text('{"step": 0, "kind": "valid"}\n', encoding="utf-8")
+    forget_start(claimed)
+    assert not has_state(claimed)
+    assert {path.name for path in claimed.iterdir()} == {"machine.json", "recipe.json"}
+
+
+def test_the_record_names_the_model_a_run_starts_from(
+    farm_recipe: Path, farm_options, tmp_path: Path
+) -> None:
+    config, every = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
+    start = {"name": "user/name", "commit": "0" * 40}
+    claim_folder(tmp_path / "farm", config, overrides=every, device=CPU, pretrained=start)
+    machine = json.loads((tmp_path / "farm" / "machine.json").read_text(encoding="utf-8"))
+    assert machine["pretrained"] == start
