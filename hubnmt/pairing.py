@@ -71,4 +71,7 @@ def pair_sentences(
             for part, each in zip(parts, said, strict=True)
         ]
     src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(single_spaced(src))
-    return [Pair(src_ids, "", tgt_tokenizer.encode(single_spaced(tgt)), "")]
+    tgt_ids = (
+        said[0].ids if len(parts) == len(said) == 1 else tgt_tokenizer.encode(single_spaced(tgt))
+    )
+    return [Pair(src_ids, "", tgt_ids, "")]

@@ -171,6 +171,7 @@ class Pipeline:
             language=self._config.src_lang,
             max_src_tokens=self._config.max_src_tokens,
             split=split,
+            emoji_apart=not decoding.prefix,
         )
         bound = bind_prefix(decoding.prefix, plan, language=self._config.tgt_lang)
         said = iter(bound.said)

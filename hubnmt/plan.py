@@ -2,7 +2,8 @@
 
 Takes a text and a tokenizer, gives parts. Must not know the model. Lines are translated apart, and
 so are the sentences of a line, as most models learned to translate; a sentence longer than any the
-model was trained on is cut into clauses. Nothing is dropped, and every such cut is reported.
+model was trained on is cut into clauses. Nothing is dropped, and every such cut is reported. Emoji
+around a sentence go with the white space: few corpora have any, and they need no translation.
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.segment import Segment, halve, split_sentences
+from hubnmt.segment import Segment, halve, peel_emoji, split_sentences
 from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
 MAX_TEXT_CHARS = 1_000_000
@@ -18,11 +19,11 @@ MAX_TEXT_CHARS = 1_000_000
 
 
 class Part(NamedTuple):
-    """A stretch of source that is translated in one go; without ids it is white space only."""
+    """A stretch of source that is translated in one go; without ids there are no words in it."""
 
     ids: list[int]
     space: str
-    """White space that follows it in the text."""
+    """White space that follows it in the text, and emoji."""
     span: tuple[int, int]
     """Where it stands in the text as it was given, characters, its white space not counted."""
 
@@ -48,18 +49,26 @@ class Plan:
 
 
 def make_plan(
-    text: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int, split: bool = True
+    text: str,
+    tokenizer: Tokenizer,
+    *,
+    language: str,
+    max_src_tokens: int,
+    split: bool = True,
+    emoji_apart: bool = True,
 ) -> Plan:
     """Cut a text into parts that the model can take.
 
     Args:
-        text: any text; line breaks and white space between the parts are kept as they are, those
-            inside a part become single spaces for the model.
+        text: any text; line breaks, white space and emoji between the parts are kept as they are,
+            white space inside a part becomes single spaces for the model.
         tokenizer: of the source language.
         language: BCP 47 tag, for sentence borders.
         max_src_tokens: longest part, eos counted.
         split: translate the sentences of a line apart; if not, a line is cut only if it is longer
             than the model can take.
+        emoji_apart: keep those around a sentence from the model, as if they were white space; not
+            where a prefix has to say them or leave them out.
 
     Raises:
         InputError: if the text is no string, no valid Unicode, or too long.
@@ -74,7 +83,8 @@ def make_plan(
     normalize(text)  # refuses what is no valid Unicode, wherever it stands
     parts: list[Part] = []
     n_cut = n_cut_parts = position = 0
-    for words, space in _pieces(text, language, split=split):
+    segments = _pieces(text, language, split=split)
+    for words, space in _without_emoji(segments) if emoji_apart else segments:
         pieces = [(words, space, tokenizer.encode(single_spaced(words)))]
         if len(pieces[0][2]) >= max_src_tokens:
             pieces = _cut(words, space, tokenizer, language=language, max_src_tokens=max_src_tokens)
@@ -123,6 +133,18 @@ def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
         if body:
             yield from sentences[:-1]
             yield Segment(sentences[-1].text, sentences[-1].space + tail)
+
+
+def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Count emoji at the ends of what is translated as space."""
+    for words, space in segments:
+        front, core, behind = peel_emoji(words)
+        if front:
+            yield Segment("", front)
+        if core or not front:
+            yield Segment(core, behind + space)
+        elif space:
+            yield Segment("", space)
 
 
 def _cut(

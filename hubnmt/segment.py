@@ -44,6 +44,13 @@ under their ISO 639-1 code, as the package `iso-codes` lists them."""
 IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
 """The space of every day, and the thin and unbreakable ones that stand behind "3." in print."""
 
+_SYMBOL = "[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+_EMOJI = rf"{_SYMBOL}{_VARIANT}*(?:\u200d{_SYMBOL}{_VARIANT}*)*"
+EMOJI_RUN = re.compile(rf"(?:\s*{_EMOJI})+")
+"""Emoji and dingbats with the spaces between them. Joiners and variants count only behind one: a
+word of Malayalam may end with a joiner of its own."""
+
 MAX_CHARACTER = 32
 """Code points in one character as a reader sees it; real ones have at most a dozen."""
 
@@ -98,6 +105,23 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
         else:
             joined.append(segment)
     return joined
+
+
+def peel_emoji(words: str) -> tuple[str, str, str]:
+    """Take off the emoji at both ends of a sentence; they mean the same in every language.
+
+    Returns:
+        what stands in front, the rest, what stands behind; joined they are the sentence. Those
+        between words stay where they are.
+    """
+    runs = list(EMOJI_RUN.finditer(words))
+    if not runs:
+        return "", words, ""
+    start = runs[0].end() if runs[0].start() == 0 else 0
+    end = runs[-1].start() if runs[-1].end() == len(words) else len(words)
+    core = words[start:end].strip() if start < end else ""
+    start = words.index(core, start) if core else len(words)
+    return words[:start], core, words[start + len(core) :]
 
 
 def base_language(language: str) -> str:

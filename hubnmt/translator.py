@@ -282,6 +282,7 @@ class Translator:
             self.src_tokenizer,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
+            emoji_apart=not prefix,
         )
         if not plan.spoken:
             raise InputError("the source is empty; give at least one word")

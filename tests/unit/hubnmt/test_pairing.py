@@ -53,6 +53,10 @@ def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
     assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
 
 
+def test_emoji_around_a_sentence_are_of_neither_side(pair: Any) -> None:
+    assert pair("🎉 Ein Hund 🍕", "🎉 A dog 🍕") == [("Ein Hund", "", "A dog", "")]
+
+
 def test_unsplit_lines_are_pairs(pair: Any) -> None:
     found = pair("Ein Hund. Zwei!\nWer?", "A dog. Two!\nWho?", split=False)
     assert [(a, b) for a, _, b, _ in found] == [

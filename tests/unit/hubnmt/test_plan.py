@@ -8,6 +8,7 @@ import pytest
 from hubnmt import plan as plan_module
 from hubnmt.errors import InputError
 from hubnmt.plan import Part, Plan, make_plan
+from hubnmt.segment import EMOJI_RUN
 from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
 LINE_BREAKS = [
@@ -35,6 +36,9 @@ WORDS = [
     "e\u0301",
     "<eos>",
     "1,5",
+    "🍕",
+    "👨‍👩‍👧",
+    "❤️🎉",
 ]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
 
@@ -53,6 +57,40 @@ def random_text(seed: int, n_words: int) -> str:
     rng = random.Random(seed)
     text = "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
     return rng.choice(["", " ", "\n", "\t "]) + text
+
+
+# --- emoji --------------------------------------------------------------------------------------
+
+
+def words_of(plan: Plan, text: str) -> list[str]:
+    return [text[slice(*part.span)] for part in plan.spoken]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("🎉 Wer? 🍕🎉\nHund läuft. ❤️", ["Wer?", "Hund läuft."]),
+        ("👨‍👩‍👧👍🏽 Ende.", ["Ende."]),
+        ("Ende.🍕 \n", ["Ende."]),
+        ("🍕 🍕\n🎉", []),
+        ("Ich 🍕 dich.", ["Ich 🍕 dich."]),
+        ("വീട്\u200d 5 ° ©", ["വീട്\u200d 5 ° ©"]),
+    ],
+)
+def test_emoji_around_a_sentence_are_kept_from_the_model(
+    text: str, words: list[str], tiny_tokenizer: Tokenizer
+) -> None:
+    plan = plan_of(text, tiny_tokenizer)
+    assert words_of(plan, text) == words
+    assert join(plan, tiny_tokenizer) == normalize(text)
+
+
+def test_what_a_prefix_may_say_the_model_sees(tiny_tokenizer: Tokenizer) -> None:
+    text = "🎉 Wer? 🍕"
+    plan = make_plan(
+        text, tiny_tokenizer, language="de", max_src_tokens=40, split=False, emoji_apart=False
+    )
+    assert words_of(plan, text) == [text]
 
 
 # --- nothing is lost -----------------------------------------------------------------------------
@@ -90,7 +128,7 @@ def test_spaces_are_white_space_and_parts_have_none_around_them(
     for seed in range(12):
         plan = plan_of(random_text(seed, 40), tiny_tokenizer, max_src_tokens)
         for part in plan.parts:
-            assert part.space.strip() == ""
+            assert EMOJI_RUN.sub("", part.space).strip() == ""
             text = tiny_tokenizer.decode(part.ids)
             assert text == text.strip()
             assert part.ids or part.space

@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from hubnmt.segment import ORDINAL_LANGUAGES, TWO_LETTERS, Segment, halve, split_sentences
+from hubnmt.segment import (
+    ORDINAL_LANGUAGES,
+    TWO_LETTERS,
+    Segment,
+    halve,
+    peel_emoji,
+    split_sentences,
+)
 
 LANGUAGES = ["de", "en", "ml", "de-AT", "zh-Hant", "xx", ""]
 SEPARATORS = [
@@ -195,3 +202,22 @@ def test_a_word_without_a_border_is_cut_in_the_middle() -> None:
 @pytest.mark.parametrize("text", ["", "x"])
 def test_what_cannot_be_cut_is_not(text: str) -> None:
     assert halve(text) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("Ja.", ("", "Ja.", "")),
+        ("🎉 Ja. 🍕  🍕", ("🎉 ", "Ja.", " 🍕  🍕")),
+        ("🎉🎉", ("🎉🎉", "", "")),
+        ("Ja 🎉 nein", ("", "Ja 🎉 nein", "")),
+        ("", ("", "", "")),
+    ],
+)
+def test_emoji_at_the_ends_come_off(words: str, parts: tuple[str, str, str]) -> None:
+    assert peel_emoji(words) == parts
+
+
+def test_many_emoji_are_found_in_reasonable_time() -> None:
+    words = "🎉 " * 20_000 + "Ja" + " 🎉" * 20_000 + " x"
+    assert peel_emoji(words)[1:] == ("Ja" + " 🎉" * 20_000 + " x", "")
