@@ -3,7 +3,7 @@
 Takes a `Transformer` in eval mode, gives the same `encode`, `remember`, `step` and `project`,
 number for number up to rounding. Must not know search. `transformer` and its rooms are the readable
 reference; here run the weights of `packed_layers` and the memory of `packed_cache`, or that of
-`packed_sentence` for one sentence alone. One query per hypothesis goes through two batched products,
+`packed_sentence` for one sentence. One query per hypothesis goes through two batched products,
 not through the fused kernel, whose start-up outweighs them; a mask without effect is left out.
 
 Weights are laid out when the object is made, some of them shared with the model: it may not change
