@@ -53,7 +53,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 """No answer takes as long on a machine that runs nothing else."""
 
 NOT_OURS = "Method not implemented."
@@ -90,12 +90,21 @@ class Visit:
             self.complaints.append(f"left the host: {asked}")
 
     def translate(self, text: str) -> str:
-        """Type a text, press Enter, wait until it is explained, and return its translation."""
+        """Type a text, press Enter, wait until it is explained, and return its translation.
+
+        A second text must differ from the first: what is the same is not drawn again.
+        """
+        drawn = (".explorer .map td[aria-label]", ".steering .words button")
+        # What the last translation left stands until this one is there: it is not waited for.
+        for selector in drawn:
+            self.page.eval_on_selector_all(
+                selector, "all => all.forEach(one => one.setAttribute('data-old', ''))"
+            )
         self.page.fill("#source textarea", text)
         self.page.press("#source textarea", "Enter")
+        for selector in drawn:
+            self.page.wait_for_selector(f"{selector}:not([data-old])")
         self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")
-        self.page.wait_for_selector(".explorer .map td[aria-label]")
-        self.page.wait_for_selector(".steering .words button")
         return self.target
 
     @property
