@@ -4,16 +4,17 @@ Takes a source and the translation so far, gives the most probable next pieces, 
 text it leads to. Must not know which engine searches.
 """
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix
-from hubnmt.engine import force_prefix, force_tokens
+from hubnmt.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
 from hubnmt.explain import next_log_probs, readable_pieces
 from hubnmt.join import decode_line
 from hubnmt.model import Transformer
@@ -22,6 +23,9 @@ from hubnmt.plan import Part, Plan
 from hubnmt.prefix import BoundPrefix, bind_prefix
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative
+
+MAX_TOGETHER = 16
+"""Pieces whose texts are searched in one batch."""
 
 Ask = Callable[[Sequence[int]], Tensor]
 """Target tokens so far to (V,) log-probabilities of the next one."""
@@ -37,6 +41,7 @@ def find_alternatives(
     *,
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
+    max_new_tokens: int | None = None,
 ) -> list[Alternative]:
     """Rank the next pieces behind a prefix, and complete the text from each.
 
@@ -50,6 +55,7 @@ def find_alternatives(
         model: is asked what comes next.
         src_tokenizer: of the source.
         tgt_tokenizer: of the target.
+        max_new_tokens: where the texts are cut that would be longer.
 
     Returns:
         most probable first; fewer than k if the prefix leaves fewer choices.
@@ -61,22 +67,50 @@ def find_alternatives(
     ask = functools.partial(
         next_log_probs, model, part.ids, src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
     )
-    found = []
-    for log_prob, token_id in _rank(ask, open_text, forced, k, tgt_tokenizer):
-        if token_id == tgt_tokenizer.eos_id:
-            text = bound.open.rstrip()
-        else:
-            begun = _choose(token_id, forced, tgt_tokenizer)
-            best = engine.search([part.ids], decoding, prefix=begun)[0][0]
-            text = decode_line(best.ids, tgt_tokenizer)
-        found.append(
-            Alternative(
-                piece=readable_pieces([token_id], tgt_tokenizer)[0],
-                probability=math.exp(log_prob),
-                text=before + text + behind,
-            )
+    ranked = _rank(ask, open_text, forced, k, tgt_tokenizer)
+    chosen = [token_id for _, token_id in ranked if token_id != tgt_tokenizer.eos_id]
+    is_short = max_new_tokens is not None and max_new_tokens < max_tgt_tokens(
+        len(part.ids), decoding
+    )
+    if is_short:
+        decoding = dataclasses.replace(decoding, max_new_tokens=max_new_tokens)
+    completed = _complete(part, chosen, forced, decoding, engine, tgt_tokenizer)
+    ends = dict(zip(chosen, completed, strict=True))
+    ends[tgt_tokenizer.eos_id] = (bound.open.rstrip(), False)
+    return [
+        Alternative(
+            piece=readable_pieces([token_id], tgt_tokenizer)[0],
+            probability=math.exp(log_prob),
+            text=before + ends[token_id][0] + behind,
+            is_whole=not (is_short and ends[token_id][1]),
         )
-    return found
+        for log_prob, token_id in ranked
+    ]
+
+
+def _complete(
+    part: Part,
+    chosen: Sequence[int],
+    forced: ForcedPrefix | None,
+    decoding: DecodingConfig,
+    engine: Engine,
+    tokenizer: Tokenizer,
+) -> Iterator[tuple[str, bool]]:
+    """Search on from the prefix and each of these pieces; yield the texts, and which were cut."""
+    groups: list[tuple[Sequence[int], ForcedPrefix]]
+    if forced is not None and forced.open_bytes:  # each piece leaves another end of the word owed
+        groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
+    else:
+        said = () if forced is None else forced.forced_ids
+        starts = range(0, len(chosen), MAX_TOGETHER)
+        together = [chosen[start : start + MAX_TOGETHER] for start in starts]
+        groups = [(forks, fork_prefix(said, forks, tokenizer)) for forks in together]
+    for forks, prefix in groups:
+        one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
+        rows = [part.ids] * len(forks)
+        for best, *_ in engine.search(rows, decoding, prefix=prefix, batch_tokens=one_batch):
+            text = decode_line(best.ids, tokenizer)
+            yield text, is_cut(best.ids, len(part.ids), decoding, prefix)
 
 
 def _read_prefix(

@@ -51,6 +51,10 @@ class CardFacts:
     """The resolved recipe, TOML-like lines."""
     cleaning: str = ""
     """One line of the cleaning report."""
+    started_from: str = ""
+    """Model that training began with; empty if it began from scratch."""
+    base_model: str = ""
+    """Its name on the Hub, if it has one."""
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Machine, minutes, steps, seed, versions, command, as they were recorded."""
     pieces_per_word: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -68,10 +72,10 @@ def write_card(facts: CardFacts) -> str:
         _head(facts),
         f"# {facts.title or facts.name}\n",
         f"`{facts.config.src_lang}` to `{facts.config.tgt_lang}`, "
-        f"{facts.config.n_parameters:,} parameters, trained from scratch with hubnmt.\n",
+        f"{facts.config.n_parameters:,} parameters, trained {_origin(facts)} with hubnmt.\n",
         _usage(facts),
         _scores(facts),
-        _section("Data", [facts.data, facts.data_license, facts.cleaning]),
+        _section("Data", [facts.data, facts.data_license, facts.cleaning, _older_data(facts)]),
         _training(facts),
         _tokenizer(facts),
         _samples("Good translations", facts.good),
@@ -83,6 +87,18 @@ def write_card(facts: CardFacts) -> str:
     return "\n".join(section for section in sections if section)
 
 
+def _origin(facts: CardFacts) -> str:
+    start = escape_cell(facts.started_from)
+    return f"further from {start}" if start else "from scratch"
+
+
+def _older_data(facts: CardFacts) -> str:
+    if not facts.started_from:
+        return ""
+    start = escape_cell(facts.started_from)
+    return f"Before, {start} had learned from other data: see its card for which, and their terms."
+
+
 def _head(facts: CardFacts) -> str:
     lines = [
         "---",
@@ -92,6 +108,8 @@ def _head(facts: CardFacts) -> str:
         "pipeline_tag: translation",
         "tags:\n- hubnmt\n- translation",
     ]
+    if facts.base_model:
+        lines.append(f"base_model: {_quote(facts.base_model)}")
     if facts.datasets:
         lines.append("datasets:\n" + "\n".join(f"- {_quote(name)}" for name in facts.datasets))
     if facts.results:

@@ -6,10 +6,11 @@ before memory is allocated. A folder is written beside its place and moved there
 """
 
 import dataclasses
+import glob
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, ModelFolderError, first_few
+from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 
@@ -61,10 +62,37 @@ def bundled_models() -> dict[str, Path]:
     }
 
 
-def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
+def check_place(folder: Path) -> None:
+    """Refuse a place for a model where it would write over something else.
+
+    Raises:
+        InputError: if it is a file, or a folder that holds other files and no model of ours.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
+        raise InputError(
+            f"{folder} holds other files and no model of {LIBRARY}; name an empty or a new folder"
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether a folder carries our mark, whatever version wrote it: its files may be replaced.
+
+    Another library's has the same names in it.
+    """
+    try:
+        return read_json(folder / "config.json").get("library") == LIBRARY
+    except ModelFolderError:
+        return False
+
+
+def save_model(
+    folder: str | os.PathLike[str], stored: StoredModel, *, notes: Mapping[str, str] | None = None
+) -> None:
     """Write a model folder; an existing one is replaced whole or not at all.
 
-    The weights are written as `stored.dtype`, or as narrow as they are by now: no room is taken for
+    What else may stand there is for the caller to ask about, see `check_place`.
     digits they do not have.
     """
     with replace_folder(Path(folder)) as target:
@@ -87,6 +115,8 @@ def save_model(folder: str | os.PathLike[str], stored: StoredModel) -> None:
         content = save(tensors, metadata={"format": "pt"})
         (target / "model.safetensors").write_bytes(content)
         (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
+        for name, text in (notes or {}).items():
+            (target / name).write_text(text, encoding="utf-8")
 
 
 def _narrower(one: torch.dtype, other: torch.dtype) -> torch.dtype:
@@ -243,7 +273,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a small JSON object.
 
     Raises:
-        ModelFolderError: if the file is missing, too large, or not a JSON object.
+        ModelFolderError: if the file is missing, too large, or not a JSON object, or holds what is
+            no character.
     """
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
@@ -251,6 +282,12 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelFolderError(f"{path}: larger than {MAX_JSON_MIB} MiB; refused")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(values, ensure_ascii=False).encode()  # every key and text, however deep
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        raise ModelFolderError(
+            f"{path}: half a surrogate pair ({half!a}) in it, which is no character; take it out"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(values, dict):
@@ -277,6 +314,7 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
     draft.mkdir()
     try:
         yield draft
+        _flush(draft)
         if folder.is_dir():
             new = {path.name for path in draft.iterdir()}
             for path in folder.iterdir():
@@ -294,6 +332,31 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
             draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def mend_folder(folder: Path) -> None:
+    """Bring a folder back that a power cut took while `replace_folder` exchanged it.
+
+    For a moment only the old folder and the new one are there, under other names; both are whole,
+    and the new one takes the place. Nobody else may be writing there.
+    """
+    if folder.exists() or not folder.parent.is_dir():
+        return
+    for kind in ("draft", "old"):
+        for old in folder.parent.glob(f".{glob.escape(folder.name)}.old-*"):
+            found = old.with_name(old.name.replace(".old-", f".{kind}-"))
+            if found.is_dir():
+                found.rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
+                return
+
+
+def _flush(folder: Path) -> None:
+    """Bring files to the disk: a rename may be there before what is in them."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from hubnmt.decoding import (
     NOT_FINITE,
     Constraint,
     ForcedPrefix,
+    ForkedPrefix,
     Hypothesis,
     ModelStep,
     Watch,
@@ -202,6 +203,13 @@ def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b
     """Force these tokens, and behind them bytes that the model may cut as it likes."""
     return ForcedPrefix(
         ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
+    )
+
+
+def fork_prefix(said: Sequence[int], forks: Sequence[int], tokenizer: Tokenizer) -> ForcedPrefix:
+    """Force these tokens, and behind them another one for each row of a batch of equal sources."""
+    return ForkedPrefix(
+        said, forks, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
     )
 
 

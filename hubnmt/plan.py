@@ -6,7 +6,7 @@ model was trained on is cut into clauses. Nothing is dropped, and every such cut
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
@@ -83,13 +83,32 @@ def make_plan(
             end = position + len(stretch)
             parts.append(Part(ids, space_behind, (position, end)))
             position = end + len(space_behind)
-    if not n_cut:
-        return Plan(tuple(parts))
-    warning = (
-        f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
-        f"this model was trained on: translated in {n_cut_parts} parts"
-    )
-    return Plan(tuple(parts), (warning,))
+    warnings = []
+    if n_cut:
+        warnings.append(
+            f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
+            f"this model was trained on: translated in {n_cut_parts} parts"
+        )
+    if _is_mostly_unknown((token_id for part in parts for token_id in part.ids), tokenizer):
+        warnings.append(
+            "most of this text is in characters that the model's vocabulary does not know "
+            f"(it was made for {language!r}): the translation is likely to be wrong"
+        )
+    return Plan(tuple(parts), tuple(warnings))
+
+
+def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
+    """Tell whether most characters, white space left out, come as bytes that say nothing alone."""
+    n_known = n_unknown = 0
+    for raw in map(tokenizer.piece_bytes, ids):
+        n_begun = sum(byte & 0xC0 != 0x80 and byte != 0x20 for byte in raw)  # in UTF-8
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            n_unknown += n_begun
+        else:
+            n_known += n_begun
+    return n_unknown > n_known
 
 
 def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:

@@ -71,7 +71,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment("", line))
             continue
         position = 0
-        for sentence in _splitter(line, _base(language)):
+        for sentence in _splitter(line, base_language(language)):
             start = line.find(sentence, position) if sentence else position
             if start < 0:  # the library changed characters: keep the rest of the line whole
                 break
@@ -85,7 +85,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
         else:
             _append(segments, rest)
-    return _join_ordinals(segments) if _base(language) in ORDINAL_LANGUAGES else segments
+    return _join_ordinals(segments) if base_language(language) in ORDINAL_LANGUAGES else segments
 
 
 def _join_ordinals(segments: list[Segment]) -> list[Segment]:
@@ -100,7 +100,7 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
     return joined
 
 
-def _base(language: str) -> str:
+def base_language(language: str) -> str:
     """Return the language of a tag without its region or script, in two letters if it has any."""
     code = language.replace("_", "-").split("-")[0].lower()
     return TWO_LETTERS.get(code, code)

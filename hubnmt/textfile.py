@@ -129,6 +129,13 @@ def count_lines(path: Path) -> int:
     return n_lines + (last != b"\n")
 
 
+def is_torn(path: Path) -> bool:
+    """Tell whether a file's last line lacks its line feed: whoever wrote it was stopped there."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        return file.read() not in (b"\n", b"")
+
+
 @contextmanager
 def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
     """Open a result file without harming what it holds.

@@ -68,6 +68,8 @@ class Alternative:
     """The model's, given source and prefix."""
     text: str
     """The whole translation that this piece leads to."""
+    is_whole: bool = True
+    """False where the text goes on, but no more was asked for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,6 @@ Takes strings, gives strings with scores, tokens and attention. Must not know Gr
 What happens behind each door is `hubnmt.pipeline`'s, `hubnmt.alternatives`' and `hubnmt.explain`'s.
 """
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
@@ -15,14 +14,20 @@ import torch
 
 from hubnmt.alternatives import find_alternatives
 from hubnmt.attention_map import Attention, side_by_side
-from hubnmt.checkpoint import StoredModel, bundled_models, load_model, save_model
+from hubnmt.checkpoint import (
+    StoredModel,
+    check_place,
+    load_model,
+    save_model,
+)
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.ct2_engine import CTranslate2Engine
 from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine
-from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, InputError
 from hubnmt.explain import attend, score_targets, summarize_score
-from hubnmt.hub import Pushed, parse_reference, pull, push
+from hubnmt.hub import Pushed, push
+from hubnmt.locate import locate_model
 from hubnmt.pairing import Pair, pair_sentences
 from hubnmt.pipeline import Engine, Pipeline
 from hubnmt.plan import make_plan
@@ -117,7 +122,7 @@ class Translator:
             HubError: if the Hub has no such model, or cannot be reached.
             ConfigError: if the device is not there, or the engine not installed.
         """
-        folder, commit = _locate(
+        folder, commit = locate_model(
             model,
             revision=revision,
             token=token,
@@ -127,7 +132,12 @@ class Translator:
         return cls(load_model(folder), device=device, dtype=dtype, engine=engine, revision=commit)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder; see `hubnmt.checkpoint.save_model`."""
+        """Write the model folder; an older one of ours is replaced, whole or not at all.
+
+        Raises:
+            InputError: if the folder holds other files and no model of ours, or is a file.
+        """
+        check_place(Path(folder))
         save_model(folder, self._stored)
 
     def push_to_hub(
@@ -240,7 +250,12 @@ class Translator:
         )
 
     def alternatives(
-        self, src: str, prefix: str | Sequence[int] = "", k: int = 5
+        self,
+        src: str,
+        prefix: str | Sequence[int] = "",
+        k: int = 5,
+        *,
+        max_new_tokens: int | None = None,
     ) -> list[Alternative]:
         """Show the k most probable next pieces behind a prefix, and where each would lead.
 
@@ -251,6 +266,8 @@ class Translator:
                 translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
                 these.
             k: how many.
+            max_new_tokens: where texts are cut that would go on for longer (`is_whole` says which):
+                six times the rest of a long sentence takes long.
 
         Returns:
             most probable first; fewer than k if the prefix leaves fewer choices.
@@ -268,9 +285,18 @@ class Translator:
         )
         if not plan.spoken:
             raise InputError("the source is empty; give at least one word")
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens = {max_new_tokens} must be at least 1")
         decoding = self.read_options({"n_best": 1, "sample": False})
         return find_alternatives(
-            plan, prefix, k, decoding, self._engine, self.model, **self._tokenizers
+            plan,
+            prefix,
+            k,
+            decoding,
+            self._engine,
+            self.model,
+            **self._tokenizers,
+            max_new_tokens=max_new_tokens,
         )
 
     @overload
@@ -368,48 +394,3 @@ class Translator:
                 self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
             )
         return rows
-
-
-def find_model(model: str | os.PathLike[str]) -> Path:
-    """Resolve a bundled name, a local folder or a Hub reference to a folder.
-
-    Raises:
-        ModelNotFoundError: naming what there is.
-        HubError: if the Hub has no such model, or cannot be reached.
-    """
-    return _locate(model)[0]
-
-
-def _locate(
-    model: str | os.PathLike[str], *, revision: str | None = None, **hub: Any
-) -> tuple[Path, str | None]:
-    """Find a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
-    name = os.fspath(model)
-    folder = _find_here(name)
-    if folder is not None:
-        if revision is not None:
-            raise ConfigError(f"{name!r} is on this machine and has no revisions; leave it out")
-        return folder, None
-    reference = parse_reference(name, revision=revision)
-    if reference is not None:
-        try:
-            pulled = pull(reference, **hub)
-        except HubUnreachableError as error:
-            raise HubUnreachableError(f"no folder {name!r} here, and {error}") from None
-        return pulled.folder, pulled.commit
-    known = ", ".join(bundled_models()) or "none"
-    raise ModelNotFoundError(
-        f"no model {name!r}: not a bundled model (there are: {known}), not a local folder, and not "
-        "user/name on the Hub"
-    )
-
-
-def _find_here(name: str) -> Path | None:
-    bundled = bundled_models()
-    if name in bundled:
-        return bundled[name]
-    with contextlib.suppress(RuntimeError, OSError, ValueError):  # no home, too long, a zero byte
-        folder = Path(name).expanduser()
-        if folder.is_dir():
-            return folder
-    return None

@@ -68,7 +68,11 @@ class FakeTranslator:
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
         self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(
-            encode=_tokens, pre_tokens=str.split, merge_steps=_merge_steps, vocab_size=300
+            encode=_tokens,
+            piece_bytes=str.encode,
+            pre_tokens=str.split,
+            merge_steps=_merge_steps,
+            vocab_size=300,
         )
         self.asked: dict[str, Any] = {}
 

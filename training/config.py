@@ -20,6 +20,10 @@ from training.settings import CardConfig, LogConfig, OptimizerConfig, RunSetting
 
 FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
+FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
+"""Fields of `ModelConfig` that a run may set otherwise than the model it starts from."""
+Tables = Mapping[str, Mapping[str, Any]]
+"""Sections of a recipe, or some of them."""
 CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
 
 
@@ -80,8 +84,16 @@ SECTIONS: dict[str, type] = {
 }
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_recipe(
+    path: Path, overrides: Sequence[str] = (), *, inherited: Tables | None = None
+) -> RunConfig:
     """Read a recipe, apply overrides, validate.
+
+    Args:
+        path: a TOML file.
+        overrides: `section.key=value` each.
+        inherited: `[model]` and `[tokenizer]` of the model to start from. None means that it is
+            not known, or that there is none.
 
     Raises:
         ConfigError: listing every mistake, with the nearest name for an unknown key.
@@ -100,8 +112,9 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
             apply_override(tables, override)
         except ConfigError as error:
             problems.append(str(error))
+    problems += inherit(tables, inherited or {})
     try:
-        config = parse_recipe(tables, where=str(path))
+        config = parse_recipe(tables, where=str(path), is_whole=inherited is not None)
     except ConfigError as error:
         problems.append(str(error))
     if problems:
@@ -109,8 +122,35 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     return config
 
 
-def parse_recipe(tables: Mapping[str, Any], *, where: str) -> RunConfig:
-    """Validate the sections of a recipe; see `load_recipe`."""
+def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
+    """Put what a pretrained model brings beneath what the recipe says, in place.
+
+    Returns:
+        what the recipe says otherwise, though a model cannot change it.
+    """
+    differences = []
+    for name, values in inherited.items():
+        said = tables.get(name, {})
+        if not isinstance(said, Mapping):
+            continue  # told by `parse_recipe`
+        for key, value in values.items():
+            if key not in FREE_OF_PRETRAINED and said.get(key, value) != value:
+                differences.append(f"{name}.{key} = {said[key]!r} and not {value!r}")
+        fixed = {key: value for key, value in values.items() if key not in FREE_OF_PRETRAINED}
+        tables[name] = {**values, **said, **fixed}
+    if not differences:
+        return []
+    return [
+        "a run keeps shape and vocabulary of the model it starts from (run.pretrained), but the "
+        f"recipe has {', '.join(differences)}: leave these out"
+    ]
+
+
+def parse_recipe(tables: Mapping[str, Any], *, where: str, is_whole: bool = False) -> RunConfig:
+    """Validate the sections of a recipe; see `load_recipe`.
+
+    One that starts from a model is whole once it has the model's shape and vocabulary.
+    """
     known = {field.name for field in dataclasses.fields(RunConfig)}
     problems = find_problems(RunConfig, {key: tables[key] for key in tables if key not in known})
     problems = [problem for problem in problems if "is missing" not in problem]
@@ -125,7 +165,9 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str) -> RunConfig:
         sections[name] = dict(table) if isinstance(table, Mapping) else {}
         if not isinstance(table, Mapping):
             problems.append(f"[{name}]: must be a table of keys and values")
-    problems += _model_problems(sections["model"], sections.get("tokenizer"))
+    is_whole = is_whole or not ("run" in sections and sections["run"].pretrained)
+    tokenizer = sections.get("tokenizer")
+    problems += _model_problems(sections["model"], tokenizer, is_whole=is_whole)
     try:
         DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
     except ConfigError as error:
@@ -135,8 +177,13 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str) -> RunConfig:
     return RunConfig(**sections)
 
 
-def _model_problems(model: dict[str, Any], tokenizer: TokenizerConfig | None) -> list[str]:
-    """Check the architecture with the vocabulary size asked for; the run may find a smaller one."""
+def _model_problems(
+    model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_whole: bool
+) -> list[str]:
+    """Check the architecture with the vocabulary size asked for; the run may find a smaller one.
+
+    Of one that a pretrained model is to complete, the names and types.
+    """
     forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
     problems = [f"[model] {name} is found out by the run; remove it" for name in forbidden]
     rest = {key: value for key, value in model.items() if key not in forbidden}
@@ -148,6 +195,8 @@ def _model_problems(model: dict[str, Any], tokenizer: TokenizerConfig | None) ->
         "src_vocab_size": size,
         "tgt_vocab_size": size,
     }
+    if not is_whole:
+        return problems + [f"[model] {p}" for p in find_problems(ModelConfig, rest | placeholders)]
     try:
         config = ModelConfig.from_dict({**rest, **placeholders}, where="[model]")
     except ConfigError as error:

@@ -7,7 +7,7 @@ decoding is chosen or where the card goes.
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from hubnmt.metrics import score_corpus, sentence_chrf
 from hubnmt.textfile import read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
+from training.kept import read_note
+from training.pretrained import describe_pretrained
 from training.weights import describe_judged
 
 log = logging.getLogger("training")
@@ -56,17 +58,25 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
     valid = [record for record in records if record["kind"] == "valid"]
     if not valid:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
-    best = max(valid, key=lambda record: float(record["bleu"]))
+    best = read_note(run_dir / "best") or max(valid, key=lambda each: float(each["bleu"]))
+    judged = describe_judged(recipe["run"])
     return {
+        "started from": started_from(machine) or None,
         "machine": machine["device"],
         "minutes until the best weights": round(best["minutes"], 1),
         "steps until the best weights": best["step"],
-        "weights": describe_judged(recipe["run"]),
+        "weights": judged if best["step"] else "those it started from: no validation was better",
         "validation, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
         f"loss {best['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
     }
+
+
+def started_from(machine: Mapping[str, Any]) -> str:
+    """Name the model that a run started from; empty if from scratch."""
+    record = machine.get("pretrained")  # runs of 0.1.0 had none to name
+    return describe_pretrained(record) if record else ""
 
 
 def recipe_lines(run_dir: Path) -> str:
@@ -87,7 +97,7 @@ def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
         ModelFolderError: if its records are torn.
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
-    said = recipe["card"]
+    said, machine = recipe["card"], read_json(run_dir / "machine.json")
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     return CardFacts(
         name=name,
@@ -104,7 +114,15 @@ def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
         training=training_facts(run_dir),
+        started_from=started_from(machine),
+        base_model=_base_model(machine),
     )
+
+
+def _base_model(machine: Mapping[str, Any]) -> str:
+    """Return the Hub's name of the model that a run started from, if it came from there."""
+    record = machine.get("pretrained") or {}
+    return str(record["name"]) if record.get("commit") else ""
 
 
 def add_examples(

@@ -21,9 +21,9 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.card import CardFacts, write_card
-from hubnmt.checkpoint import load_model, read_json, save_model
+from hubnmt.checkpoint import check_place, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.metrics import score_corpus
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
@@ -118,8 +118,7 @@ def finish(
     Raises:
         HubNMTError: if the run, a file or the place cannot be used; found before the long work.
     """
-    if dest.exists() and not dest.is_dir():
-        raise InputError(f"{dest} is a file; name a folder")
+    check_place(dest)
     stored = load_model(run_dir / "best")
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config)
     held_out = [_read(test.files, run_dir, stored.model.config) for test in tests]

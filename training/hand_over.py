@@ -25,7 +25,7 @@ from training.facts import add_examples, add_test, facts_of_run
 from training.meter import peak_memory_mib
 from training.publish import Publisher
 from training.report import Best
-from training.run_folder import replace_text
+from training.saving import replace_text
 from training.sources import TextPair
 
 log = logging.getLogger("training")
@@ -71,6 +71,8 @@ def hand_over(
     best, (step, bleu) = folder / "best", kept
     peak = peak_memory_mib(device)
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
+    if step == 0:
+        log.warning("no validation was better than the start: best/ holds the weights of that")
     stored = load_model(best)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
     facts = measure(facts, Translator(stored, device=str(device)), config.data, valid)

@@ -8,13 +8,17 @@ import logging
 import math
 import random
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from hubnmt.checkpoint import own_tensors
+from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 from training.config import RunConfig
 from training.evaluate import Evaluation
@@ -23,6 +27,7 @@ from training.meter import Meter, seconds_left, show_time
 from training.prepare import Corpus
 from training.publish import Publisher
 from training.report import Best, RunReport
+from training.run_folder import forget_start
 from training.schedule import rate_at
 from training.state import Parts, Progress, load_state, random_states, save_state
 from training.step import Outcome, Stepper
@@ -30,7 +35,7 @@ from training.stream import BatchStream
 from training.team import Team
 from training.tracking import Tracker, import_tracker
 from training.validate import Judge
-from training.weights import MovingAverage
+from training.weights import MovingAverage, copy_weights, put_weights
 
 log = logging.getLogger("training")
 
@@ -95,6 +100,14 @@ class Run:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
 
+    def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
+        """Start from the weights of another model; the leader has them, and shares them."""
+        if weights is not None:
+            put_weights(self.model, weights)
+        self.team.share(tensor.detach() for tensor in own_tensors(self.model).values())
+        if self.parts.moving_average is not None:
+            self.parts.moving_average.restore(copy_weights(self.model))
+
     @property
     def best(self) -> Best | None:
         """What `best/` holds; only the leader knows, once it has trained."""
@@ -120,6 +133,8 @@ class Run:
         )
         try:
             with bar, logging_redirect_tqdm():
+                if self._start_is_unjudged():
+                    self._judge_start()
                 evaluation = self._loop(bar)
                 self._save()
                 if self.progress.step == self._first_step and not self.must_stop:
@@ -134,6 +149,10 @@ class Run:
                     return evaluation
                 # Out of turn, and after the save: its snapshot is nothing to go on with.
                 return self._validate()
+        except ConfigError:  # not even one step fits: the name is to be free again
+            if self.team.is_leader and self.progress.step == 0:
+                forget_start(self.folder)
+            raise
         finally:
             if self._report is not None:
                 self._report.close()
@@ -174,8 +193,20 @@ class Run:
     def _open_report(self) -> None:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
         self._report = RunReport(self.folder, tracker)
-        self._report.rewind(self.progress.step)
+        self._report.rewind(-1 if self._start_is_unjudged() else self.progress.step)
         self._judge = Judge(self.config, self.folder, self.corpus, self._report, self.progress)
+
+    def _start_is_unjudged(self) -> bool:
+        """Tell whether the model that the run starts from is still to be validated."""
+        progress = self.progress
+        return bool(self.config.run.pretrained) and progress.step == 0 and progress.best_bleu < 0
+
+    def _judge_start(self) -> None:
+        """Validate before the first step: what to beat, and the first that `best/` holds."""
+        self._save()  # before there is a `best/`: a run with one and no state could not go on
+        self._validate()
+        self._saved_step = None
+        self._save()
 
     def _has_judged(self) -> bool:
         """Tell whether the weights as they stand were validated, maybe before a resume."""

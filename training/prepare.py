@@ -1,7 +1,8 @@
 """From texts to what a run learns from: clean pairs of ids, and the tokenizers that made them.
 
 Takes a recipe, gives a `Corpus`. Must not know the model. The vocabulary is learned on the training
-split only, once per run: a run that is resumed loads its own.
+split only, once per run: a run that is resumed loads its own, and one that starts from a model has
+that model's.
 
 Each step is kept in the cache under the key of all that decides it, so that a second start skips
 it: validation pairs (key: content), clean texts (content and cleaning), vocabulary (texts and its
@@ -32,7 +33,7 @@ from training.corpora import (
     valid_key,
 )
 from training.pair_store import PairStore, write_pairs
-from training.run_folder import telling_full_disk
+from training.saving import telling_full_disk
 from training.sources import TextPair
 from training.text_store import read_report, read_texts, write_texts
 
@@ -72,12 +73,18 @@ def cache_folder(config: RunConfig) -> Path:
     return Path(config.data.cache or Path(config.run.folder) / ".cache")
 
 
-def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
+def prepare_corpus(
+    config: RunConfig,
+    resumed: Path | None,
+    *,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+) -> Corpus:
     """Read, clean, learn or load the vocabulary, encode; or find all that in the cache.
 
     Args:
         config: the recipe.
         resumed: run folder whose tokenizers to use; None, or a folder without, learns new ones.
+        tokenizers: of a model to start from; then none are learned.
 
     Raises:
         InputError: if nothing is left to train on, a file cannot be used, or the texts are not
@@ -94,7 +101,7 @@ def prepare_corpus(config: RunConfig, resumed: Path | None) -> Corpus:
     _warn_of_broken(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
-    tokenizers = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    tokenizers = tokenizers or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
     train = _encode(config, texts, tokenizers)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
         n_long = report.kept(name) - count

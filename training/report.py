@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
 from training.pictures import draw_heads
-from training.run_folder import replace_text, telling_full_disk
+from training.saving import replace_text, telling_full_disk
 from training.tracking import Tracker
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
@@ -48,7 +49,9 @@ class RunReport:
         self._tracker = tracker
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
+        self._hook = threading.excepthook
         if SummaryWriter is not None:
+            threading.excepthook = self._hear
             with telling_full_disk(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder))
         else:
@@ -117,11 +120,24 @@ class RunReport:
 
     def close(self) -> None:
         """Flush the curves."""
-        with self._drawing() as board:
-            if board is not None:
-                board.close()
+        try:
+            with self._drawing() as board:
+                if board is not None:
+                    board.close()
+        finally:
+            if threading.excepthook == self._hear:
+                threading.excepthook = self._hook
         if self._tracker is not None:
             self._tracker.close()
+
+    def _hear(self, failed: threading.ExceptHookArgs) -> None:
+        """Print no traceback when the board's thread cannot write: the next call raises the same.
+
+        What fails in other threads goes where it went before.
+        """
+        is_board = type(failed.thread).__module__.partition(".")[0] == "tensorboard"
+        if not (is_board and isinstance(failed.exc_value, OSError)):
+            self._hook(failed)
 
     @contextlib.contextmanager
     def _drawing(self) -> "Iterator[SummaryWriter | None]":

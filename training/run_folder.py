@@ -12,6 +12,7 @@ import json
 import logging
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,8 +28,9 @@ except ImportError:  # Windows: there a user has to see to it that a folder is u
 
 import hubnmt
 from hubnmt.checkpoint import write_json
-from hubnmt.errors import ConfigError, ModelFolderError
-from training.config import SECTIONS, RunConfig, load_recipe
+from hubnmt.errors import ConfigError
+from training.config import SECTIONS, RunConfig, Tables, load_recipe
+from training.saving import replace_text, telling_full_disk
 
 log = logging.getLogger("training")
 
@@ -68,18 +70,27 @@ def load_settings(
     """
     stored = None if resume is None else _read_record(resume)
     every = [*(stored["overrides"] if stored else []), *overrides]
-    config = load_recipe(recipe, every)
-    if stored is not None and resume is not None and is_begun(resume):
-        now = json.loads(json.dumps(config.to_dict()))
-        differences = list(_differences(_with_defaults(stored["recipe"]), now))
-        if differences:
-            raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
+    if stored is None or resume is None or not is_begun(resume):
+        return load_recipe(recipe, every), every
+    config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
+    now = json.loads(json.dumps(config.to_dict()))
+    differences = list(_differences(_with_defaults(stored["recipe"]), now))
+    if differences:
+        raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
     return config, every
 
 
 def is_begun(folder: Path) -> bool:
     """Tell whether a folder holds anything that a new start would overwrite."""
     return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
+
+
+def forget_start(folder: Path) -> None:
+    """Take back what a run leaves that has validated the model it starts from and no more."""
+    for name in (STATE_FILE, METRICS_FILE, "samples.md"):
+        (folder / name).unlink(missing_ok=True)
+    for name in ("best", "last"):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def choose_folder(config: RunConfig) -> Path:
@@ -162,59 +173,33 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def claim_folder(
-    folder: Path, config: RunConfig, *, overrides: Sequence[str], device: torch.device
+    folder: Path,
+    config: RunConfig,
+    *,
+    overrides: Sequence[str],
+    device: torch.device,
+    pretrained: dict[str, Any] | None = None,
 ) -> None:
     """Make the folder and write down what runs in it.
+
+    Args:
+        folder: the run's.
+        config: the recipe.
+        overrides: what was set over it.
+        device: where it runs.
+        pretrained: name and commit of the model it starts from.
 
     Raises:
         ConfigError: if it cannot be made.
         ModelFolderError: if the disk is full.
     """
     make_folder(folder)
-    machine = describe_machine(device) | {"overrides": list(overrides)}
+    machine = describe_machine(device) | {"overrides": list(overrides), "pretrained": pretrained}
     with telling_full_disk(folder):
         write_json(folder / "machine.json", machine)
     # Whole or not at all: a torn one would keep the name and could not be resumed either.
     text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
     replace_text(folder / "recipe.json", f"{text}\n")
-
-
-def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
-    """Put a full or vanished disk into one line; libraries tell it in many ways."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__cause__ or cause.__context__
-    lines = str(error).splitlines() or [type(error).__name__]
-    reason = (cause.strerror if isinstance(cause, OSError) else None) or lines[0]
-    return ModelFolderError(
-        f"{path}: cannot be saved ({reason}); what was saved before is whole: make room, then go "
-        "on with --resume"
-    )
-
-
-@contextlib.contextmanager
-def telling_full_disk(path: Path) -> Iterator[None]:
-    """Let a write that fails within end as `explain_failed_save` says.
-
-    Raises:
-        ModelFolderError: in place of the system's error.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise explain_failed_save(path, error) from error
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file anew, whole or not at all.
-
-    Raises:
-        ModelFolderError: if the disk is full.
-    """
-    draft = path.with_name(f".{path.name}.draft")
-    with telling_full_disk(path):
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
 
 
 def make_folder(folder: Path) -> None:
@@ -229,6 +214,13 @@ def make_folder(folder: Path) -> None:
         raise ConfigError(
             f"run.folder: {folder} cannot be made ({error.strerror}); choose another"
         ) from None
+
+
+def _inherited(stored: dict[str, Any]) -> Tables | None:
+    """Return what a run has from the model it started from, which may have gone since."""
+    if not stored.get("run", {}).get("pretrained"):
+        return None
+    return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
 
 
 def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:

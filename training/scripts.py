@@ -8,6 +8,8 @@ import collections
 import functools
 import unicodedata
 
+from hubnmt.segment import base_language
+
 _LATIN = (
     "af ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms mt nb nl nn no pl pt ro sk "
     "sl sq sv sw tl tr vi"
@@ -52,12 +54,15 @@ SUBTAGS = {"latn": "LATIN", "cyrl": "CYRILLIC", "deva": "DEVANAGARI", "arab": "A
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """Return the scripts of a BCP 47 tag; empty means any."""
-    main, *subtags = language.lower().replace("_", "-").split("-")
-    for subtag in subtags:
+    """Return the scripts of a language; empty means any.
+
+    Args:
+        language: BCP 47 tag, or as FLORES spells it (`mal_Mlym`).
+    """
+    for subtag in language.lower().replace("_", "-").split("-")[1:]:
         if subtag in SUBTAGS:
             return frozenset({SUBTAGS[subtag]})
-    return SCRIPTS.get(main, frozenset())
+    return SCRIPTS.get(base_language(language), frozenset())
 
 
 def script_share(text: str, scripts: frozenset[str]) -> float:

@@ -84,6 +84,11 @@ class RunSettings(FromDict):
     """Name of the run folder in `folder`."""
     folder: str = "runs"
     """Where run folders are made."""
+    pretrained: str = ""
+    """Model to start from in place of random weights: a bundled name, a model folder such as
+    `runs/NAME/best`, or `user/name[@revision]` on the Hub. Its shape and its vocabulary are kept,
+    so `[model]` and `[tokenizer]` may be left out; dropout is the recipe's own if it names one.
+    Empty: from scratch."""
     max_steps: int = 20_000
     """Optimizer steps at most."""
     max_minutes: float | None = None

@@ -21,7 +21,8 @@ import torch
 
 from hubnmt.errors import ModelFolderError
 from training.feed import Position
-from training.run_folder import STATE_FILE, explain_failed_save
+from training.run_folder import STATE_FILE
+from training.saving import explain_failed_save
 from training.step import Stepper
 from training.weights import MovingAverage, Weights
 

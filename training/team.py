@@ -7,7 +7,7 @@ learn, so that all go on or stop together. A team of one does nothing of this.
 
 import datetime
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -51,6 +51,12 @@ class Team:
         parts = torch.split(together, sizes)
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by the leader's, in place; the order must be the same for all."""
+        if self.size > 1:
+            for tensor in tensors:
+                distributed.broadcast(tensor, src=0)
 
     def gather(self, value: _Value) -> list[_Value]:
         """Collect a value of every process, in the order of ranks, for all."""

@@ -22,10 +22,11 @@ from types import FrameType
 import torch
 
 from hubnmt.errors import HubNMTError
-from training.config import RunConfig
+from training.config import RunConfig, Tables, load_recipe
 from training.hand_over import hand_over
 from training.loop import Run
 from training.prepare import Corpus, prepare_corpus
+from training.pretrained import Pretrained, describe_pretrained, load_pretrained
 from training.publish import Publisher
 from training.run_folder import (
     check_unused,
@@ -86,12 +87,16 @@ def run(
         folder = resume or team.lead(lambda: choose_folder(config))
         is_new = resume is None or not team.lead(lambda: has_state(folder))
         with contextlib.ExitStack() as held:
+            start = None  # the leader's: the others get what they need of it from there
+            if is_new and config.run.pretrained:
+                config, start = _start_from(config, recipe, every, team)
             check = check_unused if resume is None else None
-            corpus = _prepare_together(config, folder, team, held, is_new=is_new, check=check)
+            corpus = _prepare_together(
+                config, folder, team, held, is_new=is_new, check=check, start=start
+            )
             current = Run(config, folder, corpus, team, publisher=publisher)
             if is_new:
-                device = team.device
-                team.lead(lambda: claim_folder(folder, config, overrides=every, device=device))
+                _begin(current, every, start)
             else:
                 current.resume()
             sitting = () if is_new else overrides  # those of the start are remembered
@@ -105,6 +110,41 @@ def run(
     return current
 
 
+def _start_from(
+    config: RunConfig, recipe: Path, every: Sequence[str], team: Team
+) -> tuple[RunConfig, Pretrained | None]:
+    """Let the leader find the model to start from; all get the recipe with what it brings.
+
+    Raises:
+        HubNMTError: if it cannot be had, or the recipe wants another shape.
+    """
+    found: list[Pretrained] = []
+
+    def find() -> Tables:
+        found.append(load_pretrained(config.run.pretrained))
+        log.info("starting from %s", describe_pretrained(found[0].record()))
+        return found[0].settings(config)
+
+    config = load_recipe(recipe, every, inherited=team.lead(find))
+    return config, found[0] if found else None
+
+
+def _begin(current: Run, every: Sequence[str], start: Pretrained | None) -> None:
+    """Write down how a run began, and give it the weights that it starts from, if there are any."""
+    if current.config.run.pretrained:
+        current.begin_with(start.weights if start else None)
+    record = start.record() if start else None
+    current.team.lead(
+        lambda: claim_folder(
+            current.folder,
+            current.config,
+            overrides=every,
+            device=current.team.device,
+            pretrained=record,
+        )
+    )
+
+
 def _prepare_together(
     config: RunConfig,
     folder: Path,
@@ -113,6 +153,7 @@ def _prepare_together(
     *,
     is_new: bool,
     check: Callable[[Path], None] | None,
+    start: Pretrained | None,
 ) -> Corpus:
     """Let the leader learn the vocabulary and keep it; the others read what it has left.
 
@@ -123,12 +164,14 @@ def _prepare_together(
         held: gives the folder free again.
         is_new: whether to learn a vocabulary in place of loading the run's own.
         check: refuses the folder if another process has been there since it was chosen.
+        start: the model whose vocabulary to use, if there is one.
     """
     corpora: list[Corpus] = []
 
     def prepare() -> None:
         if is_new:  # the folder is made late: a mistake in the recipe leaves none
-            corpora.append(prepare_corpus(config, None))
+            tokenizers = start.tokenizers if start else None
+            corpora.append(prepare_corpus(config, None, tokenizers=tokenizers))
             make_folder(folder)
             held.enter_context(hold_folder(folder))
             if check is not None:

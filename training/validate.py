@@ -4,24 +4,29 @@ Takes the moving parts of a run, gives an `Evaluation` and model folders. Must n
 optimizer. Only the leader of a run does this.
 
 Every `eval_every` steps it is a validation's turn; a sitting that ends between two is validated out
-of turn. `best/` holds the best of all on record, whoever's turn it was, so that going on never
-costs a model that was better. Patience and snapshots know those in turn only: what is learned, and
-when a run ends, is the same in however many sittings.
+of turn. `best/` holds the best of all, whoever's turn it was, so that going on never costs a model
+that was better; which validation that is, it says itself (see `kept`). Patience and snapshots know
+those in turn only: what is learned, and when a run ends, is the same in however many sittings. A
+run that starts from a model validates that first, at step 0, so that `best/` is never worse; its
+weights are in no average.
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.checkpoint import StoredModel, mend_folder, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from training.config import RunConfig
 from training.evaluate import Evaluation, evaluate
+from training.kept import read_note, write_note
 from training.meter import peak_memory_mib
 from training.prepare import Corpus
 from training.report import Best, RunReport
-from training.run_folder import explain_failed_save
+from training.saving import explain_failed_save
 from training.state import Parts, Progress
 from training.weights import average, copy_weights, with_weights
 
@@ -47,12 +52,17 @@ class Judge:
         self._corpus = corpus
         self._report = report
         self._scores = report.scores()
-        if progress.best_step:  # also known without the record
+        if progress.best_bleu >= 0:  # also known without the record
             self._scores.setdefault(progress.best_step, progress.best_bleu)
-
-    @property
-    def best(self) -> Best | None:
+        mend_folder(folder / "best")
+        self.best = self._read_best()
         """What `best/` holds: of equal scores the earliest."""
+
+    def _read_best(self) -> Best | None:
+        """Ask the folder itself; one of an older run has no note, and holds the best on record."""
+        note = read_note(self._folder / "best")
+        if note is not None:
+            return Best(note["step"], note["bleu"])
         steps = sorted(self._scores)
         return max((Best(step, self._scores[step]) for step in steps), key=_bleu, default=None)
 
@@ -80,9 +90,11 @@ class Judge:
         evaluation = evaluate(translator, self._corpus.valid, batch_tokens=self._batch_tokens)
         bleu = evaluation.scores.bleu
         is_best = self.best is None or bleu > self.best.bleu
+        record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
         if is_best:
-            self._save("best", stored)
-        self._save("last", stored)
+            self._save("best", stored, record)
+            self.best = Best(progress.step, bleu)
+        self._save("last", stored, record)
         self._scores[progress.step] = bleu
         if progress.step % self._settings.eval_every == 0:
             is_better = bleu > progress.best_bleu
@@ -96,7 +108,7 @@ class Judge:
     def _pick(self, parts: Parts, progress: Progress) -> Transformer:
         """Return the weights that the recipe wants judged, in a model of their own."""
         model, settings = parts.stepper.model, self._settings
-        if settings.judged == "raw":
+        if settings.judged == "raw" or progress.step == 0:  # nothing of the run's own to average
             return with_weights(model, copy_weights(model))
         if parts.moving_average is not None:
             return with_weights(model, parts.moving_average.weights)
@@ -105,9 +117,9 @@ class Judge:
             del progress.snapshots[step]
         return with_weights(model, average(progress.snapshots.values()))
 
-    def _save(self, name: str, stored: StoredModel) -> None:
+    def _save(self, name: str, stored: StoredModel, record: Mapping[str, Any]) -> None:
         try:
-            save_model(self._folder / name, stored)
+            save_model(self._folder / name, stored, notes=write_note(record))
         except Exception as error:  # safetensors and the system tell a full disk differently
             if not isinstance(error, OSError) and "os error" not in str(error):
                 raise
@@ -136,7 +148,7 @@ class Judge:
             evaluation.dev_loss,
             evaluation.scores.bleu,
             evaluation.scores.chrf,
-            "  best so far" if is_best else "",
+            "  the model to start from" if step == 0 else "  best so far" if is_best else "",
             evaluation.scores.bleu_signature,
         )
 

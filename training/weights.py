@@ -28,10 +28,15 @@ def copy_weights(model: Transformer) -> Weights:
 def with_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
     """Return a copy of a model, in eval mode, with other weights."""
     twin = copy.deepcopy(model)  # building a new one would draw from the run's random numbers
-    with torch.no_grad():
-        for name, tensor in own_tensors(twin).items():
-            tensor.copy_(weights[name])
+    put_weights(twin, weights)
     return twin.eval()
+
+
+def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Replace the weights of a model, in place."""
+    with torch.no_grad():
+        for name, tensor in own_tensors(model).items():
+            tensor.copy_(weights[name])
 
 
 def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:

@@ -10,7 +10,7 @@ from hubnmt.checkpoint import load_model
 from hubnmt.commands.options import Commands
 from hubnmt.errors import InputError
 from hubnmt.export import export_ctranslate2
-from hubnmt.translator import find_model
+from hubnmt.locate import find_model
 
 
 def add_export(commands: Commands) -> None:

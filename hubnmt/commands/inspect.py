@@ -12,8 +12,9 @@ import torch
 
 import hubnmt
 from hubnmt.commands.options import Commands
+from hubnmt.locate import find_model
 from hubnmt.tokenizer import ROUND_TRIP
-from hubnmt.translator import Translator, find_model
+from hubnmt.translator import Translator
 
 EXAMPLES = {
     "de": "Ein kleiner Hund rennt durch den Schnee.",

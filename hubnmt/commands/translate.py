@@ -6,6 +6,7 @@ warnings on standard error. Must not know how a model runs.
 
 import argparse
 import contextlib
+import itertools
 import json
 import shlex
 import sys
@@ -29,6 +30,7 @@ from hubnmt.textfile import (
     can_be_read_twice,
     check_line,
     count_lines,
+    is_torn,
     open_output,
     read_lines,
     read_stdin,
@@ -69,8 +71,10 @@ def run_translate(options: argparse.Namespace) -> None:
     translator = load_translator(options)
     decoding = decoding_options(options)
     translator.translate([], **decoding)  # a bad option shows before a file is opened
+    is_pipe = options.carry_on and total is None
+    behind = _read_pipe_behind(options.input, options.output) if is_pipe else None
     with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
-        for chunk in in_chunks(_input_lines(options, skip=n_done)):
+        for chunk in in_chunks(behind or _input_lines(options, skip=n_done)):
             translations = translator.translate(
                 chunk, batch_tokens=options.batch_tokens, **decoding
             )
@@ -89,10 +93,30 @@ def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
     """
     n_done = count_lines(output) if output.is_file() else 0
     if n_done > n_lines:
-        raise InputError(
-            f"--continue: {output} has {n_done:,} lines and {source} only {n_lines:,}, so it is no "
-            "beginning of its translation; name another --output"
-        )
+        raise _not_its_beginning(output, f"{n_done:,} lines and {source} only {n_lines:,}")
+
+
+def _read_pipe_behind(source: Path, output: Path) -> Iterator[str]:
+    """Read a pipe up to where the output ends, and give the lines behind; see `_check_beginning`.
+
+    What was read is gone, so its lines cannot be counted first. The line of which the translation
+    is torn comes once more.
+    """
+    n_done = count_lines(output) if output.is_file() else 0
+    if not n_done:
+        return read_lines(source)
+    lines = read_lines(source, skip=n_done - 1)
+    last = next(lines, None)
+    if last is None:
+        raise _not_its_beginning(output, f"{n_done:,} lines and {source} fewer")
+    return itertools.chain([last], lines) if is_torn(output) else lines
+
+
+def _not_its_beginning(output: Path, counts: str) -> InputError:
+    return InputError(
+        f"--continue: {output} has {counts}, so it is no beginning of its translation; "
+        "name another --output"
+    )
 
 
 @contextlib.contextmanager

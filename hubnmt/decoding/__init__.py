@@ -8,6 +8,7 @@ the tests included; `model_step` alone binds a Transformer to that protocol.
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.constraints import (
     ForcedPrefix,
+    ForkedPrefix,
     combine,
     limit_new_tokens,
     repetition_control,
@@ -22,6 +23,7 @@ __all__ = [
     "NOT_FINITE",
     "Constraint",
     "ForcedPrefix",
+    "ForkedPrefix",
     "Hypothesis",
     "ModelStep",
     "Step",

@@ -51,6 +51,8 @@ class _Sentence:
         """Best first."""
         self.finished: list[Hypothesis] = []
         """The W best that have ended, best first."""
+        self._spare: list[_Path] = []
+        """Continuations that cannot grow."""
         self._n_finished = 0
         """How many have ended, those that dropped out of the best W included."""
         self._eos_id = eos_id
@@ -66,24 +68,27 @@ class _Sentence:
                 first.
         """
         old, ended = self.paths, list[Hypothesis]()
-        self.paths, spare = [], list[_Path]()
+        self.paths, self._spare = [], []
         for number, (rank, parent, token, gain) in enumerate(found):
             if len(self.paths) == self._beam_size:
                 break
             past = old[parent]
             path = _Path(rank, parent, [*past.tokens, token], [*past.gains, gain])
-            if token != self._eos_id:
+            if token != self._eos_id and rank != -math.inf:
                 self.paths.append(path)
                 continue
             if number < self._beam_size and math.isfinite(rank):
                 ended.append(self._end(path))
-            spare.append(path._replace(rank=-math.inf))
-        self.paths = [*self.paths, *spare][: self._beam_size]
+            self._spare.append(path._replace(rank=-math.inf))
         if ended:
             self._n_finished += len(ended)
             self.finished += ended
             self.finished.sort(key=lambda each: -each.score)
             del self.finished[self._beam_size :]
+
+    def fill(self, width: int) -> None:
+        """Have as many paths as the sentence with most of them, possible or not."""
+        self.paths += self._spare[: width - len(self.paths)]
 
     def _end(self, path: _Path) -> Hypothesis:
         score = normalize_length(path.rank, len(path.gains), self._penalty)
@@ -192,3 +197,7 @@ def _grow(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidate
             (rank, *divmod(place, n_pieces), gain)
             for rank, place, gain in zip(*columns, strict=True)
         )
+    # Fewer than W, as long as fewer are possible: a forced beginning is said once, not W times.
+    width = max(1, *(len(each.paths) for each in live))
+    for each in live:
+        each.fill(width)

@@ -156,3 +156,39 @@ class ForcedPrefix:
                 ]
             )
         return self._masks[owed]
+
+
+class ForkedPrefix(ForcedPrefix):
+    """All targets begin with the same tokens; then each goes on with one of its own.
+
+    For one source that stands in a batch several times. A row says its beginning before it can end,
+    so at the fork all rows are still there, in the order they were given.
+    """
+
+    def __init__(
+        self,
+        forced_ids: Sequence[int],
+        forks: Sequence[int],
+        *,
+        vocab_size: int,
+        piece_bytes: Callable[[int], bytes],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            forced_ids: the tokens in front of the fork.
+            forks: for each row its next token.
+            vocab_size: V.
+            piece_bytes: see `ForcedPrefix`.
+        """
+        ids = [*forced_ids, forks[0]]  # of the last, only that there is one counts
+        super().__init__(ids, b"", vocab_size=vocab_size, piece_bytes=piece_bytes)
+        self._forks = torch.tensor(list(forks))  # (B,)
+
+    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+        """Forbid all but the beginning, and at the fork all but a row's own token."""
+        if tokens.shape[2] != len(self._forced_ids) - 1:
+            return super().__call__(log_probs, tokens)
+        own = self._forks.to(log_probs.device)[:, None, None]  # (B, 1, 1)
+        is_own = torch.arange(log_probs.shape[2], device=log_probs.device) == own  # (B, 1, V)
+        return log_probs.masked_fill(~is_own, -torch.inf)

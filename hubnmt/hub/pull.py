@@ -18,8 +18,8 @@ from pathlib import Path
 from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
 from huggingface_hub.hf_api import RepoSibling
 
-from hubnmt.checkpoint import LIBRARY, load_config, load_model, read_json, replace_folder
-from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
+from hubnmt.checkpoint import LIBRARY, check_place, load_config, load_model, replace_folder
+from hubnmt.errors import HubError, HubUnreachableError
 from hubnmt.hub.client import (
     TIMEOUT_S,
     ask_about,
@@ -267,17 +267,6 @@ def _note_revision(storage: Path, reference: HubReference, commit: str) -> None:
         draft.replace(note)
 
 
-def _is_ours(folder: Path) -> bool:
-    """Tell whether a folder carries our mark, whatever version wrote it: its files may be replaced.
-
-    Another library's has the same names in it.
-    """
-    try:
-        return read_json(folder / CONFIG).get("library") == LIBRARY
-    except ModelFolderError:
-        return False
-
-
 def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) -> Pulled:
     """Fetch a model into a folder of one's own, whole or not at all.
 
@@ -286,12 +275,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
         HubError: see `pull`.
         ModelFolderError: if what came is not a sound model.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
-        raise InputError(
-            f"{folder} holds other files and no model of {LIBRARY}; name an empty or a new folder"
-        )
+    check_place(folder)
     pulled = pull(reference, token=token)
     load_model(pulled.folder)
     with plain_words(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:

@@ -16,6 +16,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.metrics import Scores, score_corpus, sentence_chrf
 from hubnmt.ui import limits, tables
+from hubnmt.ui.languages import language_name, main_tag
 from hubnmt.ui.registry import ModelRegistry
 
 CHUNK_ROWS = 16
@@ -26,7 +27,7 @@ N_WORST = 10
 
 SOURCE_NAMES = ("source", "src", "text", "sentence", "input")
 REFERENCE_NAMES = ("reference", "ref", "target", "tgt", "translation")
-"""What people call these columns, beside the tag of the language."""
+"""What people call these columns, beside the tag and the name of the language."""
 
 
 class Described(NamedTuple):
@@ -92,8 +93,8 @@ class Files:
         config = self.registry.get(model).config
         return Described(
             table.columns,
-            find_source(table.columns, config),
-            find_reference(table.columns, config),
+            find_source(table, config),
+            find_reference(table, config),
             len(table.rows),
         )
 
@@ -125,7 +126,7 @@ class Files:
         """
         table = tables.read_table(_given(path), has_header=has_header)
         translator = self.registry.get(model)
-        sources = table.column(source or find_source(table.columns, translator.config))
+        sources = table.column(source or find_source(table, translator.config))
         references = table.column(reference) if reference else None
         limits.check_rows(translator, sources, options)
         started = time.perf_counter()
@@ -156,15 +157,28 @@ def _given(path: str | None) -> Path:
     return Path(path)
 
 
-def find_source(columns: Sequence[str], config: ModelConfig) -> str:
-    """Guess which column is to be translated; the first, where none looks like it."""
-    return _find(columns, (config.src_lang, *SOURCE_NAMES)) or columns[0]
+def find_source(table: tables.Table, config: ModelConfig) -> str:
+    """Guess which column is to be translated: by its name, else the one with the most letters."""
+    named = _find(table.columns, (*_names_of(config.src_lang), *SOURCE_NAMES))
+    reference = _find(table.columns, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
+    others = [name for name in table.columns if name != reference]
+    return named or max(others or table.columns, key=lambda name: _count_letters(table, name))
 
 
-def find_reference(columns: Sequence[str], config: ModelConfig) -> str:
+def find_reference(table: tables.Table, config: ModelConfig) -> str:
     """Guess which column holds references; none, where none looks like it."""
-    others = [name for name in columns if name != find_source(columns, config)]
-    return _find(others, (config.tgt_lang, *REFERENCE_NAMES))
+    source = find_source(table, config)
+    others = [name for name in table.columns if name != source]
+    return _find(others, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
+
+
+def _names_of(tag: str) -> tuple[str, ...]:
+    return tag, main_tag(tag), language_name(tag)
+
+
+def _count_letters(table: tables.Table, name: str) -> int:
+    cells = (str(row.get(name, "")) for row in table.rows)
+    return sum(sum(map(str.isalpha, cell)) for cell in cells)
 
 
 def _find(columns: Sequence[str], names: Sequence[str]) -> str:

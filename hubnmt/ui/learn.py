@@ -50,6 +50,8 @@ class Lessons:
     def pieces(self, text: str, model: str) -> dict[str, Any]:
         """Take a text apart: for each word its pieces after every merge, the bytes first.
 
+        The text comes with them: bytes alone do not tell in which direction it runs.
+
         Raises:
             HubNMTError: if the text is too long to watch, or the model is refused.
         """
@@ -70,6 +72,7 @@ class Lessons:
                 for word in words
             ],
             "vocabulary": tokenizer.vocab_size,
+            "text": text,
         }
 
     def positions(self, model: str) -> dict[str, Any]:

@@ -27,6 +27,10 @@ from hubnmt.ui.subject import Subject, read_index
 N_CHOICES = 6
 """Alternatives at one place: more are hardly probable."""
 
+MAX_SHOWN_TOKENS = 60
+"""Tokens of an alternative behind its place: what a glance takes in, and far less work than the
+whole rest of a long sentence, six times over. A click completes it."""
+
 MAX_SILENCED = 2
 """Translators with heads switched off that are kept in memory."""
 
@@ -96,13 +100,12 @@ class Look:
         try:
             translator, subject = self._read(value)
             said = _said_before(subject, steering)
-            found = translator.alternatives(subject.src, said, N_CHOICES)
+            found = translator.alternatives(
+                subject.src, said, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
+            )
         except HubNMTError as error:
             return _with_message(steering, error)
-        choices = [
-            {"piece": each.piece, "probability": each.probability, "text": each.text}
-            for each in found
-        ]
+        choices = [dataclasses.asdict(each) for each in found]
         said_text = decode_line(said, translator.tgt_tokenizer)
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
@@ -224,17 +227,31 @@ def _steered_row(
     said = decode_line(_said_before(subject, steering), translator.tgt_tokenizer)
     typed = str(steering.get("typed") or "").strip()
     if typed:
-        prefix = said + " " * (bool(said) and typed[0] not in CLOSING) + typed
-        search = {**options, "n_best": 1, "sample": False, "prefix": prefix}
-        limits.check_work(translator, subject.src, search)
-        found = translator.translate(subject.src, split=False, **search)
-        return found.n_best[0].tgt_ids[0]
+        begun = " " * (bool(said) and typed[0] not in CLOSING) + typed
+        return _complete(translator, subject, said, begun, options)
     try:
-        text = steering["choices"][read_index(steering["choice"])]["text"]
-    except (KeyError, IndexError, TypeError, ValueError):
+        choice = steering["choices"][read_index(steering["choice"])]
+        text, is_whole = choice["text"], choice.get("is_whole", True)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         raise InputError("there is no such choice; click a word again") from None
     limits.check_text(text or ".")
+    if not is_whole and text.startswith(said):
+        return _complete(translator, subject, said, text.removeprefix(said), options)
     return tuple(translator.tgt_tokenizer.encode(text))
+
+
+def _complete(
+    translator: Translator, subject: Subject, said: str, begun: str, options: dict[str, Any]
+) -> tuple[int, ...]:
+    """Translate the sentence anew, behind what was said and what was begun.
+
+    What was said is as long as the translation that is looked at, at most; only what is new is
+    held against the limits.
+    """
+    search = {**options, "n_best": 1, "sample": False}
+    limits.check_work(translator, subject.src, {**search, "prefix": begun})
+    found = translator.translate(subject.src, split=False, **{**search, "prefix": said + begun})
+    return found.n_best[0].tgt_ids[0]
 
 
 def _switches(config: ModelConfig) -> dict[str, Any]:

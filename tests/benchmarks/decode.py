@@ -29,10 +29,11 @@ from hubnmt.checkpoint import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.engine import TorchEngine
 from hubnmt.export import export_ctranslate2, list_pieces
+from hubnmt.locate import find_model
 from hubnmt.metrics import score_corpus
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
-from hubnmt.translator import Translator, find_model
+from hubnmt.translator import Translator
 
 SHAPES = {
     "tiny": {"n": 4, "d_model": 128, "n_heads": 4, "d_ff": 256, "vocab_size": 8000},

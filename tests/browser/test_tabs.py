@@ -145,6 +145,32 @@ def test_bytes_that_are_no_character_stay_readable(visit: Any):
     assert all(re.fullmatch(r"<[0-9A-F]{2}( [0-9A-F]{2})*>", each) for each in seen)
 
 
+@on_both
+def test_pieces_run_as_their_script_does(visit: Any):
+    """Bytes, too, of which the first is shown in Latin letters: at every step the same way."""
+    visit.learn()
+    page = visit.page
+    for text, is_rtl in (("كلب يركض", True), ("3 כלבים רצים", True), ("Hunde 3", False)):
+        page.fill("#pieces-text textarea", text)
+        n_words = len(text.split())
+        page.wait_for_function(
+            "text => document.querySelector('#pieces .words span[hidden]')?.textContent === text",
+            arg=text,
+        )
+        for step in ("0", page.get_attribute("#pieces .step", "max")):
+            page.locator("#pieces .step").fill(step)
+            words = [page.locator("#pieces .word").nth(n).bounding_box() for n in range(n_words)]
+            pieces = page.locator("#pieces .word").last.locator(".piece")
+            first, second = (
+                (pieces.nth(n).bounding_box() for n in (0, 1)) if step == "0" else words[:2]
+            )
+            assert (words[0]["x"] > words[1]["x"]) == is_rtl
+            assert (first["x"] > second["x"]) == is_rtl
+    page.fill("#pieces-text textarea", "كلب يركض في الثلج.")
+    page.wait_for_function("document.querySelectorAll('#pieces .word').length > 3")
+    visit.keep_picture("pieces-right-to-left")
+
+
 def test_a_text_too_long_to_watch_is_a_sentence(visit: Any):
     visit.learn()
     visit.page.fill("#pieces-text textarea", "Hund " * 200)

@@ -17,9 +17,11 @@ from typing import NamedTuple
 import pytest
 
 from hubnmt import Translator
+from hubnmt.checkpoint import bundled_models
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import serving
+from training.config import parse_recipe
 from training.data_config import DataConfig
 
 FENCE = re.compile(
@@ -78,10 +80,12 @@ def test_both_commands_install_the_pinned_set():
     assert all("pip install -r requirements.txt" in command for command in commands)
 
 
-def test_the_example_of_a_recipe_is_one():
-    (example,) = [snippet.text for snippet in SNIPPETS if snippet.language == "toml"]
-    data = DataConfig.from_dict(tomllib.loads(example)["data"], where="README")
+def test_the_examples_of_recipes_are_some():
+    mixed, further = [snippet.text for snippet in SNIPPETS if snippet.language == "toml"]
+    data = DataConfig.from_dict(tomllib.loads(mixed)["data"], where="README")
     assert list(data.training_corpora()) == ["main", "speeches", "back"]
+    config = parse_recipe(tomllib.loads(further), where="README")
+    assert config.run.pretrained in bundled_models()
 
 
 def test_links_lead_to_files(repo: Path):

@@ -1,5 +1,5 @@
 // Byte-pair encoding, step by step. Takes props.value = {words: [[pieces after each merge]],
-// vocabulary} or {message} or null. Every word takes one merge per step until it has none left; the
+// vocabulary, text} or {message} or null. Every word takes one merge per step until it has none left; the
 // slider chooses the step, and begins at the end, where the model reads. Pieces are written with
 // textContent, never as HTML.
 
@@ -28,12 +28,21 @@ function word(steps) {
       const chip = document.createElement("span");
       chip.className = "piece";
       chip.classList.toggle("byte", isByte(piece));
+      if (isByte(piece)) chip.dir = "ltr";
       chip.classList.toggle("joined", i === joined && step < last());
       chip.textContent = isByte(piece) ? piece : piece.replace(/ /g, "\u2423").replace(/\n/g, "\u21b5");
       return chip;
     }),
   );
   return box;
+}
+
+// The words run as the text does, of which the bytes on show may say nothing.
+function direction() {
+  const whole = document.createElement("span");
+  whole.hidden = true;
+  whole.textContent = props.value.text ?? "";
+  return whole;
 }
 
 function say() {
@@ -49,7 +58,7 @@ function draw() {
   find("step").value = step;
   find("back").disabled = step === 0;
   find("next").disabled = step === last();
-  find("words").replaceChildren(...words.map(word));
+  find("words").replaceChildren(direction(), ...words.map(word));
   find("count").textContent = say();
 }
 

@@ -46,7 +46,7 @@ function steer(change) {
 }
 
 // One choice: the piece, how probable it is, and the translation it leads to.
-function choice({ piece, probability, text }, i) {
+function choice({ piece, probability, text, is_whole }, i) {
   const item = make("button", "choice");
   item.type = "button";
   const share = make("span", "share", chance(probability));
@@ -55,6 +55,7 @@ function choice({ piece, probability, text }, i) {
   const whole = make("span", "text");
   if (said && text.startsWith(said)) whole.append(make("span", "said-before", said), text.slice(said.length));
   else whole.append(text || "(nothing)");
+  if (is_whole === false) whole.append(" \u2026");
   const name = make("span", "piece", isEnd(piece) ? "end" : piece.trim() || "\u2423");
   name.dir = "auto";
   item.append(name, share, whole);
@@ -66,7 +67,9 @@ function drawPlace({ choices }) {
   find("place").hidden = place === null;
   if (place === null) return;
   const name = isEnd(words[place].text) ? "the end" : `\u201c${words[place].text.trim()}\u201d`;
-  find("question").textContent = choices ? `At ${name} the model could say:` : `Asking about ${name} \u2026`;
+  const isCut = choices?.some(({ is_whole }) => is_whole === false); // of long sentences
+  const how = isCut ? " (the beginnings; a click completes one)" : "";
+  find("question").textContent = choices ? `At ${name} the model could say${how}:` : `Asking about ${name} \u2026`;
   find("choices").replaceChildren(...(choices ?? []).map(choice));
 }
 

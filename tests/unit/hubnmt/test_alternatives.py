@@ -3,6 +3,7 @@
 A trained model's alternatives are looked at in `tests/integration/test_decoding_options.py`.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,8 @@ from torch import Tensor
 from hubnmt import alternatives as alternatives_module
 from hubnmt.alternatives import find_alternatives
 from hubnmt.config import DecodingConfig
-from hubnmt.engine import TorchEngine
+from hubnmt.engine import TorchEngine, force_tokens
+from hubnmt.join import decode_line
 from hubnmt.model import Transformer
 from hubnmt.plan import make_plan
 from hubnmt.tokenizer import Tokenizer
@@ -103,3 +105,49 @@ def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> 
     before = random_model.tgt_tokenizer.decode(said)
     assert all(each.text.startswith(before.rstrip()) for each in found)
     assert first.probability == max(each.probability for each in found)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("n_said", [0, 4])
+def test_all_are_completed_in_one_search_as_they_would_be_alone(
+    n_said: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    src, engine = "Ein Hund rennt.", random_model._engine
+    said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_said]
+    searches = []
+    search = engine.search
+
+    def count(rows: Any, *args: Any, **options: Any) -> Any:
+        searches.append(len(rows))
+        return search(rows, *args, **options)
+
+    changes = {"beam_size": beam_size, "max_new_tokens": 9, "n_best": 1}
+    decoding = dataclasses.replace(random_model.decoding, **changes)
+    monkeypatch.setattr(random_model, "decoding", decoding)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "search", count)
+        found = random_model.alternatives(src, said, k=5)
+    tokenizer = random_model.tgt_tokenizer
+    ends = [each for each in found if each.piece == "<eos>"]
+    assert searches == [5 - len(ends)]
+    by_text = {tokenizer.piece_bytes(i): i for i in range(3, tokenizer.vocab_size)}
+    for each in found:
+        if each in ends or each.piece.startswith("<"):
+            continue
+        prefix = force_tokens([*said, by_text[each.piece.encode()]], tokenizer)
+        row = random_model.src_tokenizer.encode(src)
+        alone = search([row], random_model.read_options({}), prefix=prefix)[0][0]
+        assert each.text == decode_line(alone.ids, tokenizer)
+
+
+@pytest.mark.parametrize("said", ["", "A woman in bl", (70, 71, 72)])
+def test_a_text_that_has_all_the_tokens_asked_for_is_cut(
+    said: Any, random_model: Translator
+) -> None:
+    found = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=1)
+    whole = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=900)
+    assert {each.piece for each in found} == {each.piece for each in whole}
+    assert not any(each.is_whole for each in found if each.piece != "<eos>")
+    for short, long in zip(found, whole, strict=True):
+        assert long.is_whole
+        assert len(short.text) <= len(long.text)

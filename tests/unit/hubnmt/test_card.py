@@ -226,6 +226,17 @@ def test_scores_come_with_how_they_were_reached(full: CardFacts) -> None:
     assert [words for words in wanted if words not in body] == []
 
 
+def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare: CardFacts) -> None:
+    assert "trained from scratch with hubnmt" in write_card(full)
+    assert "base_model" not in read_head(write_card(full))
+    further = dataclasses.replace(bare, started_from="user/mo_del", base_model="user/mo_del")
+    card = write_card(further)
+    assert "trained further from user/mo\\_del with hubnmt" in card
+    assert "from scratch" not in card
+    assert read_head(card)["base_model"] == "user/mo_del"
+    assert "## Data\n\nBefore, user/mo\\_del had learned from other data" in card
+
+
 def test_the_recipe_can_be_copied_as_it_stands(full: CardFacts) -> None:
     assert "```toml\n[model]\nd_model = 12\n```\n" in write_card(full)
 

@@ -24,6 +24,7 @@ from hubnmt.checkpoint import (
     bundled_models,
     load_config,
     load_model,
+    mend_folder,
     own_tensors,
     save_model,
 )
@@ -354,6 +355,22 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     "decoding is torn": (truncate(DECODING, 0.5), DECODING, ["JSON"]),
     "decoding is a list": (write(DECODING, b"[]"), DECODING, ["JSON object"]),
     "unknown option": (set_keys(DECODING, beam_sise=2), DECODING, ["'beam_sise'", "'beam_size'"]),
+    "half a character": (
+        set_keys(DECODING, prefix="A \ud800 dog"),
+        *(DECODING, ["half a surrogate pair", "\\ud800"]),
+    ),
+    "half a character in the config": (
+        set_keys(CONFIG, src_lang="d\udc00"),
+        *(CONFIG, ["half a surrogate pair", "\\udc00"]),
+    ),
+    "half a character for a key": (
+        set_keys(CONFIG, **{"n_\ud800": [["deep"]]}),
+        *(CONFIG, ["half a surrogate pair"]),
+    ),
+    "half a character deep down": (
+        set_keys(DECODING, prefix=[{"x": "\udfff"}]),
+        *(DECODING, ["half a surrogate pair"]),
+    ),
     "option out of range": (set_keys(DECODING, beam_size=0), DECODING, ["beam_size", "1 to 256"]),
     "penalty beyond floats": (
         set_keys(DECODING, length_penalty=10**400),
@@ -586,6 +603,45 @@ def test_a_link_a_user_put_there_is_kept_even_if_it_leads_nowhere(
     (folder / "data").symlink_to("../elsewhere")
     save_model(folder, joint)
     assert (folder / "data").is_symlink()
+
+
+def test_a_power_cut_while_folders_change_places_is_mended(
+    folder: Path, joint: StoredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, n_renames = Path.rename, 0
+
+    def cut(self: Path, target: Path) -> Path:
+        nonlocal n_renames
+        n_renames += 1
+        if n_renames == 2:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with torch.no_grad():
+        joint.model.src_embedding.weight.add_(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", cut)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # nobody cleans up behind it
+        with pytest.raises(KeyboardInterrupt):
+            save_model(folder, joint)
+    assert not folder.exists()
+    mend_folder(folder)
+    assert torch.equal(logits_of(load_model(folder).model), logits_of(joint.model))
+    assert names_in(folder.parent) == ["good"]
+
+
+def test_there_is_nothing_to_mend_where_nothing_was_cut(folder: Path) -> None:
+    before = snapshot(folder.parent)
+    for name in ("good", "other", "nowhere/good"):
+        mend_folder(folder.parent / name)
+    assert snapshot(folder.parent) == before
+
+
+def test_notes_come_with_the_model(folder: Path, joint: StoredModel) -> None:
+    save_model(folder, joint, notes={"validation.json": "{}"})
+    assert names_in(folder) == sorted([*FILES, "validation.json"])
+    save_model(folder, joint, notes={"validation.json": "[]"})
+    assert (folder / "validation.json").read_text(encoding="utf-8") == "[]"
 
 
 def test_the_other_kind_of_tokenizer_does_not_stay_behind(

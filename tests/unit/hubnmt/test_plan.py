@@ -263,3 +263,25 @@ def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
     assert plan_of("\n" * 1_200, tiny_tokenizer).spoken == []
     with pytest.raises(InputError, match=r"1,201 characters.*1,200.*give it as a file"):
         plan_of("\n" * 1_201, tiny_tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_foreign"),
+    [
+        ("Ein Hund.", False),
+        ("", False),
+        ("123 !?", False),
+        ("Grüße aus Köln", False),
+        ("Ich liebe Pizza 🍕🎉 und dich ❤️!", False),
+        ("ഒരു നായ മഞ്ഞിൽ.", True),
+        ("Ein Hund heißt auf Malayalam നായ.", False),
+        ("Ja.\nكلب يركض في الثلج.", True),
+    ],
+)
+def test_a_text_in_characters_the_vocabulary_does_not_know_is_told(
+    text: str, is_foreign: bool, tiny_tokenizer: Tokenizer
+) -> None:
+    """The model answers all the same, and nothing in the answer shows that it read nothing."""
+    plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=200)
+    told = [each for each in plan.warnings if "does not know (it was made for 'de')" in each]
+    assert len(told) == is_foreign

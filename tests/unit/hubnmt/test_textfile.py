@@ -16,6 +16,7 @@ from hubnmt.textfile import (
     can_be_read_twice,
     count_lines,
     decode_line,
+    is_torn,
     open_output,
     read_aligned,
     read_lines,
@@ -75,6 +76,11 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert can_be_read_twice(write(tmp_path / "in.txt", "a"))
     for named_by_its_reader in (tmp_path, tmp_path / "nowhere", tmp_path / ("x" * 300)):
         assert can_be_read_twice(named_by_its_reader)
+
+
+@pytest.mark.parametrize("text", ["a", "a\n", "a\nb", "\n", "", "a\nb\n", "a\r", "é"])
+def test_a_last_line_without_its_line_feed_is_torn(text: str, tmp_path: Path) -> None:
+    assert is_torn(write(tmp_path / "in.txt", text)) == (not f"\n{text}".endswith("\n"))
 
 
 def test_counting_agrees_with_reading(tmp_path: Path) -> None:

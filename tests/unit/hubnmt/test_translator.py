@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt import translator
 from hubnmt.checkpoint import StoredModel
-from hubnmt.errors import ConfigError, HubUnreachableError, InputError, ModelNotFoundError
-from hubnmt.translator import Translator, find_model
+from hubnmt.errors import ConfigError, InputError
+from hubnmt.translator import Translator
 
 # --- scores and tokens ---------------------------------------------------------------------------
 
@@ -262,39 +261,32 @@ def test_save_and_load_translate_alike(random_model: Translator, tmp_path: Path)
     assert Translator.from_pretrained(str(tmp_path / "model")).translate("x").text
 
 
-def test_a_bundled_name_comes_first_then_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("config", ['{"model_type": "marian"}', "[]", "{torn", None])
+def test_another_librarys_folder_is_not_written_over(
+    config: str | None, random_model: Translator, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("de-en-x", "mine"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(translator, "bundled_models", lambda: {"de-en-x": Path("/inside")})
-    assert find_model("de-en-x") == Path("/inside")
-    assert find_model("mine").resolve() == tmp_path / "mine"
-    assert find_model("./de-en-x").resolve() == tmp_path / "de-en-x"
-    assert find_model(tmp_path / "mine") == tmp_path / "mine"
+    folder = tmp_path / "marian"
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("weights of weeks")
+    if config is not None:
+        (folder / "config.json").write_text(config)
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    with pytest.raises(InputError, match=r"marian holds other files .* name an empty or a new"):
+        random_model.save_pretrained(folder)
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        random_model.save_pretrained(str(folder / "model.safetensors"))
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["de-en", "./nowhere", "a/b/c", "~nobody-has-this-name/model", "a\0b", "x" * 5000, "\n"],
-    ids=lambda name: repr(name[:20]),
-)
-def test_an_unknown_model_names_what_there_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator, "bundled_models", lambda: {"de-en-x": Path("/inside")})
-    with pytest.raises(ModelNotFoundError, match="de-en-x"):
-        Translator.from_pretrained(name)
-
-
-def test_a_folder_that_is_not_there_may_be_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(HubUnreachableError, match="no folder 'runs/best' here, and cannot reach"):
-        Translator.from_pretrained("runs/best")
-
-
-def test_a_folder_has_no_revisions(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="has no revisions"):
-        Translator.from_pretrained(tmp_path, revision="v1")
+def test_a_model_of_ours_is_replaced_and_what_a_user_put_beside_it_stays(
+    random_model: Translator, tmp_path: Path
+) -> None:
+    random_model.save_pretrained(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "config.json").write_text('{"library": "hubnmt", "format_version": 99}')
+    random_model.save_pretrained(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert Translator.from_pretrained(tmp_path).config == random_model.config
 
 
 @pytest.mark.parametrize("device", ["gpu", "", "cuda:99", "mps", "xpu", "vulkan", "cpu:x"])

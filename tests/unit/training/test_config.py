@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config import RunConfig, apply_override, load_recipe, parse_recipe
+from training.config import RunConfig, apply_override, inherit, load_recipe, parse_recipe
 
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
@@ -283,3 +283,33 @@ def test_mistakes_in_set_and_in_the_recipe_are_told_together(tmp_path: Path) -> 
     for word in ("--set seed", "--set model=3", "'max_step'", "lr = 'fast'", "tgt_lang is missing"):
         assert word in message
     assert "\n" not in message
+
+
+# --- a model to start from -----------------------------------------------------------------------
+
+
+def test_what_a_model_brings_lies_beneath_what_the_recipe_says() -> None:
+    tables: dict[str, Any] = {"model": {"dropout": 0.3, "d_model": 64}}
+    brought = {"model": {"d_model": 64, "dropout": 0.1, "n_heads": 4}, "tokenizer": {"joint": True}}
+    assert inherit(tables, brought) == []
+    assert tables["model"] == {"d_model": 64, "dropout": 0.3, "n_heads": 4}
+    assert tables["tokenizer"] == {"joint": True}
+
+
+def test_a_contradiction_is_told_and_goes_no_further() -> None:
+    tables: dict[str, Any] = {"model": {"d_model": 65}}
+    (problem,) = inherit(tables, {"model": {"d_model": 64, "n_heads": 4}})
+    assert "model.d_model = 65 and not 64" in problem
+    assert tables["model"]["d_model"] == 64  # or a second problem would follow from the first
+
+
+def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:
+    part = {"model": {"n_heads": 3}, "tokenizer": {"joint": False}}
+    assert parse(run={"pretrained": "user/name"}, **part).model == {"n_heads": 3}
+    with pytest.raises(ConfigError, match="multiple of n_heads"):
+        parse(**part)
+
+
+def test_a_slip_is_told_before_the_model_is_looked_for() -> None:
+    with pytest.raises(ConfigError, match=r"\[model\] unknown key 'd_modl' .*d_model"):
+        parse(run={"pretrained": "user/name"}, model={"d_modl": 64})

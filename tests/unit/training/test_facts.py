@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.checkpoint import load_model
+from hubnmt.checkpoint import load_model, read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.metrics import sentence_chrf
 from hubnmt.tokenizer import Tokenizer
@@ -25,6 +25,25 @@ def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
     assert facts.training["seed"] == 5
     assert "\n[optimizer]\nlr = 0.01\n" in facts.recipe
     assert facts.results == ()
+
+
+@pytest.mark.parametrize(
+    ("commit", "said", "base"),
+    [(None, "user/name", ""), ("abc", "user/name at commit abc", "user/name")],
+)
+def test_a_run_that_started_from_a_model_names_it(
+    commit: str | None, said: str, base: str, farm_run: Run, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
+    machine = read_json(folder / "machine.json")
+    write_json(
+        folder / "machine.json", machine | {"pretrained": {"name": "user/name", "commit": commit}}
+    )
+    facts = facts_of_run(folder, name="run", config=farm_run.model.config)
+    assert facts.training["started from"] == facts.started_from == said
+    assert facts.base_model == base
+    before = facts_of_run(farm_run.folder, name="run", config=farm_run.model.config)
+    assert (before.started_from, before.base_model) == ("", "")
 
 
 def test_a_run_without_a_validation_has_nothing_to_tell(farm_run: Run, tmp_path: Path) -> None:

@@ -307,6 +307,10 @@ MISTAKES: list[tuple[str, Callable[[Path, Path], list[str]]]] = [
         lambda run, at: [str(run), f"{at}/test.de", "--valid", f"{at}/test.de,{at}/test.en"],
     ),
     (
+        "a folder of other files as destination",
+        lambda run, at: [str(run), str(at), "--valid", f"{at}/test.de,{at}/test.en"],
+    ),
+    (
         "unknown option",
         lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at}/a,{at}/b", "--halve"],
     ),

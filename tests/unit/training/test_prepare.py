@@ -45,6 +45,15 @@ def test_a_resumed_run_keeps_its_vocabulary(config: RunConfig, tmp_path: Path) -
     assert prepare_corpus(config, None).src_tokenizer.encode(text) != own.encode(text)
 
 
+def test_the_vocabulary_of_a_model_is_used_in_place_of_a_new_one(config: RunConfig) -> None:
+    own = Tokenizer.train(["another text altogether, another text"], 300)
+    corpus = prepare_corpus(config, None, tokenizers=(own, own))
+    assert corpus.src_tokenizer is corpus.tgt_tokenizer is own
+    spelled = {own.decode(src) for src, _ in corpus.train}
+    lines = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
+    assert spelled <= {line.strip() for line in lines}
+
+
 @pytest.mark.parametrize("joint", [True, False])
 def test_what_is_saved_is_what_a_resumed_run_loads(
     joint: bool, farm_recipe: Path, farm_options, tmp_path: Path

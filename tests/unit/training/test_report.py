@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,40 @@ def test_a_disk_that_is_full_when_curves_are_drawn_is_one_line(
     ):
         with pytest.raises(ModelFolderError, match=r"tensorboard: cannot be saved .*No space left"):
             call()
+
+
+def test_the_thread_that_draws_curves_leaves_a_full_disk_to_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself it prints a traceback, long before and beside the one line."""
+    heard: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", lambda failed: heard.append(failed.exc_value))
+    hook = threading.excepthook
+    run_report = RunReport(tmp_path)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def draw_on() -> None:
+        for step in range(99):
+            run_report.add(step, "train", {"loss": 1.0})
+            writer._worker.join(0.1)
+
+    assert run_report._board is not None
+    writer = run_report._board._get_file_writer().event_writer._async_writer
+    with monkeypatch.context() as patch:
+        patch.setattr(writer._writer, "write", full)
+        with pytest.raises(ModelFolderError, match=r"tensorboard: cannot be saved .*No space left"):
+            draw_on()
+        assert not writer._worker.is_alive()
+    assert heard == []
+    other = threading.Thread(target=full)
+    other.start()
+    other.join()
+    assert [type(each) for each in heard] == [OSError]
+    with pytest.raises(ModelFolderError, match="No space left"):
+        run_report.close()
+    assert threading.excepthook is hook
 
 
 def test_a_disk_that_is_full_when_a_run_goes_on_is_one_line(

@@ -11,17 +11,16 @@ import pytest
 import torch
 
 from hubnmt.errors import ConfigError, ModelFolderError
+from tests.runs import fill_disk
 from training.run_folder import (
     choose_folder,
     claim_folder,
     describe_machine,
-    explain_failed_save,
+    forget_start,
     has_state,
     hold_folder,
     load_settings,
     make_folder,
-    replace_text,
-    telling_full_disk,
 )
 
 CPU = torch.device("cpu")
@@ -170,39 +169,6 @@ def test_all_differences_are_told_at_once(claimed: Path, farm_recipe: Path) -> N
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (OSError(28, "No space left on device"), "No space left on device"),
-        (RuntimeError("unexpected pos 64 vs 0\nat somewhere"), "unexpected pos 64 vs 0"),
-        (KeyError(), "KeyError"),
-    ],
-)
-def test_a_failed_save_is_one_line_with_its_reason(error: Exception, reason: str) -> None:
-    message = str(explain_failed_save(Path("runs/x/state.pt"), error))
-    assert message.startswith(f"runs/x/state.pt: cannot be saved ({reason}); ")
-    assert "\n" not in message
-
-
-def test_the_system_is_believed_more_than_the_library() -> None:
-    error = RuntimeError("unexpected pos")
-    error.__context__ = OSError(28, "No space left on device")
-    assert "(No space left on device)" in str(explain_failed_save(Path("x"), error))
-
-
-def fill_disk(patch: pytest.MonkeyPatch, name: str) -> None:
-    """Let the disk be full from the file on that has this in its name, half of which is written."""
-    write = Path.write_text
-
-    def write_half(self: Path, text: str, **options: Any) -> int:
-        if name not in self.name:
-            return write(self, text, **options)
-        write(self, text[: len(text) // 2], **options)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    patch.setattr(Path, "write_text", write_half)
-
-
 @pytest.mark.parametrize("name", ["machine.json", "recipe.json"])
 def test_a_full_disk_does_not_use_up_a_name(
     name: str,
@@ -221,23 +187,21 @@ def test_a_full_disk_does_not_use_up_a_name(
     assert choose_folder(config) == folder
 
 
-def test_a_text_is_replaced_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_start_that_is_taken_back_leaves_the_name_free(claimed: Path) -> None:
+    for name in ("best", "last"):
+        (claimed / name).mkdir()
+        (claimed / name / "config.json").write_text("{}", encoding="utf-8")
+    (claimed / "metrics.jsonl").write_text('{"step": 0, "kind": "valid"}\n', encoding="utf-8")
+    forget_start(claimed)
+    assert not has_state(claimed)
+    assert {path.name for path in claimed.iterdir()} == {"machine.json", "recipe.json"}
+
+
+def test_the_record_names_the_model_a_run_starts_from(
+    farm_recipe: Path, farm_options, tmp_path: Path
 ) -> None:
-    path = tmp_path / "text.md"
-    replace_text(path, "one")
-    with monkeypatch.context() as patch:
-        fill_disk(patch, "text.md")
-        with pytest.raises(ModelFolderError, match=r"text\.md: .*No space left"):
-            replace_text(path, "two")
-    assert path.read_text(encoding="utf-8") == "one"
-    replace_text(path, "three")
-    assert path.read_text(encoding="utf-8") == "three"
-
-
-def test_only_the_systems_errors_are_told_as_a_full_disk(tmp_path: Path) -> None:
-    message = r"x: cannot be saved \(Read-only file system\)"
-    with pytest.raises(ModelFolderError, match=message), telling_full_disk(tmp_path / "x"):
-        raise OSError(errno.EROFS, "Read-only file system")
-    with pytest.raises(ValueError, match="other"), telling_full_disk(tmp_path):
-        raise ValueError("other")
+    config, every = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
+    start = {"name": "user/name", "commit": "0" * 40}
+    claim_folder(tmp_path / "farm", config, overrides=every, device=CPU, pretrained=start)
+    machine = json.loads((tmp_path / "farm" / "machine.json").read_text(encoding="utf-8"))
+    assert machine["pretrained"] == start

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hubnmt.segment import TWO_LETTERS
 from training.scripts import SCRIPTS, script_share, scripts_of
 
 
@@ -17,12 +18,29 @@ from training.scripts import SCRIPTS, script_share, scripts_of
         ("uz-Cyrl-UZ", {"CYRILLIC"}),
         ("sr", set()),
         ("zxx", set()),
+        ("deu", {"LATIN"}),
+        ("ger", {"LATIN"}),
+        ("mal_Mlym", {"MALAYALAM"}),
+        ("MAL", {"MALAYALAM"}),
+        ("jpn", {"CJK", "HIRAGANA", "KATAKANA"}),
+        ("srp_Cyrl", {"CYRILLIC"}),
+        ("srp", set()),
     ],
 )
 def test_a_language_has_its_scripts_and_a_subtag_overrules(
     language: str, scripts: set[str]
 ) -> None:
     assert scripts_of(language) == scripts
+
+
+def test_a_language_has_the_same_scripts_in_three_letters() -> None:
+    assert len(TWO_LETTERS) > 100
+    differ = [long for long, two in TWO_LETTERS.items() if scripts_of(long) != scripts_of(two)]
+    assert differ == []
+
+
+def test_every_language_with_scripts_is_known_in_three_letters() -> None:
+    assert set(SCRIPTS) - set(TWO_LETTERS.values()) == set()
 
 
 SENTENCES = {

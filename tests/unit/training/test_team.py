@@ -36,6 +36,8 @@ def test_a_team_of_one_changes_nothing() -> None:
     team.sum(tensor)
     assert team.is_leader
     assert tensor.tolist() == [1.0, 2.0]
+    team.share([tensor])
+    assert tensor.tolist() == [1.0, 2.0]
     assert team.gather("x") == ["x"]
     assert team.lead(lambda: 7) == 7
     team.leave()
@@ -167,6 +169,21 @@ def test_two_processes_learn_what_one_learns_with_twice_the_batches(
     state = torch.load(folder / "state.pt", weights_only=True)
     assert len(state["generators"]) == 2
     assert not torch.equal(*(each["torch"] for each in state["generators"]))
+
+
+def test_two_processes_start_from_one_model_that_the_leader_alone_reads(
+    launch: Launch, run_farm: RunFarm, farm_run: Run, tmp_path: Path
+) -> None:
+    start = [*STILL, f"run.pretrained={farm_run.folder / 'best'}", "run.max_steps=4"]
+    process = launch(*start, "optimizer.accumulate=1")
+    alone = run_farm(tmp_path / "alone", *start, "optimizer.accumulate=2")
+    errors = wait(process)
+    assert process.returncode == 0, errors[-3000:]
+    folder = tmp_path / "farm"
+    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)  # the gradients of both are in it
+    assert [each["step"] for each in read_metrics(folder, "valid")] == [0, 4]
+    assert errors.count("starting from farm") == 1
 
 
 @pytest.mark.slow

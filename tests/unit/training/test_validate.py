@@ -11,7 +11,8 @@ import torch
 from hubnmt import Translator
 from hubnmt.errors import ModelFolderError
 from tests.runs import differing, read_metrics, read_samples, score_as
-from training import validate
+from training import loop, validate
+from training.kept import NOTE_FILE
 from training.loop import Run
 from training.weights import average
 
@@ -129,6 +130,62 @@ def test_another_mistake_is_not_taken_for_a_full_disk(
     monkeypatch.setattr(validate, "save_model", fail)
     with pytest.raises(RuntimeError, match="a bug of ours"):
         run_farm(tmp_path)
+
+
+class PowerCutError(BaseException):
+    """Nothing handles it; the process is gone."""
+
+
+def cut_before_the_state_of(step: int, patch: pytest.MonkeyPatch) -> None:
+    save = loop.save_state
+
+    def cut(folder: Path, parts: Any, progress: Any, **options: Any) -> None:
+        if progress.step == step:
+            raise PowerCutError
+        save(folder, parts, progress, **options)
+
+    patch.setattr(loop, "save_state", cut)
+
+
+def weights_of(folder: Path) -> bytes:
+    return (folder / "best" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("max_steps", [6, 12])
+def test_a_power_cut_between_best_and_the_state_costs_nothing(
+    max_steps: int, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is of step 4, `best/` of step 8; the run may even end before it is there again."""
+    folder = tmp_path / "farm"
+    with monkeypatch.context() as patch:
+        score_as([5, 9], patch)
+        cut_before_the_state_of(8, patch)
+        with pytest.raises(PowerCutError):
+            run_farm(tmp_path, "run.max_steps=12")
+    assert torch.load(folder / "state.pt", weights_only=True)["progress"]["step"] == 4
+    best = weights_of(folder)
+    score_as([7] if max_steps == 6 else [9, 6], monkeypatch)
+    resumed = run_farm(tmp_path, f"run.max_steps={max_steps}", resume=True)
+    assert weights_of(folder) == best
+    assert resumed.best == (8, 9)
+    card = (folder / "best" / "README.md").read_text(encoding="utf-8")
+    assert "steps until the best weights: 8" in card
+    assert "BLEU 9.00" in card
+    steps = [record["step"] for record in read_metrics(folder, "valid")]
+    assert steps == ([4, 6] if max_steps == 6 else [4, 8, 12])
+    patience = (resumed.progress.best_step, resumed.progress.n_worse)
+    assert patience == ((4, 0) if max_steps == 6 else (8, 1))
+
+
+def test_a_run_without_the_note_holds_the_best_on_record(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_as([5, 9, 7], monkeypatch)
+    folder = run_farm(tmp_path, "run.max_steps=8").folder
+    (folder / "best" / NOTE_FILE).unlink()
+    best = weights_of(folder)
+    assert run_farm(tmp_path, "run.max_steps=12", resume=True).best == (8, 9)
+    assert weights_of(folder) == best
 
 
 def test_a_validation_leaves_the_random_numbers_alone(run_farm: RunFarm, tmp_path: Path) -> None:

@@ -283,6 +283,50 @@ def test_going_on_behind_more_lines_than_there_are_is_refused(
     assert output.read_text(encoding="utf-8") == content
 
 
+def open_pipe(content: bytes) -> str:
+    read_end, write_end = os.pipe()
+    os.write(write_end, content)
+    os.close(write_end)
+    return f"/dev/fd/{read_end}"
+
+
+@pytest.mark.parametrize("more", ["one too many\n", "one too many"])
+def test_going_on_behind_more_lines_than_a_pipe_has_is_refused(
+    more: str,
+    lines: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As `zcat a.gz | hubnmt translate --input /dev/stdin`: its lines cannot be counted before."""
+    output, pipe = tmp_path / "out.txt", open_pipe(as_file(lines))
+    content = "of another job\n" * len(lines) + more
+    output.write_text(content, encoding="utf-8")
+    files = ["--input", pipe, "--output", str(output)]
+    assert main(["translate", *files, "--continue", "--model", model, *QUICK]) == 2
+    err = capsys.readouterr().err
+    assert f"{output} has {len(lines) + 1} lines and {pipe} fewer" in err
+    assert output.read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("n_bytes", [0, 2, None], ids=["nothing", "torn", "whole"])
+@pytest.mark.parametrize("n_done", [0, 3, 6])
+def test_a_job_from_a_pipe_goes_on_behind_its_last_whole_line(
+    n_done: int,
+    n_bytes: int | None,
+    lines: list[str],
+    model: str,
+    run: Run,
+    expected: list[str],
+    tmp_path: Path,
+) -> None:
+    whole, output = as_file(expected), tmp_path / "out.txt"
+    output.write_bytes(as_file(expected[:n_done]) + as_file([expected[n_done]])[:n_bytes])
+    pipe = open_pipe(as_file(lines))
+    run("translate", "--input", pipe, "--output", output, "--continue", "--model", model, *QUICK)
+    assert output.read_bytes() == whole
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
 def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", "x", "--model", model, "--output", str(FULL), *QUICK]) == 2

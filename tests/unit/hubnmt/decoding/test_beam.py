@@ -263,6 +263,23 @@ def test_a_beam_wider_than_the_vocabulary_is_fine(TableStep: Any, random_table: 
     assert len(found) == 30
 
 
+def test_what_only_one_hypothesis_can_say_is_searched_with_one(
+    TableStep: Any, random_table: Any
+) -> None:
+    """As a forced beginning: W equal hypotheses would cost W times as much, and more to look at."""
+
+    def force(log_probs: Tensor, tokens: Tensor) -> Tensor:
+        if tokens.shape[2] >= 5:
+            return log_probs
+        return log_probs.masked_fill(torch.arange(V) != 1, -torch.inf)
+
+    step = TableStep([random_table(3), random_table(4)])
+    results = search(step, [9, 9], beam_size=3, n_best=3, constraint=force)
+    assert [width for _, width in step.shapes[:8]] == [1, 1, 1, 1, 1, 1, 3, 3]
+    assert all(each.ids[:5] == [1] * 5 for found in results for each in found)
+    assert [len(found) for found in results] == [3, 3]
+
+
 def test_no_sentences_give_no_results(TableStep: Any) -> None:
     none = torch.zeros(0, dtype=torch.int64)
     assert beam_search(TableStep([]), **IDS, max_tgt_tokens=none, beam_size=3) == []

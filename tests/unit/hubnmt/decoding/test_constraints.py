@@ -23,7 +23,7 @@ from hubnmt.decoding import (
     sample,
 )
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
-from hubnmt.engine import force_prefix
+from hubnmt.engine import force_prefix, fork_prefix
 from hubnmt.tokenizer import Tokenizer
 
 B, W, V = 2, 3, 5
@@ -369,6 +369,21 @@ def test_each_hypothesis_is_counted_from_where_it_has_said_the_prefix(
     limited = limit_new_tokens(prefix, 1)(log_probs, said)
     assert torch.equal(limited[0, 1], log_probs[0, 1])
     assert not limited[0, [0, 2]].isfinite().any()
+
+
+def test_a_fork_gives_each_row_a_token_of_its_own(tiny_tokenizer: Tokenizer) -> None:
+    prefix = fork_prefix([70, 71], [80, 81, 80], tiny_tokenizer)
+    log_probs = random_log_probs(3, 2, 300)
+    for said, wanted in (([], [70] * 3), ([70], [71] * 3), ([70, 71], [80, 81, 80])):
+        tokens = torch.tensor([[said] * 2] * 3, dtype=torch.int64)
+        after = prefix(log_probs, tokens)
+        for row, token_id in enumerate(wanted):
+            assert after[row].isfinite().nonzero().tolist() == [[0, token_id], [1, token_id]]
+            assert torch.equal(after[row, :, token_id], log_probs[row, :, token_id])
+    behind = torch.tensor([[[70, 71, fork, 9]] * 2 for fork in (80, 81, 80)])
+    assert torch.equal(prefix(log_probs, behind), log_probs)
+    assert prefix.count_new(behind).tolist() == [[1, 1]] * 3
+    assert prefix.max_tokens == 3
 
 
 def test_the_prefix_takes_no_more_tokens_than_it_says(tiny_tokenizer: Tokenizer) -> None:

@@ -21,7 +21,7 @@ def lessons(handlers: Handlers) -> Lessons:
 
 def test_words_come_apart_and_together_again(lessons: Lessons):
     found = lessons.pieces("ab cde", "")
-    assert found["vocabulary"] == 300
+    assert (found["vocabulary"], found["text"]) == (300, "ab cde")
     assert found["words"] == [[["a", "b"], ["ab"]], [["c", "d", "e"], ["cd", "e"], ["cde"]]]
 
 

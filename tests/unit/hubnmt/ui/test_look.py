@@ -143,6 +143,38 @@ def test_a_choice_becomes_the_translation(looker: Look, value: dict[str, Any]):
     assert switches is not None
 
 
+def test_the_rest_of_a_long_sentence_comes_with_the_choice(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """Six times the rest of a long sentence is far too much work for a glance."""
+    monkeypatch.setattr(look, "MAX_SHOWN_TOKENS", 2)
+    asked = looker.ask(value, looker.explore(value).steering | {"place": 1})  # type: ignore[operator]
+    cut = [i for i, each in enumerate(asked["choices"]) if not each["is_whole"]]
+    shown = asked["choices"][cut[0]]["text"]
+    text, changed, *_ = looker.steer(value, asked | {"choice": cut[0]}, max_new_tokens=4)
+    assert text is not None
+    assert text.startswith(shown)
+    assert len(text) > len(shown)
+    assert changed is not None
+    assert changed["candidates"][0]["text"] == text
+
+
+def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(limits, "MAX_PREFIX_CHARS", 4)
+    steering = looker.explore(value).steering
+    assert steering is not None
+    last = {"place": len(steering["words"]) - 1}
+    said = looker.ask(value, steering | last)["said"]
+    assert len(said) > 4
+    assert (looker.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
+    refused = looker.steer(value, steering | last | {"typed": "Katze"})
+    assert "6 characters" in refused.steering["message"]
+    forged = {"choices": [{"text": said + "x" * 7, "is_whole": False}], "choice": 0}
+    assert "7 characters" in looker.steer(value, steering | last | forged).steering["message"]
+
+
 @pytest.mark.parametrize(
     ("typed", "joined"), [("Katze", " Katze"), (" Katze ", " Katze"), (", aber", ", aber")]
 )
