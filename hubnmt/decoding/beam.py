@@ -32,10 +32,21 @@ class _Path(NamedTuple):
     """The sum as the constraint sees it; -inf only fills a place."""
     parent: int
     """The one among the last step's that it continues."""
-    tokens: list[int]
-    """Bos first."""
-    gains: list[float]
-    """The model's log-probability of each token but bos."""
+    token: int
+    """The newest; bos at first."""
+    gain: float
+    """The model's log-probability of it."""
+    past: "_Path | None"
+    """What it continues; paths that fork share it, so that growing copies nothing."""
+
+    def walk(self) -> tuple[list[int], list[float]]:
+        """Give all tokens, bos first, and the gains of all but bos."""
+        tokens, gains, path = [self.token], [self.gain], self.past
+        while path is not None:
+            tokens.append(path.token)
+            gains.append(path.gain)
+            path = path.past
+        return tokens[::-1], gains[-2::-1]
 
 
 class _Sentence:
@@ -47,10 +58,11 @@ class _Sentence:
         """Start with one hypothesis: W equal ones would grow alike, as in greedy search."""
         self.cap = cap
         """Its longest target, eos not counted."""
-        self.paths = [_Path(0.0, 0, [bos_id], [])]
+        self.paths = [_Path(0.0, 0, bos_id, 0.0, None)]
         """Best first."""
         self.finished: list[Hypothesis] = []
         """The W best that have ended, best first."""
+        self._n_tokens = 0
         self._spare: list[_Path] = []
         """Continuations that cannot grow."""
         self._n_finished = 0
@@ -67,13 +79,13 @@ class _Sentence:
             found: rank, parent, token and gain of each of the best 2W (or all there are), best
                 first.
         """
+        self._n_tokens += 1
         old, ended = self.paths, list[Hypothesis]()
         self.paths, self._spare = [], []
         for number, (rank, parent, token, gain) in enumerate(found):
             if len(self.paths) == self._beam_size:
                 break
-            past = old[parent]
-            path = _Path(rank, parent, [*past.tokens, token], [*past.gains, gain])
+            path = _Path(rank, parent, token, gain, old[parent])
             if token != self._eos_id and rank != -math.inf:
                 self.paths.append(path)
                 continue
@@ -91,8 +103,9 @@ class _Sentence:
         self.paths += self._spare[: width - len(self.paths)]
 
     def _end(self, path: _Path) -> Hypothesis:
-        score = normalize_length(path.rank, len(path.gains), self._penalty)
-        return Hypothesis(path.tokens[1:-1], sum(path.gains), score, tuple(path.gains))
+        tokens, gains = path.walk()
+        score = normalize_length(path.rank, len(gains), self._penalty)
+        return Hypothesis(tokens[1:-1], sum(gains), score, tuple(gains))
 
     def is_done(self) -> bool:
         """Say whether no path can still reach what is asked for."""
@@ -101,7 +114,7 @@ class _Sentence:
         enough = self.finished[self._n_best - 1 :]
         reachable = best_reachable(
             self.paths[0].rank,
-            n_tokens=len(self.paths[0].gains),
+            n_tokens=self._n_tokens,
             max_tokens=self.cap + 1,
             length_penalty=self._penalty,
         )
@@ -156,7 +169,7 @@ def beam_search(
     for n_said in count_steps(max_tgt_tokens):
         tokens = None
         if watch is not None or constraint is not None:
-            tokens = newest.new_tensor([[path.tokens for path in each.paths] for each in live])
+            tokens = newest.new_tensor([[path.walk()[0] for path in each.paths] for each in live])
         if watch is not None and tokens is not None:
             watch(tokens)
         log_probs = step(newest)  # (B', w, V)
@@ -173,7 +186,7 @@ def beam_search(
                 break
             step.keep(newest.new_tensor(alive))
         step.reorder(newest.new_tensor([[path.parent for path in each.paths] for each in live]))
-        newest = newest.new_tensor([[path.tokens[-1] for path in each.paths] for each in live])
+        newest = newest.new_tensor([[path.token for path in each.paths] for each in live])
     return [each.finished[:n_best] for each in sentences]
 
 
