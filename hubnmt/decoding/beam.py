@@ -1,13 +1,16 @@
 """Beam search: the W most probable beginnings of each sentence grow side by side.
 
 Takes a `Step`, gives the best `Hypothesis` list of each sentence. Must not know the Transformer or
-text. Every operation works on all hypotheses of all sentences at once; a sentence that is done
+text. What has V numbers is ranked at once for all hypotheses of all sentences; the few that are
+left are plain numbers, since a call of torch costs more than they do. A sentence that is done
 leaves the batch. Source: Sutskever et al. 2014, section 3.2, https://arxiv.org/abs/1409.3215
 """
 
-import dataclasses
+import itertools
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
@@ -17,154 +20,105 @@ from hubnmt.decoding.scoring import (
     constrain,
     count_steps,
     normalize_length,
+    refuse_nan,
     survivors,
 )
 
 
-@dataclasses.dataclass(slots=True)
-class _Finished:
-    """The W best ended hypotheses of each sentence, kept in sentence order to the end."""
+class _Path(NamedTuple):
+    """A hypothesis that still grows."""
 
-    score: Tensor
-    """(B, W), -inf where there is none yet."""
-    tokens: Tensor
-    """(B, W, t), bos first, eos last, zeros behind."""
-    gains: Tensor
-    """(B, W, t), the model's log-probability of each token; 0 at bos."""
-    length: Tensor
-    """(B, W), tokens without bos and eos."""
-    count: Tensor
-    """(B,), how many have ended, those that dropped out of the best W included."""
+    rank: float
+    """The sum as the constraint sees it; -inf only fills a place."""
+    parent: int
+    """The one among the last step's that it continues."""
+    token: int
+    """The newest; bos at first."""
+    gain: float
+    """The model's log-probability of it."""
+    past: "_Path | None"
+    """What it continues; paths that fork share it, so that growing copies nothing."""
 
-    @classmethod
-    def none(cls, n_sentences: int, beam_size: int, device: torch.device) -> "_Finished":
-        shape = (n_sentences, beam_size)
-        return cls(
-            score=torch.full(shape, -torch.inf, device=device),
-            tokens=torch.zeros((*shape, 0), dtype=torch.int64, device=device),
-            gains=torch.zeros((*shape, 0), device=device),
-            length=torch.zeros(shape, dtype=torch.int64, device=device),
-            count=torch.zeros(n_sentences, dtype=torch.int64, device=device),
-        )
+    def walk(self) -> tuple[list[int], list[float]]:
+        """Give all tokens, bos first, and the gains of all but bos."""
+        tokens, gains, path = [self.token], [self.gain], self.past
+        while path is not None:
+            tokens.append(path.token)
+            gains.append(path.gain)
+            path = path.past
+        return tokens[::-1], gains[-2::-1]
 
-    def add(self, rows: Tensor, score: Tensor, tokens: Tensor, gains: Tensor) -> None:
-        """Merge candidates of some sentences and keep the best W.
+
+class _Sentence:
+    """One sentence on its way."""
+
+    def __init__(
+        self, cap: int, *, bos_id: int, eos_id: int, beam_size: int, n_best: int, penalty: float
+    ) -> None:
+        """Start with one hypothesis: W equal ones would grow alike, as in greedy search."""
+        self.cap = cap
+        """Its longest target, eos not counted."""
+        self.paths = [_Path(0.0, 0, bos_id, 0.0, None)]
+        """Best first."""
+        self.finished: list[Hypothesis] = []
+        """The W best that have ended, best first."""
+        self._n_tokens = 0
+        self._spare: list[_Path] = []
+        """Continuations that cannot grow."""
+        self._n_finished = 0
+        """How many have ended, those that dropped out of the best W included."""
+        self._eos_id = eos_id
+        self._beam_size = beam_size
+        self._n_best = n_best
+        self._penalty = penalty
+
+    def grow(self, found: Iterable[tuple[float, int, int, float]]) -> None:
+        """Go on with the best continuations.
 
         Args:
-            rows: (B',) sentence numbers.
-            score: (B', C), -inf for candidates that did not end.
-            tokens: (B', C, t) with bos and eos.
-            gains: (B', C, t).
+            found: rank, parent, token and gain of each of the best 2W (or all there are), best
+                first.
         """
-        n_new = tokens.shape[2] - self.tokens.shape[2]
-        self.tokens = torch.nn.functional.pad(self.tokens, (0, n_new))
-        self.gains = torch.nn.functional.pad(self.gains, (0, n_new))
-        beam_size = self.score.shape[1]
-        self.score[rows], best = torch.cat((self.score[rows], score), dim=1).topk(beam_size)
-        new_length = torch.full_like(score, tokens.shape[2] - 2, dtype=torch.int64)
-        self.length[rows] = torch.cat((self.length[rows], new_length), dim=1).gather(1, best)
-        self.tokens[rows] = _take(torch.cat((self.tokens[rows], tokens), dim=1), best)
-        self.gains[rows] = _take(torch.cat((self.gains[rows], gains), dim=1), best)
-        self.count[rows] += score.isfinite().sum(1)
+        self._n_tokens += 1
+        old, ended = self.paths, list[Hypothesis]()
+        self.paths, self._spare = [], []
+        for number, (rank, parent, token, gain) in enumerate(found):
+            if len(self.paths) == self._beam_size:
+                break
+            path = _Path(rank, parent, token, gain, old[parent])
+            if token != self._eos_id and rank != -math.inf:
+                self.paths.append(path)
+                continue
+            if number < self._beam_size and math.isfinite(rank):
+                ended.append(self._end(path))
+            self._spare.append(path._replace(rank=-math.inf))
+        if ended:
+            self._n_finished += len(ended)
+            self.finished += ended
+            self.finished.sort(key=lambda each: -each.score)
+            del self.finished[self._beam_size :]
 
-    def to_hypotheses(self, n_best: int) -> list[list[Hypothesis]]:
-        """Read out the n best of each sentence, best first."""
-        columns = (self.tokens, self.gains[:, :, 1:], self.length, self.score)
-        return [
-            [
-                Hypothesis(ids[1 : n + 1], sum(gains[: n + 1]), score, tuple(gains[: n + 1]))
-                for ids, gains, n, score in zip(*sentence, strict=True)
-                if score != -torch.inf
-            ][:n_best]
-            for sentence in zip(*(column.tolist() for column in columns), strict=True)
-        ]
+    def fill(self, width: int) -> None:
+        """Have as many paths as the sentence with most of them, possible or not."""
+        self.paths += self._spare[: width - len(self.paths)]
 
+    def _end(self, path: _Path) -> Hypothesis:
+        tokens, gains = path.walk()
+        score = normalize_length(path.rank, len(gains), self._penalty)
+        return Hypothesis(tokens[1:-1], sum(gains), score, tuple(gains))
 
-@dataclasses.dataclass(slots=True)
-class _Candidates:
-    """The best 2W continuations of each live sentence, best first."""
-
-    ranks: Tensor
-    """(B', C) sums as the constraint sees them."""
-    parents: Tensor
-    """(B', C) the hypothesis that each continues."""
-    token: Tensor
-    """(B', C) the newest token."""
-    gain: Tensor
-    """(B', C) the model's own log-probability of it."""
-    is_eos: Tensor
-    """(B', C)"""
-
-    def pick(self, order: Tensor) -> "_Candidates":
-        """Take some of each sentence, by number (B', w)."""
-        columns = (self.ranks, self.parents, self.token, self.gain, self.is_eos)
-        return _Candidates(*(column.gather(1, order) for column in columns))
-
-
-@dataclasses.dataclass(slots=True)
-class _Live:
-    """The hypotheses that still grow, of the sentences that are not done."""
-
-    rows: Tensor
-    """(B',) which sentence of the batch each is."""
-    caps: Tensor
-    """(B',) its longest target, eos not counted."""
-    ranks: Tensor
-    """(B', w) sums as the constraint sees them; w is 1, then W."""
-    tokens: Tensor
-    """(B', w, t), bos first."""
-    gains: Tensor
-    """(B', w, t), the model's log-probability of each token; 0 at bos."""
-
-    @classmethod
-    def begin(cls, max_tgt_tokens: Tensor, bos_id: int) -> "_Live":
-        """Start each sentence with one hypothesis: W equal ones would grow alike, as in greedy."""
-        n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
-        return cls(
-            rows=torch.arange(n_sentences, device=device),
-            caps=max_tgt_tokens,
-            ranks=torch.zeros(n_sentences, 1, device=device),
-            tokens=torch.full((n_sentences, 1, 1), bos_id, device=device),
-            gains=torch.zeros(n_sentences, 1, 1, device=device),
+    def is_done(self) -> bool:
+        """Say whether no path can still reach what is asked for."""
+        if self._n_finished >= self._beam_size:
+            return True
+        enough = self.finished[self._n_best - 1 :]
+        reachable = best_reachable(
+            self.paths[0].rank,
+            n_tokens=self._n_tokens,
+            max_tokens=self.cap + 1,
+            length_penalty=self._penalty,
         )
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of the candidates: bos stands for the one to come."""
-        return self.tokens.shape[2]
-
-    def rank(
-        self, log_probs: Tensor, n_candidates: int, *, eos_id: int, constraint: Constraint | None
-    ) -> _Candidates:
-        """Find the best continuations by log-probabilities (B', w, V)."""
-        must_end = self.caps < self.n_tokens
-        allowed = constrain(
-            log_probs, self.tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
-        )
-        n_candidates = min(n_candidates, log_probs[0].numel())
-        ranks, parents, token = best_continuations(self.ranks, allowed, n_candidates)
-        place = parents * log_probs.shape[2] + token  # among w V continuations
-        gain = log_probs.flatten(1).gather(1, place)
-        return _Candidates(ranks, parents, token, gain, token == eos_id)
-
-    def grow(self, found: _Candidates, beam_size: int) -> Tensor:
-        """Live on with the best W that have not ended; returns their parents (B', w).
-
-        Fewer, as long as fewer are possible: a forced beginning is said once, not W times.
-        """
-        is_out = found.is_eos | found.ranks.isneginf()
-        order = is_out.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam_size]
-        n_possible = int((~is_out).sum(1).amax())
-        best = found.pick(order[:, : max(n_possible, 1)])
-        self.ranks = best.ranks.masked_fill(best.is_eos, -torch.inf)
-        self.tokens = _extend(self.tokens, best.parents, best.token)
-        self.gains = _extend(self.gains, best.parents, best.gain)
-        return best.parents
-
-    def keep(self, alive: Tensor) -> None:
-        """Go on with these sentences (B'',) only."""
-        self.rows, self.caps, self.ranks = (x[alive] for x in (self.rows, self.caps, self.ranks))
-        self.tokens, self.gains = self.tokens[alive], self.gains[alive]
+        return reachable <= (enough[0].score if enough else -math.inf)
 
 
 def beam_search(
@@ -199,53 +153,64 @@ def beam_search(
     Returns:
         for each sentence its hypotheses, best first.
     """
-    live = _Live.begin(max_tgt_tokens, bos_id)
-    finished = _Finished.none(len(live.rows), beam_size, max_tgt_tokens.device)
-    for _ in count_steps(max_tgt_tokens):
-        if watch is not None:
-            watch(live.tokens)
-        log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
-        found = live.rank(log_probs, 2 * beam_size, eos_id=eos_id, constraint=constraint)
-        _end(found, live, finished, length_penalty)
-        n_tokens = live.n_tokens
-        parents = live.grow(found, beam_size)
-        reachable = best_reachable(
-            live.ranks, n_tokens=n_tokens, max_tokens=live.caps + 1, length_penalty=length_penalty
-        ).amax(1)  # (B',)
-        has_enough = finished.count[live.rows] >= beam_size
-        done = has_enough | (finished.score[live.rows, n_best - 1] >= reachable)
-        if done.any():
+    sentences = [
+        _Sentence(
+            cap,
+            bos_id=bos_id,
+            eos_id=eos_id,
+            beam_size=beam_size,
+            n_best=n_best,
+            penalty=length_penalty,
+        )
+        for cap in max_tgt_tokens.tolist()
+    ]
+    live = list(sentences)
+    newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
+    for n_said in count_steps(max_tgt_tokens):
+        tokens = None
+        if watch is not None or constraint is not None:
+            tokens = newest.new_tensor([[path.walk()[0] for path in each.paths] for each in live])
+        if watch is not None and tokens is not None:
+            watch(tokens)
+        log_probs = step(newest)  # (B', w, V)
+        must_end = [n_said >= each.cap for each in live]
+        allowed = constrain(
+            log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
+        )
+        _grow(live, log_probs, allowed, 2 * beam_size)
+        done = [each.is_done() for each in live]
+        if any(done):
             alive = survivors(done)
-            live.keep(alive)
-            parents = parents[alive]
-            step.keep(alive)
-        if not len(live.rows):
-            break
-        step.reorder(parents)
-    return finished.to_hypotheses(n_best)
+            live = [live[place] for place in alive]
+            if not live:
+                break
+            step.keep(newest.new_tensor(alive))
+        step.reorder(newest.new_tensor([[path.parent for path in each.paths] for each in live]))
+        newest = newest.new_tensor([[path.token for path in each.paths] for each in live])
+    return [each.finished[:n_best] for each in sentences]
 
 
-def _end(found: _Candidates, live: _Live, finished: _Finished, length_penalty: float) -> None:
-    """Add those of the best W candidates that have ended to the finished hypotheses."""
-    beam_size = finished.score.shape[1]
-    ended = found.is_eos & found.ranks.isfinite()
-    ended[:, beam_size:] = False
-    if not ended.any():
-        return
-    score = normalize_length(found.ranks, live.n_tokens, length_penalty)
-    finished.add(
-        live.rows,
-        score.masked_fill(~ended, -torch.inf),
-        _extend(live.tokens, found.parents, found.token),
-        _extend(live.gains, found.parents, found.gain),
-    )
+def _grow(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> None:
+    """Let each sentence go on with its best continuations.
 
-
-def _take(histories: Tensor, chosen: Tensor) -> Tensor:
-    """Pick histories (B, w, t) by number (B, C): (B, C, t)."""
-    return histories.gather(1, chosen[:, :, None].expand(-1, -1, histories.shape[2]))
-
-
-def _extend(histories: Tensor, parents: Tensor, newest: Tensor) -> Tensor:
-    """Append one entry (B, C) to the histories (B, w, t) of the parents (B, C): (B, C, t + 1)."""
-    return torch.cat((_take(histories, parents), newest[:, :, None]), dim=2)
+    Args:
+        live: B' sentences.
+        log_probs: (B', w, V) of the model.
+        allowed: (B', w, V) as the constraint sees them.
+        n_candidates: how many of each sentence to look at.
+    """
+    n_pieces = log_probs.shape[2]
+    sums = log_probs.new_tensor([[path.rank for path in each.paths] for each in live])  # (B', w)
+    n_candidates = min(n_candidates, log_probs[0].numel())
+    ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
+    gains = log_probs.flatten(1).gather(1, places).tolist()
+    refuse_nan(itertools.chain.from_iterable(gains))
+    for each, *columns in zip(live, ranks.tolist(), places.tolist(), gains, strict=True):
+        each.grow(
+            (rank, *divmod(place, n_pieces), gain)
+            for rank, place, gain in zip(*columns, strict=True)
+        )
+    # Fewer than W, as long as fewer are possible: a forced beginning is said once, not W times.
+    width = max(1, *(len(each.paths) for each in live))
+    for each in live:
+        each.fill(width)

@@ -4,11 +4,33 @@ Takes a `Step`, gives one `Hypothesis` per sentence. Must not know the Transform
 readable reference that beam search with one hypothesis is tested against.
 """
 
-import torch
+import dataclasses
+import itertools
+
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import best_tokens, constrain, count_steps, survivors
+from hubnmt.decoding.scoring import (
+    best_tokens,
+    constrain,
+    count_steps,
+    refuse_nan,
+    survivors,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Growing:
+    """A sentence that has not ended."""
+
+    number: int
+    """Its place among all that came in."""
+    cap: int
+    """Its longest target, eos not counted."""
+    tokens: list[int]
+    """Bos first."""
+    gains: list[float] = dataclasses.field(default_factory=list)
+    """The log-probability of each token but bos."""
 
 
 def greedy_search(
@@ -35,35 +57,39 @@ def greedy_search(
     Returns:
         for each sentence a list with its one hypothesis.
     """
-    n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
-    results: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
-    rows = torch.arange(n_sentences, device=device)  # (B,) which sentence each live row is
-    caps = max_tgt_tokens  # (B,)
-    token = torch.full((n_sentences, 1), bos_id, device=device)  # (B, 1)
-    tokens = token[:, :, None]  # (B, 1, t)
-    gains = torch.zeros(n_sentences, 0, device=device)  # (B, t - 1) log-probability of each token
-    for _ in count_steps(max_tgt_tokens):
-        n_tokens = tokens.shape[2]  # bos stands for the eos to come
-        if watch is not None:
+    results: list[list[Hypothesis]] = [[] for _ in max_tgt_tokens]
+    live = [_Growing(number, cap, [bos_id]) for number, cap in enumerate(max_tgt_tokens.tolist())]
+    newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B, 1)
+    for n_said in count_steps(max_tgt_tokens):
+        tokens = None
+        if watch is not None or constraint is not None:
+            tokens = newest.new_tensor([[each.tokens] for each in live])
+        if watch is not None and tokens is not None:
             watch(tokens)
-        log_probs = step(token)  # (B, 1, V)
+        log_probs = step(newest)  # (B, 1, V)
+        must_end = [n_said >= each.cap for each in live]
         allowed = constrain(
-            log_probs, tokens, constraint=constraint, must_end=caps < n_tokens, eos_id=eos_id
+            log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
-        token = best_tokens(allowed)  # (B, 1)
-        gains = torch.cat((gains, log_probs[:, 0].gather(1, token)), dim=1)  # (B, t)
-        ended = token[:, 0] == eos_id  # (B,)
-        if ended.any():
-            for index in ended.nonzero()[:, 0].tolist():
-                results[int(rows[index])] = [
-                    make_hypothesis(tokens[index, 0, 1:], gains[index], length_penalty)
+        best, newest = best_tokens(allowed)  # (B, 1) each
+        if allowed is not log_probs:  # a constraint may have changed the score
+            best = log_probs[:, 0].gather(1, newest)
+        gains = best.tolist()
+        refuse_nan(itertools.chain.from_iterable(gains))
+        for each, (token,), (gain,) in zip(live, newest.tolist(), gains, strict=True):
+            each.tokens.append(token)
+            each.gains.append(gain)
+        ended = [each.tokens[-1] == eos_id for each in live]
+        if any(ended):
+            for each in itertools.compress(live, ended):
+                results[each.number] = [
+                    make_hypothesis(each.tokens[1:-1], each.gains, length_penalty)
                 ]
-            alive = survivors(ended)  # (B',)
-            rows, caps, gains, token, tokens = (
-                x[alive] for x in (rows, caps, gains, token, tokens)
-            )
-            step.keep(alive)
-        if not len(rows):
-            break
-        tokens = torch.cat((tokens, token[:, :, None]), dim=2)  # (B, 1, t + 1)
+            alive = survivors(ended)
+            live = [live[place] for place in alive]
+            if not live:
+                break
+            rows = newest.new_tensor(alive)  # (B',)
+            newest = newest[rows]
+            step.keep(rows)
     return results

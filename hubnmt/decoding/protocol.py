@@ -5,7 +5,7 @@ searched at once, each with W hypotheses; the state (keys and values of a Transf
 in a test) belongs to the step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -49,14 +49,16 @@ class Hypothesis(NamedTuple):
     """Of each token and eos, nats; they sum to `log_prob`."""
 
 
-def make_hypothesis(ids: Tensor, token_log_probs: Tensor, length_penalty: float) -> Hypothesis:
+def make_hypothesis(
+    ids: Sequence[int], token_log_probs: Sequence[float], length_penalty: float
+) -> Hypothesis:
     """Sum up a finished hypothesis.
 
     Args:
-        ids: (n,) tokens without bos and eos.
-        token_log_probs: (n + 1,) of each token and eos.
+        ids: n tokens without bos and eos.
+        token_log_probs: n + 1, of each token and eos.
         length_penalty: exponent of the normalisation.
     """
-    gains = tuple(token_log_probs.tolist())
+    gains = tuple(token_log_probs)
     total = sum(gains)
-    return Hypothesis(ids.tolist(), total, total / len(gains) ** length_penalty, gains)
+    return Hypothesis(list(ids), total, total / len(gains) ** length_penalty, gains)

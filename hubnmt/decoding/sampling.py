@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
-from hubnmt.decoding.scoring import constrain, count_steps, survivors, warp_for_sampling
+from hubnmt.decoding.scoring import (
+    constrain,
+    count_steps,
+    refuse_nan,
+    survivors,
+    warp_for_sampling,
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,7 +126,8 @@ def sample(
         if watch is not None:
             watch(live.tokens)
         log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
-        must_end = live.n_tokens > live.caps
+        refuse_nan(log_probs[:, :, eos_id].flatten().tolist())
+        must_end = (live.n_tokens > live.caps).tolist()
         allowed = constrain(
             log_probs, live.tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
@@ -129,11 +136,11 @@ def sample(
             step.reorder(live.fork(n_samples))
         token = _draw(warped, n_samples, [generators[row] for row in live.rows.tolist()])
         for b, w in live.append(token, log_probs, eos_id).nonzero().tolist():
-            ids, gains = live.tokens[b, w, 1:-1], live.gains[b, w]
+            ids, gains = live.tokens[b, w, 1:-1].tolist(), live.gains[b, w].tolist()
             results[int(live.rows[b])].append(make_hypothesis(ids, gains, length_penalty))
         done = live.ended.all(1)  # (B',)
         if done.any():
-            alive = survivors(done)
+            alive = live.rows.new_tensor(survivors(done.tolist()))
             live.keep(alive)
             step.keep(alive)
         if not len(live.rows):

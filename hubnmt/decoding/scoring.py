@@ -3,6 +3,9 @@
 Takes tensors, gives tensors. Must not know the model or beams' bookkeeping.
 """
 
+import math
+from collections.abc import Iterable, Sequence
+
 import torch
 from torch import Tensor
 
@@ -10,42 +13,37 @@ from hubnmt.decoding.protocol import Constraint
 from hubnmt.errors import ModelFolderError
 
 
-def normalize_length(log_prob: Tensor, n_tokens: Tensor | int, length_penalty: float) -> Tensor:
+def normalize_length(log_prob: float, n_tokens: int, length_penalty: float) -> float:
     """Divide by length to the power of the penalty, so that long hypotheses can compete.
 
     Args:
-        log_prob: sums of token log-probabilities, any shape.
-        n_tokens: tokens behind each sum, eos included.
+        log_prob: a sum.
+        n_tokens: tokens behind it, eos included.
         length_penalty: exponent a; 0 leaves the sum, 1 gives the mean per token.
 
     Source: Wu et al. 2016, section 7, https://arxiv.org/abs/1609.08144, in the simpler form that
     fairseq and CTranslate2 use.
     """
-    if isinstance(n_tokens, int):
-        return log_prob / n_tokens**length_penalty  # type: ignore[no-any-return]  # int ** float
-    return log_prob / n_tokens.to(log_prob) ** length_penalty
+    return float(log_prob / n_tokens**length_penalty)
 
 
 def best_reachable(
-    log_prob: Tensor, *, n_tokens: int, max_tokens: Tensor, length_penalty: float
-) -> Tensor:
+    log_prob: float, *, n_tokens: int, max_tokens: int, length_penalty: float
+) -> float:
     """Bound the score that any continuation of a live hypothesis can still reach.
 
     Log-probabilities only fall, so today's sum is the most a continuation can have; the length that
     flatters it most is the longest allowed for a positive penalty, else the shortest possible.
 
     Args:
-        log_prob: (B, W) sums so far.
+        log_prob: its sum so far.
         n_tokens: tokens so far.
-        max_tokens: (B,) most tokens allowed, eos included.
+        max_tokens: most tokens allowed, eos included.
         length_penalty: exponent of the normalisation.
-
-    Returns:
-        (B, W) upper bounds.
     """
-    if length_penalty > 0:
-        return normalize_length(log_prob, max_tokens[:, None], length_penalty)
-    return normalize_length(log_prob, n_tokens + 1, length_penalty)
+    return normalize_length(
+        log_prob, max_tokens if length_penalty > 0 else n_tokens + 1, length_penalty
+    )
 
 
 NOT_FINITE = (
@@ -61,25 +59,31 @@ MIN_BLOCKED_NUMBERS = 2**15
 """Below this many sums a plain top-k is faster than the handful of small steps."""
 
 
-def best_tokens(log_probs: Tensor) -> Tensor:
-    """Find the most probable token of each hypothesis: (B, W, V) to (B, W).
+def best_tokens(log_probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the most probable token of each hypothesis.
 
     Maxima of blocks, and then the place inside the best block, take a CPU a third of the time of
     one search for the place.
+
+    Args:
+        log_probs: (B, W, V).
+
+    Returns:
+        its log-probability (B, W) and the token itself (B, W).
     """
-    size = _block_size(log_probs.shape[2])
     if log_probs.numel() < MIN_BLOCKED_NUMBERS:
-        return log_probs.max(-1).indices  # several times faster than argmax
+        best, tokens = log_probs.max(-1)  # several times faster than argmax
+        return best, tokens
+    size = _block_size(log_probs.shape[2])
     blocks = log_probs.view(-1, log_probs.shape[2] // size, size)  # (B W, n, size)
     chosen = blocks.amax(-1).max(-1).indices  # (B W,)
     rows = torch.arange(chosen.shape[0], device=chosen.device)
-    inside = blocks[rows, chosen].max(-1).indices  # (B W,)
-    return (chosen * size + inside).view(log_probs.shape[:2])
+    best, inside = blocks[rows, chosen].max(-1)  # (B W,) each
+    shape = log_probs.shape[:2]
+    return best.view(shape), (chosen * size + inside).view(shape)
 
 
-def best_continuations(
-    sums: Tensor, log_probs: Tensor, n_candidates: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tuple[Tensor, Tensor]:
     """Rank all continuations of a sentence's hypotheses and keep the best.
 
     A plain top-k over W x V sums is the slowest part of a beam step on a CPU. The k best sums lie
@@ -92,28 +96,31 @@ def best_continuations(
         n_candidates: C, at most W V.
 
     Returns:
-        sums (B, C) in falling order, parents (B, C), tokens (B, C).
+        sums (B, C) in falling order, and places (B, C): parent times V plus token.
     """
     n_rows, width, n_pieces = log_probs.shape
     size = _block_size(n_pieces)
     n_blocks = n_pieces // size
     if n_blocks * width <= 2 * n_candidates or log_probs.numel() < MIN_BLOCKED_NUMBERS:
-        top, index = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
-        return top, index // n_pieces, index % n_pieces
+        top, places = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
+        return top, places
     blocks = log_probs.reshape(n_rows, width * n_blocks, size)
     maxima = blocks.amax(-1).view(n_rows, width, n_blocks) + sums[:, :, None]  # (B, W, n)
-    # With 64 numbers for each that is wanted, torch ranks by a heap, in half the time. What is put
-    # behind the maxima must come last, also where all of them are -inf.
-    maxima = maxima.flatten(1).clamp_(min=torch.finfo(maxima.dtype).min)
-    n_more = max(0, 64 * n_candidates - maxima.shape[1])
-    maxima = torch.nn.functional.pad(maxima, (0, n_more), value=-torch.inf)
-    chosen = maxima.topk(n_candidates, sorted=False).indices  # (B, C) among W n blocks
-    first = torch.arange(0, n_rows * width * n_blocks, width * n_blocks, device=chosen.device)
-    inside = torch.embedding(blocks.flatten(0, 1), chosen + first[:, None])  # (B, C, size)
+    maxima = maxima.flatten(1)  # (B, W n)
+    if n_rows > 1:
+        # With 64 numbers for each that is wanted, torch ranks by a heap, in half the time. What is
+        # put behind the maxima must come last, also where all of them are -inf.
+        maxima = maxima.clamp_(min=torch.finfo(maxima.dtype).min)
+        n_more = max(0, 64 * n_candidates - maxima.shape[1])
+        maxima = torch.nn.functional.pad(maxima, (0, n_more), value=-torch.inf)
+    chosen = places = maxima.topk(n_candidates, sorted=False).indices  # (B, C) among W n blocks
+    if n_rows > 1:
+        first = torch.arange(0, n_rows * width * n_blocks, width * n_blocks, device=chosen.device)
+        places = chosen + first[:, None]  # (B, C) among B W n blocks
+    inside = torch.embedding(blocks.flatten(0, 1), places)  # (B, C, size)
     inside = inside + sums.gather(1, chosen // n_blocks)[:, :, None]
     top, index = inside.flatten(1).topk(n_candidates)  # (B, C) among C x size elements
-    block = chosen.gather(1, index // size)  # (B, C)
-    return top, block // n_blocks, block % n_blocks * size + index % size
+    return top, chosen.gather(1, index // size) * size + index % size
 
 
 def count_steps(max_tgt_tokens: Tensor) -> range:
@@ -125,37 +132,37 @@ def _block_size(n_pieces: int) -> int:
     return next((size for size in BLOCK_SIZES if n_pieces % size == 0), n_pieces)
 
 
-def survivors(done: Tensor) -> Tensor:
+def survivors(done: Sequence[bool]) -> list[int]:
     """Number the sentences that go on, in an order that moves few of them.
 
     Args:
-        done: (B,) bool.
+        done: whether each of the B sentences is.
 
     Returns:
-        (B',) int64: those that stay in their place, and where one has left, one from behind the
-        new end. What a step keeps per sentence is large, and only what moves must be copied.
+        B' numbers: those that stay in their place, and where one has left, one from behind the new
+        end. What a step keeps per sentence is large, and only what moves must be copied.
     """
-    n_left = len(done) - int(done.sum())
-    rows = torch.arange(n_left, device=done.device)
-    rows[done[:n_left]] = n_left + (~done[n_left:]).nonzero()[:, 0]
-    return rows
+    n_left = len(done) - sum(done)
+    movers = (number for number in range(n_left, len(done)) if not done[number])
+    return [next(movers) if done[number] else number for number in range(n_left)]
 
 
 def constrain(
     log_probs: Tensor,
-    tokens: Tensor,
+    tokens: Tensor | None,
     *,
     constraint: Constraint | None,
-    must_end: Tensor,
+    must_end: Sequence[bool],
     eos_id: int,
 ) -> Tensor:
     """Apply a constraint, and make sure that every hypothesis can end when it must.
 
     Args:
         log_probs: (B, W, V) of the model.
-        tokens: (B, W, t) so far, bos first.
+        tokens: (B, W, t) so far, bos first; None if there is no constraint to look at them.
         constraint: forbids tokens; None forbids nothing.
-        must_end: (B,) sentences that have reached their length: eos is their only choice.
+        must_end: of each of the B sentences, whether it has reached its length, so that eos is its
+            only choice.
         eos_id: the token that ends a sentence.
 
     Returns:
@@ -163,22 +170,35 @@ def constrain(
         for the length or because a constraint forbids everything.
 
     Raises:
-        ModelFolderError: if the model gives no number there: such a hypothesis would never end.
+        ModelFolderError: if eos is impossible there: such a hypothesis would never end.
     """
+    if constraint is None and not any(must_end):
+        return log_probs  # as in nearly all steps, and on a small model each call counts
     allowed = log_probs
     ending = log_probs.select(2, eos_id)  # (B, W)
-    only_eos = must_end[:, None] | ending.isnan()  # (B, W); one NaN makes a whole softmax NaN
-    if constraint is not None:
+    only_eos = torch.tensor(must_end, device=log_probs.device)[:, None]  # (B, 1)
+    if constraint is not None and tokens is not None:
         allowed = constraint(log_probs, tokens[:, :, 1:])
         only_eos = only_eos | (allowed.amax(-1) == -torch.inf)  # (B, W)
     if not only_eos.any():
         return allowed
+    only_eos = only_eos.expand_as(ending)  # (B, W)
     if (only_eos & ~ending.isfinite()).any():
         raise ModelFolderError(NOT_FINITE)
     ending = torch.where(only_eos, ending, allowed[..., eos_id])  # (B, W)
     allowed = allowed.masked_fill(only_eos[:, :, None], -torch.inf)
     allowed[..., eos_id] = ending
     return allowed
+
+
+def refuse_nan(log_probs: Iterable[float]) -> None:
+    """Look at one log-probability of each hypothesis: one NaN makes a whole softmax NaN.
+
+    Raises:
+        ModelFolderError: if one is none: such a hypothesis would go anywhere.
+    """
+    if any(map(math.isnan, log_probs)):
+        raise ModelFolderError(NOT_FINITE)
 
 
 def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:

@@ -2,7 +2,8 @@
 
 Takes token ids and padding facts, gives hidden states, logits and, on request, attention weights.
 Must not know text, files, loss or search. Read in this order: `embedding`, `cache`, `attention`,
-`feed_forward`, `layers`, `transformer`; for speed `packed_layers`, `packed_cache`, `packed`.
+`feed_forward`, `layers`, `transformer`; for speed `packed_layers`, `packed_cache`,
+`packed_sentence`, `packed`.
 `README.md` draws every data flow with its shapes.
 
 Dimension letters, the same in every file: B batch, S source tokens, T target tokens, Q/K query and

@@ -70,5 +70,5 @@ class SinusoidalPositions(nn.Module):
     def lookup(self, start: int, end: int) -> Tensor:
         """Positions `start` to `end` - 1: (T, D)."""
         if end <= N_TABULATED:
-            return self.table[start:end]  # (T, D)
+            return self.table.narrow(0, start, end - start)  # (T, D)
         return sinusoidal_positions(start, end, self.d_model).to(self.table)  # (T, D)

@@ -2,9 +2,9 @@
 
 Takes a `Transformer` in eval mode, gives the same `encode`, `remember`, `step` and `project`,
 number for number up to rounding. Must not know search. `transformer` and its rooms are the readable
-reference; here run the weights of `packed_layers` and the memory of `packed_cache`. One query per
-hypothesis goes through two batched products, not through the fused kernel, whose start-up outweighs
-them; a mask without effect is left out.
+reference; here run the weights of `packed_layers` and the memory of `packed_cache`, or that of
+`packed_sentence` for one sentence. One query per hypothesis goes through two batched products,
+not through the fused kernel, whose start-up outweighs them; a mask without effect is left out.
 
 Weights are laid out when the object is made, some of them shared with the model: it may not change
 afterwards. On measured effects see tests/benchmarks/RESULTS.md.
@@ -19,13 +19,14 @@ from torch.nn import functional
 
 from hubnmt.masks import permit_tokens
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
-from hubnmt.model.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache, Reading
+from hubnmt.model.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
 from hubnmt.model.packed_layers import (
     pack_decoder_layer,
     pack_encoder_layer,
     pack_final_norm,
     pack_projection,
 )
+from hubnmt.model.packed_sentence import Reading, SentenceCache
 from hubnmt.model.transformer import Transformer
 
 
@@ -55,7 +56,7 @@ class PackedTransformer:
         """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
         n_rows, n_tokens = src_ids.shape
         mask = None if not src_pad_mask.any() else permit_tokens(src_pad_mask)
-        x = self._embed(self._src_table, src_ids, 0, n_tokens)  # (B S, D)
+        x = self._embed(self._src_table, src_ids, 0, n_tokens).flatten(0, 1)  # (B S, D)
         for layer in self._encoder:
             q, k, v = self._split(layer.qkv(layer.self_frame.enter(x)), n_rows, 3)
             mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
@@ -63,25 +64,24 @@ class PackedTransformer:
             x = layer.feed_forward(layer.self_frame.leave(x, merged))
         return self._encoder_norm(x).view(n_rows, n_tokens, -1)
 
-    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> PackedCache:
+    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> PackedCache | SentenceCache:
         """Start step-wise decoding of memory (B, S, D)."""
         n_rows, n_tokens, d_model = memory.shape
         flat = memory.flatten(0, 1)  # (B S, D)
         # Both matrices of a reading are smaller than the two they replace up to this length.
-        reads = n_rows == 1 and n_tokens * self._n_heads <= d_model and not src_pad_mask.any()
+        if n_rows == 1 and n_tokens * self._n_heads <= d_model and not src_pad_mask.any():
+            readings = [Reading.of(layer, flat, self._n_heads) for layer in self._decoder]
+            return SentenceCache(readings, self._n_heads)
         min_keys = MIN_KEYS if n_rows > 1 else 1
-        caches, readings = [], []
+        caches = []
         for layer in self._decoder:
             k, v = self._split(layer.cross_kv(flat), n_rows, 2)  # (B, H, S, E) each
-            if reads:
-                readings.append(Reading.of(layer, k[0], v[0]))
             # (B, H, E, S) in memory: scores in half the time.
             k = k.transpose(2, 3).contiguous().transpose(2, 3)
             caches.append(PackedLayerCache(k, v.contiguous(), min_keys=min_keys))
-        mask = permit_tokens(src_pad_mask)
-        return PackedCache(caches, mask, min_keys=min_keys, readings=readings)
+        return PackedCache(caches, permit_tokens(src_pad_mask), min_keys=min_keys)
 
-    def step(self, last_ids: Tensor, cache: PackedCache) -> Tensor:
+    def step(self, last_ids: Tensor, cache: PackedCache | SentenceCache) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.
 
         Args:
@@ -91,32 +91,48 @@ class PackedTransformer:
         Returns:
             hidden (B, W, D).
         """
-        (n_rows, width), position = last_ids.shape, cache.n_positions
-        x = self._embed(self._tgt_table, last_ids, position, position + 1)  # (B W, D)
+        position = cache.n_positions
+        x = self._embed(self._tgt_table, last_ids.view(-1), position, position + 1)  # (B W, D)
+        if isinstance(cache, SentenceCache):
+            x = self._decode_alone(x, cache)
+        else:
+            x = self._decode(x, cache, *last_ids.shape)
+        return self._decoder_norm(x).view(*last_ids.shape, -1)
+
+    def _decode(self, x: Tensor, cache: PackedCache, n_rows: int, width: int) -> Tensor:
+        """Run the layers for several sentences: (B W, D) to (B W, D)."""
         self_bias = _to_bias(cache.advance(width), x.dtype)
-        memory_bias = None if cache.readings else _to_bias(cache.memory_mask, x.dtype)
-        for number, (layer, past) in enumerate(zip(self._decoder, cache.layers, strict=True)):
+        memory_bias = _to_bias(cache.memory_mask, x.dtype)
+        for layer, past in zip(self._decoder, cache.layers, strict=True):
             qkv = layer.qkv(layer.self_frame.enter(x)).view(n_rows, width, 3, self._n_heads, -1)
             q, kv = qkv[:, :, 0].transpose(1, 2), qkv[:, :, 1:]
             x = layer.self_frame.leave(x, _attend(q, *past.append(kv), self_bias))
-            if cache.readings:
-                x = cache.readings[number](x, layer.cross_frame)
-            else:
-                (q,) = self._split(layer.cross_q(layer.cross_frame.enter(x)), n_rows, 1)
-                mixed = _attend(q, past.memory_k, past.memory_v, memory_bias)
-                x = layer.cross_frame.leave(x, mixed)
-            x = layer.feed_forward(x)
-        return self._decoder_norm(x).view(n_rows, width, -1)
+            (q,) = self._split(layer.cross_q(layer.cross_frame.enter(x)), n_rows, 1)
+            mixed = _attend(q, past.memory_k, past.memory_v, memory_bias)
+            x = layer.feed_forward(layer.cross_frame.leave(x, mixed))
+        return x
+
+    def _decode_alone(self, x: Tensor, cache: SentenceCache) -> Tensor:
+        """Run the layers for one sentence: (W, D) to (W, D)."""
+        bias, places = cache.advance(len(x))
+        for layer, reading, (row, q, k, v) in zip(
+            self._decoder, cache.readings, places, strict=True
+        ):
+            layer.qkv.write_to(row, layer.self_frame.enter(x))
+            scores = torch.bmm(q, k) if bias is None else torch.baddbmm(bias, q, k)  # (H, W, K)
+            mixed = torch.bmm(scores.softmax(-1), v).transpose(0, 1)  # (W, H, E)
+            x = layer.self_frame.leave(x, mixed.reshape(x.shape))
+            x = layer.feed_forward(reading(x, layer.cross_frame))
+        return x
 
     def project(self, hidden: Tensor) -> Tensor:
         """Score every piece of the vocabulary: (..., D) to logits (..., V)."""
         return self._output(hidden)
 
     def _embed(self, table: Tensor, ids: Tensor, start: int, end: int) -> Tensor:
-        """Look up ids (B, T) at positions `start` to `end` - 1, or all at `start`: (B T, D)."""
+        """Look up ids (B, T) at positions `start` to `end` - 1, or (N,) all at one: (..., D)."""
         positions = self._positions.lookup(start, end).to(table.dtype)  # (T or 1, D)
-        rows = torch.embedding(table, ids)  # (B, T, D)
-        return torch.add(positions, rows, alpha=self._scale).flatten(0, 1)
+        return torch.add(positions, torch.embedding(table, ids), alpha=self._scale)
 
     def _split(self, packed: Tensor, n_rows: int, n_parts: int) -> tuple[Tensor, ...]:
         """Cut (B T, parts D) into parts and heads: (B, H, T, E) each."""

@@ -1,19 +1,14 @@
 """What the packed decoder remembers between two steps.
 
-Takes keys and values as they are computed, gives all of them back, and cross-attention ready to use
-where that pays. Must not know search policy. It is `cache`, laid out for speed: keys and values are
-appended together, and of several sentences at least `MIN_KEYS` entries are read, of which the mask
-hides those that nothing was written to yet.
+Takes keys and values as they are computed, gives all of them back. Must not know search policy. It
+is `cache`, laid out for speed: keys and values are appended together, and of several sentences at
+least `MIN_KEYS` entries are read, of which the mask hides those that nothing was written to yet.
 """
 
-import dataclasses
-
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from hubnmt.model.cache import DecoderCache, keep_rows
-from hubnmt.model.packed_layers import Affine, Frame, PackedDecoderLayer
 
 MIN_KEYS = 16
 """PyTorch's softmax over fewer numbers than a vector register holds is up to ten times slower, and
@@ -67,41 +62,6 @@ class PackedLayerCache:
             self._kv.narrow(3, n_used, self._min_keys - n_used).zero_()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
-    """One decoder layer's cross-attention to one sentence, as two matrices.
-
-    While the source does not change, the scores of all heads are affine in the query's stream:
-    (x Wq + bq) K' = x (Wq K') + bq K'. Likewise mixing and projecting is one product with V Wo; as
-    each head's weights sum to 1, its rows can carry a share of the bias.
-    """
-
-    score: Affine
-    """(D, H S) and (H S,)."""
-    mix: Tensor
-    """(H S, D)."""
-    n_src_tokens: int
-
-    @classmethod
-    def of(cls, layer: PackedDecoderLayer, k: Tensor, v: Tensor) -> "Reading":
-        """Multiply out for keys and values (H, S, E) each."""
-        n_heads, n_src_tokens, d_head = k.shape
-        out = layer.cross_frame.out
-        wq = layer.cross_q.weight.view(-1, n_heads, d_head).transpose(0, 1)  # (H, D, E)
-        bq = layer.cross_q.bias.view(n_heads, 1, d_head)
-        by_feature = k.transpose(1, 2)  # (H, E, S)
-        score = torch.bmm(wq, by_feature).transpose(0, 1).flatten(1)  # (D, H S)
-        mix = torch.bmm(v, out.weight.view(n_heads, d_head, -1)).flatten(0, 1)  # (H S, D)
-        share = out.bias / n_heads
-        return cls(Affine(score, torch.bmm(bq, by_feature).flatten()), mix + share, n_src_tokens)
-
-    def __call__(self, x: Tensor, frame: Frame) -> Tensor:
-        """Map the stream (W, D) of one sentence's hypotheses to (W, D)."""
-        scores = self.score(frame.enter(x)).view(-1, self.n_src_tokens)  # (W H, S)
-        x = x.addmm_(scores.softmax(-1).view(len(x), -1), self.mix)
-        return x if frame.norm_first else frame.norm(x)
-
-
 class PackedCache(DecoderCache[PackedLayerCache]):
     """What all decoder layers remember."""
 
@@ -111,7 +71,6 @@ class PackedCache(DecoderCache[PackedLayerCache]):
         memory_mask: Tensor,
         *,
         min_keys: int,
-        readings: list[Reading],
     ) -> None:
         """See `DecoderCache`.
 
@@ -119,10 +78,8 @@ class PackedCache(DecoderCache[PackedLayerCache]):
             layers: one cache per decoder layer.
             memory_mask: (B, 1, 1, S) bool, True = may look.
             min_keys: entries that the layers give back at least.
-            readings: empty, or one per layer if there is one sentence.
         """
         super().__init__(layers, memory_mask)
-        self.readings = readings
         self._min_keys = min_keys
 
     def advance(self, n_queries: int) -> Tensor:

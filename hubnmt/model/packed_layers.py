@@ -31,6 +31,10 @@ class Affine:
         """Map (N, in) to (N, out)."""
         return torch.addmm(self.bias, x, self.weight)
 
+    def write_to(self, place: Tensor, x: Tensor) -> None:
+        """Map (N, in) to a place (N, out), whose rows may lie apart."""
+        torch.addmm(self.bias, x, self.weight, out=place)
+
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """Add what x (N, in) is mapped to, in place, to the stream (N, out)."""
         return stream.add_(self.bias).addmm_(x, self.weight)
@@ -48,6 +52,13 @@ class HalfAffine(Affine):
         if len(x) == 1:
             return torch.addmv(self.bias, self.by_output, x[0])[None]
         return torch.addmm(self.bias, x, self.weight)
+
+    def write_to(self, place: Tensor, x: Tensor) -> None:
+        """See `Affine`."""
+        if len(x) == 1:
+            torch.addmv(self.bias, self.by_output, x[0], out=place[0])
+        else:
+            torch.addmm(self.bias, x, self.weight, out=place)
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""

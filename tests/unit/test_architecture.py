@@ -40,6 +40,7 @@ RANKS = [
         "hubnmt.model.transformer",
         "hubnmt.model.packed_layers",
         "hubnmt.model.packed_cache",
+        "hubnmt.model.packed_sentence",
         "hubnmt.model.packed",
         "hubnmt.model",
     ],

@@ -61,7 +61,7 @@ def test_token_log_probs_are_those_of_the_path_and_sum_to_log_prob(
 
 
 def test_a_made_hypothesis_adds_up() -> None:
-    made = make_hypothesis(torch.tensor([5, 3]), torch.tensor([-0.5, -1.0, -3.0]), 2.0)
+    made = make_hypothesis([5, 3], [-0.5, -1.0, -3.0], 2.0)
     assert made == Hypothesis([5, 3], -4.5, -0.5, (-0.5, -1.0, -3.0))
 
 

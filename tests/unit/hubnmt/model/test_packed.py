@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.model.packed_sentence import SentenceCache
 
 V = 23
 MakeModel = Callable[..., Transformer]
@@ -88,9 +89,10 @@ def test_one_short_sentence_is_read_by_two_matrices(
     make_model: MakeModel, make_source: Any
 ) -> None:
     packed = PackedTransformer(make_model().requires_grad_(False))
-    for lengths, n_readings in (([3], 3), ([5], 0), ([3, 3], 0)):
+    for lengths, is_short in (([3], True), ([5], False), ([3, 3], False)):
         src = make_source(lengths)
-        assert len(packed.remember(packed.encode(*src), src[1]).readings) == n_readings
+        cache = packed.remember(packed.encode(*src), src[1])
+        assert isinstance(cache, SentenceCache) is is_short
 
 
 def test_a_padded_sentence_alone_does_not_see_its_padding(

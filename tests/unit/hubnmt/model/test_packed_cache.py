@@ -3,15 +3,11 @@
 That whole steps agree with the reference model is shown in `test_packed`.
 """
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.model import Transformer
-from hubnmt.model.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache, Reading
-from hubnmt.model.packed_layers import pack_decoder_layer
+from hubnmt.model.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
 
 B, H, E, S = 2, 3, 4, 5
 
@@ -69,7 +65,7 @@ def test_kept_rows_are_the_ones_asked_for_and_can_grow_on(rows: list[int]) -> No
 
 
 def test_nobody_looks_where_nothing_was_written() -> None:
-    cache = PackedCache([], torch.ones(B, 1, 1, S, dtype=torch.bool), min_keys=4, readings=[])
+    cache = PackedCache([], torch.ones(B, 1, 1, S, dtype=torch.bool), min_keys=4)
     seen = []
     for width in (1, 2, 2):
         cache.reorder(torch.zeros(B, width, dtype=torch.int64))
@@ -79,17 +75,3 @@ def test_nobody_looks_where_nothing_was_written() -> None:
         [[1, 1, 0, 0], [1, 0, 1, 0]],
         [[1, 1, 0, 1, 0], [1, 1, 0, 0, 1]],
     ]
-
-
-def test_a_reading_is_cross_attention(make_model: Callable[..., Transformer]) -> None:
-    """Scores, softmax, mix and projection by hand, one head after the other."""
-    model = make_model().requires_grad_(False)
-    layer = pack_decoder_layer(model.decoder.layers[0])  # type: ignore[arg-type]  # nn.Module
-    n_heads, d_model = model.config.n_heads, model.config.d_model
-    d_head = d_model // n_heads
-    k, v = torch.randn(2, n_heads, S, d_head, dtype=torch.float64)
-    x = torch.randn(4, d_model, dtype=torch.float64)
-    q = layer.cross_q(layer.cross_frame.enter(x)).view(4, n_heads, d_head)
-    mixed = [(q[:, h] @ k[h].T).softmax(-1) @ v[h] for h in range(n_heads)]
-    expected = layer.cross_frame.leave(x.clone(), torch.cat(mixed, dim=1))
-    torch.testing.assert_close(Reading.of(layer, k, v)(x.clone(), layer.cross_frame), expected)
