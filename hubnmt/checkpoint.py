@@ -92,8 +92,14 @@ def save_model(
 ) -> None:
     """Write a model folder; an existing one is replaced whole or not at all.
 
-    What else may stand there is for the caller to ask about, see `check_place`.
-    digits they do not have.
+    The weights are written as `stored.dtype`, or as narrow as they are by now: no room is taken for
+    digits they do not have. What else may stand there is for the caller to ask about, see
+    `check_place`.
+
+    Args:
+        folder: where to.
+        stored: the model.
+        notes: more files, by name, that come into the folder in the same step.
     """
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()
