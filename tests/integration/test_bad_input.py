@@ -196,7 +196,7 @@ def test_a_mistake_is_one_line_that_names_it(mistake: str, fails: Fails, here: P
 def test_an_unknown_model_names_the_bundled_ones(
     fails: Fails, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubnmt.translator.bundled_models", lambda: {"de-en-x": here / "good"})
+    monkeypatch.setattr("hubnmt.locate.bundled_models", lambda: {"de-en-x": here / "good"})
     assert "de-en-x" in fails("translate", "x", "--model", "de-en-y")
 
 
