@@ -56,13 +56,16 @@ def main() -> None:
     parser.add_argument("--goal", type=float, required=True, help="validation BLEU to stop at")
     parser.add_argument("--valid", nargs=2, required=True, metavar=("SRC", "REF"))
     parser.add_argument("--test", nargs=2, type=Path, required=True, metavar=("SRC", "REF"))
+    parser.add_argument("--processes", type=int, default=1, help="that train together")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         fixed = ["run.name=race", f"run.folder={place}", f"data.valid={','.join(options.valid)}"]
         fixed.append(f"data.test={','.join(map(str, options.test))}")  # nothing is learned from it
         words = [word for each in [*options.set, *fixed] for word in ("--set", each)]
-        command = [sys.executable, "-m", "training.train", options.recipe, *words]
+        launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(options.processes)]
+        start = [sys.executable, *(launch if options.processes > 1 else [])]
+        command = [*start, "-m", "training.train", options.recipe, *words]
         started = time.monotonic()
         reached = train_until(options.goal, command, Path(place) / "race")
         minutes = (time.monotonic() - started) / 60
