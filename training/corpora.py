@@ -36,6 +36,18 @@ class CleanPair(NamedTuple):
     """Without the tag."""
 
 
+def read_valid(config: DataConfig) -> Iterator[TextPair]:
+    """Yield the pairs to choose on, as people type them if the recipe says so."""
+    for pair in load_split(config, "valid"):
+        src, tgt = (_whole_characters(text.strip()) for text in pair)
+        yield as_typed(src, tgt, **config.typing_habits()) if config.valid_as_typed else (src, tgt)
+
+
+def _whole_characters(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
 def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[TextPair]:
     """Yield the validation or test pairs; none if the recipe names no test set."""
     corpus = config.held_out_corpus(split)
@@ -96,12 +108,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             if reason:
                 report.drop(name, reason)
                 continue
-            src, tgt = as_typed(
-                src,
-                tgt,
-                drop_final_mark=config.drop_final_mark,
-                lowercase_src=config.lowercase_src,
-            )
+            src, tgt = as_typed(src, tgt, **config.typing_habits())
             yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)
 
 
@@ -128,7 +135,8 @@ def valid_key(config: DataConfig) -> str:
     """Digest everything that decides the validation pairs."""
     corpus = config.held_out_corpus("valid")
     assert corpus is not None  # only the test set may be missing
-    return _digest(config.src_lang, config.tgt_lang, _describe(corpus))
+    habits = [config.typing_habits()] if config.valid_as_typed else []
+    return _digest(config.src_lang, config.tgt_lang, _describe(corpus), *habits)
 
 
 def _digest(*facts: object, version: int = FORMAT) -> str:

@@ -169,6 +169,9 @@ class DataConfig(FromDict):
     in: people leave it out when they type, and corpora do not."""
     lowercase_src: float = 0.0
     """Share of training pairs whose source is put in small letters, for the same reason."""
+    valid_as_typed: bool = False
+    """Change the same shares of the validation pairs in the same ways, to choose what is best at
+    what people type. Scores then compare only with those of runs that do so, too."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
     2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
@@ -259,10 +262,14 @@ class DataConfig(FromDict):
             weight=self.weight,
         )
 
+    def typing_habits(self) -> dict[str, float]:
+        """Return the shares that `training.typed.as_typed` wants to know."""
+        return {"drop_final_mark": self.drop_final_mark, "lowercase_src": self.lowercase_src}
+
     def cleaning_settings(self) -> Mapping[str, Any]:
         """Return what decides, apart from the texts, which pairs stay and how they read."""
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
         # Named only where set: texts that were prepared before there was a choice stay good.
-        names += [name for name in ("drop_final_mark", "lowercase_src") if getattr(self, name)]
-        return {name: getattr(self, name) for name in names}
+        habits = {name: share for name, share in self.typing_habits().items() if share}
+        return {name: getattr(self, name) for name in names} | habits

@@ -28,8 +28,8 @@ from training.corpora import (
     OLDER_FORMATS,
     check_tests,
     content_key,
-    load_split,
     read_clean,
+    read_valid,
     valid_key,
 )
 from training.pair_store import PairStore, write_pairs
@@ -125,8 +125,8 @@ def _read_valid(config: RunConfig) -> list[TextPair]:
 
     def build(folder: Path) -> None:
         with TableWriter(folder / VALID_FILE, {"src": TEXT, "tgt": TEXT}) as writer:
-            for pair in load_split(config.data, "valid"):
-                writer.add(*(_whole_characters(text.strip()) for text in pair))
+            for pair in read_valid(config.data):
+                writer.add(*pair)
 
     folder = cached(cache_folder(config), f"valid-{valid_key(config.data)}", build)
     return [
@@ -148,11 +148,6 @@ def _warn_of_broken(report: CleaningReport, valid: list[TextPair]) -> None:
                 f"{n_broken:,}",
                 f"{n_read:,}",
             )
-
-
-def _whole_characters(text: str) -> str:
-    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
-    return text.encode("utf-8", errors="replace").decode()
 
 
 def _content_begun_with(run_folder: Path, config: RunConfig, content: str) -> str:

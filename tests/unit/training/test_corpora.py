@@ -15,6 +15,8 @@ from training.corpora import (
     load_split,
     read_clean,
     read_sides,
+    read_valid,
+    valid_key,
 )
 from training.data_config import CorpusConfig, DataConfig
 
@@ -109,6 +111,23 @@ def test_pairs_may_read_as_people_type_them(tmp_path: Path) -> None:
         ("<BT> guten tag", "Hello"),
         ("<BT> ja.", "Yes"),
     ]
+
+
+def test_validation_pairs_are_put_as_typed_only_if_asked_for(tmp_path: Path) -> None:
+    files = (write(tmp_path, "a", " Guten Tag! "), write(tmp_path, "b", "Hello!"))
+    plain = make(train=files, valid=files, drop_final_mark=1.0, lowercase_src=1.0)
+    assert list(read_valid(plain)) == [("Guten Tag!", "Hello!")]
+    typed = dataclasses.replace(plain, valid_as_typed=True)
+    assert list(read_valid(typed)) == [("guten tag", "Hello")]
+    other = dataclasses.replace(typed, lowercase_src=0.5)
+    assert len({valid_key(each) for each in (plain, typed, other)}) == 3
+    assert valid_key(plain) == valid_key(make(train=files, valid=files))
+
+
+def test_validation_pairs_are_whole_characters(tmp_path: Path) -> None:
+    table = write(tmp_path, "t.jsonl", '{"de": "\\udfff eins.", "en": "one."}')
+    config = make(train=(table,), valid=(table,), drop_final_mark=1.0, valid_as_typed=True)
+    assert list(read_valid(config)) == [("? eins", "one")]
 
 
 def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path: Path) -> None:

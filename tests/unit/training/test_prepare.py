@@ -125,7 +125,7 @@ def test_a_second_start_reads_nothing_but_the_cache(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = prepare_corpus(config, None)
-    for name in ("read_clean", "load_split", "write_texts", "write_pairs", "read_texts"):
+    for name in ("read_clean", "read_valid", "write_texts", "write_pairs", "read_texts"):
         monkeypatch.setattr(prepare, name, None)
     monkeypatch.setattr(Tokenizer, "train", None)
     monkeypatch.setattr(Tokenizer, "encode_batch", None)
