@@ -67,6 +67,20 @@ def test_a_file_is_translated_and_measured(visit: Any):
     visit.keep_picture("files")
 
 
+@pytest.mark.parametrize("visit", ["phone light"], indirect=True)
+def test_all_tabs_fit_a_small_phone(visit: Any):
+    visit.page.set_viewport_size({"width": 340, "height": 700})
+    visit.page.reload()
+    visit.page.wait_for_selector("#source textarea")
+    visit.settle()
+    assert visit.page.get_by_role("tab").all_inner_texts() == [
+        "Translate",
+        "Compare",
+        "Files",
+        "Learn",
+    ]
+
+
 def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
     page = visit.page
     visit.choose_file("Ein Hund rennt im Schnee.\n" * 3000, "long.txt")
