@@ -21,6 +21,9 @@ on two cores."""
 GPU_SLICE_TOKENS = 8192
 """Tokens projected at once on a GPU: large products keep it busy, 8,192 x 16,000 take 256 MB."""
 
+SMALLEST_PROBABILITY = torch.finfo(torch.float32).tiny
+"""Of a label, 1.2e-38: below, its logarithm loses digits."""
+
 
 class LossSums(NamedTuple):
     """Sums over all non-pad tokens, in nats; divide by the token count of the whole step."""
@@ -44,21 +47,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         slice_tokens = CPU_SLICE_TOKENS if device_type == "cpu" else GPU_SLICE_TOKENS
         grad_h = torch.empty_like(h)  # (N, D)
         grad_w = torch.zeros_like(w, dtype=torch.float32)  # (V, D)
+        room = (min(slice_tokens, len(h)), len(w))
+        all_logits, all_probs = h.new_empty(room), h.new_empty(room)  # one for all slices
         nll = hidden.new_zeros((), dtype=torch.float32)
         normalizers = hidden.new_zeros((), dtype=torch.float32)
         with torch.autocast(device_type, enabled=False):
             for start in range(0, len(h), slice_tokens):
                 rows = slice(start, start + slice_tokens)
-                label = labels[rows, None]  # (n, 1)
-                logits = h[rows] @ w.T  # (n, V)
-                probs = logits.softmax(-1)  # (n, V), summed in float32 inside
-                # The largest probability is at least 1 / V, so its logarithm is always finite.
-                top_logit, top = logits.max(-1, keepdim=True)  # (n, 1)
-                normalizer = top_logit.float() - probs.gather(1, top).float().log()  # (n, 1)
+                label = labels[rows]  # (n,)
+                at_label = torch.arange(len(label), device=label.device), label
+                logits = torch.mm(h[rows], w.T, out=all_logits[: len(label)])  # (n, V)
+                # Summed in float32 inside.
+                probs = torch.softmax(logits, -1, out=all_probs[: len(label)])  # (n, V)
+                normalizer = _log_normalizer(logits, probs, at_label)  # (n,)
                 normalizers += normalizer.sum()
-                nll += (normalizer - logits.gather(1, label).float()).sum()
+                nll += (normalizer - logits[at_label].float()).sum()
                 if need_grad:
-                    probs.scatter_add_(1, label, probs.new_full(label.shape, smoothing - 1))
+                    probs[at_label] -= 1 - smoothing
                     torch.mm(probs, w, out=grad_h[rows])
                     grad_w += probs.T @ h[rows]
             # The evenly spread share touches all V pieces alike, so one row stands for all of them.
@@ -81,6 +86,18 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         hidden_dtype, weight_dtype = ctx.dtypes
         scaled_h = (grad_h * grad_smoothed.to(grad_h.dtype)).to(hidden_dtype)
         return scaled_h, (grad_w * grad_smoothed).to(weight_dtype), None, None, None
+
+
+def _log_normalizer(logits: Tensor, probs: Tensor, at_label: tuple[Tensor, Tensor]) -> Tensor:
+    """Return what log-probabilities are logits minus, (n,), read off one entry of each row.
+
+    The label's entry is at hand, unless it is too small. The largest, at least 1 / V, would always
+    do, but finding it takes a CPU longer than the softmax; a GPU in turn must not wait to be asked.
+    """
+    anchor = at_label
+    if logits.device.type != "cpu" or probs[at_label].min() < SMALLEST_PROBABILITY:
+        anchor = at_label[0], logits.max(-1).indices
+    return logits[anchor].float() - probs[anchor].float().log()
 
 
 def projected_cross_entropy(

@@ -19,7 +19,8 @@ class _ByteMaskDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, n_dropped: int) -> Tensor:
         words = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device)
         draws = words.random_(-(2**63), None).view(torch.uint8)[: x.numel()]
-        mask = (draws >= n_dropped).view(x.shape)
+        # Converted once: a product of numbers and truth values converts in every pass, and slowly.
+        mask = (draws >= n_dropped).view(x.shape).to(x.dtype)
         ctx.save_for_backward(mask)
         ctx.scale = 256 / (256 - n_dropped)
         return x.mul(mask).mul_(ctx.scale)
