@@ -44,11 +44,16 @@ class FilesTab:
                 self._source = _columns("Column to translate", "source-column")
                 self._reference = _columns("Column of references", "reference-column")
                 self._has_header = gr.Checkbox(
-                    True, label="The first line names the columns", elem_id="has-header"
+                    True,
+                    label="The first line names the columns",
+                    elem_id="has-header",
+                    visible=False,
                 )
         with gr.Row(elem_id="file-actions"):
             self._go = gr.Button("Translate file", variant="primary", elem_id="file-go")
-            self._cancel = gr.Button("Cancel", variant="secondary", elem_id="file-cancel")
+            self._cancel = gr.Button(
+                "Cancel", variant="secondary", elem_id="file-cancel", visible=False
+            )
             self._download = gr.DownloadButton(
                 "Download the translation", visible=False, elem_id="file-download"
             )
@@ -56,10 +61,16 @@ class FilesTab:
 
     def wire(self, model: gr.Dropdown, options: OptionsPanel) -> None:
         """Connect every component to its handler."""
-        seen = [self._notice, self._source, self._reference, self._has_header]
+        seen = [
+            self._notice,
+            self._source,
+            self._reference,
+            self._has_header,
+            self._cancel,
+        ]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
-            said_in_page(self._describe, blank=(gr.skip(),) * 3),
+            said_in_page(self._describe, blank=(gr.skip(),) * 4),
             [self._upload, model, self._has_header],
             seen,
             **RUNS,
@@ -86,13 +97,16 @@ class FilesTab:
 
     def _describe(self, path: str | None, model: str, has_header: bool) -> tuple[Any, ...]:
         if path is None:
-            return "", _choices(()), _choices(()), gr.skip()
+            gone = gr.Checkbox(visible=False), gr.Button(visible=False)
+            return "", _choices(()), _choices(()), *gone
         found = self._files.describe(path, model, has_header=has_header)
+        references = (NO_REFERENCE, *found.columns) if len(found.columns) > 1 else ()
         return (
             "",
             _choices(found.columns, found.source),
-            _choices((NO_REFERENCE, *found.columns), found.reference),
+            _choices(references, found.reference),
             gr.Checkbox(visible=path.lower().endswith((".tsv", ".csv"))),
+            gr.Button(visible=True),
         )
 
     def _translate(
@@ -137,9 +151,10 @@ def _cancelled() -> tuple[Any, ...]:
 
 
 def _columns(label: str, elem_id: str) -> gr.Dropdown:
-    return gr.Dropdown([], label=label, elem_id=elem_id, interactive=True)
+    return gr.Dropdown([], label=label, elem_id=elem_id, interactive=True, visible=False)
 
 
 def _choices(columns: tuple[str, ...], chosen: str = "") -> gr.Dropdown:
+    """Offer columns, where there is anything to choose."""
     named = [(name or "none", name) for name in columns]
-    return gr.Dropdown(named, value=chosen if columns else None)
+    return gr.Dropdown(named, value=chosen if columns else None, visible=len(columns) > 1)

@@ -178,8 +178,7 @@ class Visit:
     def translate_file(self, content: str, name: str) -> None:
         """Give a file with a header that names its columns, and wait for its translation."""
         self.choose_file(content, name)
-        source = self.page.locator("#source-column input")
-        self.page.wait_for_function("input => input.value !== ''", arg=source.element_handle())
+        self.page.wait_for_selector("#source-column input")
         self.page.click("#file-go")
         self.page.wait_for_selector("#file-download:not([disabled])")
 

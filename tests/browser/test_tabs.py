@@ -81,10 +81,23 @@ def test_all_tabs_fit_a_small_phone(visit: Any):
     ]
 
 
+def test_columns_are_asked_for_where_there_are_some(visit: Any):
+    page = visit.page
+    visit.open_tab("Files")
+    asked = ("#source-column", "#reference-column", "#has-header", "#file-cancel")
+    assert not any(page.is_visible(each) for each in asked)
+    visit.translate_file(PAIRS, "pairs.csv")
+    assert [page.is_visible(each) for each in asked] == [True] * 4
+    page.click("#upload [aria-label='Clear'], #upload [aria-label='Remove this file']")
+    page.wait_for_selector("#source-column", state="detached")
+    assert not any(page.is_visible(each) for each in asked)
+
+
 def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
     page = visit.page
     visit.choose_file("Ein Hund rennt im Schnee.\n" * 3000, "long.txt")
-    page.wait_for_function("document.querySelector('#source-column input').value !== ''")
+    page.wait_for_selector("#file-cancel")
+    assert not page.is_visible("#source-column, #reference-column")  # there is one
     for wait_ms in (0, 100, 200, 400):
         page.click("#file-go")
         page.wait_for_selector("#file-report progress")
