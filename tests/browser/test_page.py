@@ -40,6 +40,12 @@ def test_shift_enter_begins_a_new_line(visit: Any):
     assert visit.page.input_value("#target textarea") == ""
 
 
+def test_the_buttons_of_both_texts_stand_in_one_line(visit: Any):
+    visit.page.fill("#source textarea", "\n".join(["Eins"] * 9))
+    places = [visit.page.locator(each).bounding_box() for each in ("#go", "#copy")]
+    assert places[0]["y"] == pytest.approx(places[1]["y"], abs=1)
+
+
 def test_an_example_is_one_press_away(visit: Any):
     visit.page.locator("#examples button").first.click()
     visit.page.wait_for_selector(".explorer .map td[aria-label]")
