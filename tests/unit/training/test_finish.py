@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -248,6 +249,34 @@ def test_tuning_finds_the_setting_that_scores_best(good: tuple[int, float]) -> N
     assert canned.asked == [(1, 1.0), (3, 0.6), (3, 1.4)]
     assert max(trials, key=lambda trial: trial["bleu"])["bleu"] == pytest.approx(100)
     assert len(trials) == 3
+
+
+@pytest.mark.parametrize(
+    ("bleu", "expected"),
+    [
+        ({1: 41.0, 3: 41.3, 9: 41.35}, 3),  # what the widest adds is noise
+        ({1: 41.0, 3: 41.3, 9: 41.5}, 9),
+        ({1: 41.3, 3: 41.2, 9: 41.35}, 1),
+    ],
+)
+def test_a_wider_beam_must_bring_more_than_noise(
+    bleu: dict[int, float], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score(outputs: list[str], _: list[str]) -> Any:
+        beam_size, length_penalty = map(float, outputs[0].split())
+        is_well_set = beam_size == 1 or length_penalty == 1.4
+        return SimpleNamespace(bleu=bleu[int(beam_size)] if is_well_set else 0.0)
+
+    def translate(sources: list[str], *, beam_size: int, length_penalty: float) -> list[Any]:
+        return [SimpleNamespace(text=f"{beam_size} {length_penalty}")] * len(sources)
+
+    monkeypatch.setattr(finishing, "BEAM_SIZES", (1, 3, 9))
+    monkeypatch.setattr(finishing, "LENGTH_PENALTIES", (1.0, 1.4))
+    monkeypatch.setattr(finishing, "score_corpus", score)
+    tied: Any = SimpleNamespace(translate=translate, decoding=DecodingConfig())
+    chosen, _ = tune_decoding(tied, ["a"], ["a"])
+    assert chosen.beam_size == expected
+    assert chosen.length_penalty == (1.0 if expected == 1 else 1.4)
 
 
 # --- mistakes ------------------------------------------------------------------------------------
