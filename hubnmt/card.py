@@ -96,7 +96,7 @@ def _older_data(facts: CardFacts) -> str:
     if not facts.started_from:
         return ""
     start = escape_cell(facts.started_from)
-    return f"Before, {start} had learned from other data: see its card for which, and their terms."
+    return f"What {start} had learned from before, its own card says, and under which terms."
 
 
 def _head(facts: CardFacts) -> str:

@@ -60,13 +60,14 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
     best = read_note(run_dir / "best") or max(valid, key=lambda each: float(each["bleu"]))
     judged = describe_judged(recipe["run"])
+    as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
     return {
         "started from": started_from(machine) or None,
         "machine": machine["device"],
         "minutes until the best weights": round(best["minutes"], 1),
         "steps until the best weights": best["step"],
         "weights": judged if best["step"] else "those it started from: no validation was better",
-        "validation, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
+        f"validation{as_typed}, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
         f"loss {best['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",

@@ -158,12 +158,14 @@ def test_a_recipe_nobody_ran_says_what_it_would_take(name: str) -> None:
 
 
 BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
+FINISHED_BY = {"de-en-everyday": "de-en-everyday-typed"}
+"""The recipe of the last run, where there was more than one."""
 
 
 @pytest.mark.parametrize("name", sorted(set(RECIPES) & {path.name for path in BUNDLED.iterdir()}))
 def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
     """A recipe that is changed after its model was trained makes nobody the same model."""
-    recipe = load(name)
+    recipe = load(FINISHED_BY.get(name, name))
     values = json.loads((BUNDLED / name / "config.json").read_text(encoding="utf-8"))
     del values["library"], values["format_version"]
     config = ModelConfig.from_dict(values, where=name)

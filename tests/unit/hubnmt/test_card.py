@@ -234,7 +234,7 @@ def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare:
     assert "trained further from user/mo\\_del with hubnmt" in card
     assert "from scratch" not in card
     assert read_head(card)["base_model"] == "user/mo_del"
-    assert "## Data\n\nBefore, user/mo\\_del had learned from other data" in card
+    assert "## Data\n\nWhat user/mo\\_del had learned from before" in card
 
 
 def test_the_recipe_can_be_copied_as_it_stands(full: CardFacts) -> None:

@@ -27,6 +27,16 @@ def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
     assert facts.results == ()
 
 
+def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
+    recipe = read_json(folder / "recipe.json")
+    recipe["data"]["valid_as_typed"] = True
+    write_json(folder / "recipe.json", recipe)
+    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
+    assert "validation, as people type, greedy" in facts.training
+    assert "validation, greedy" not in facts.training
+
+
 @pytest.mark.parametrize(
     ("commit", "said", "base"),
     [(None, "user/name", ""), ("abc", "user/name at commit abc", "user/name")],
