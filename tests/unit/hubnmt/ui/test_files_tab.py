@@ -33,7 +33,7 @@ def upload(tmp_path: Path) -> str:
 def _events(tab: FilesTab) -> tuple[Any, Any]:
     """Find what looks at an upload and what translates it."""
     (translate,) = [f for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)]
-    (describe,) = [f for f in tab.demo.fns.values() if len(f.inputs) == 3 and len(f.outputs) == 4]
+    (describe,) = [f for f in tab.demo.fns.values() if len(f.inputs) == 3 and len(f.outputs) == 5]
     return describe, translate
 
 
@@ -44,20 +44,30 @@ def test_the_limits_are_stated():
 
 def test_an_upload_fills_the_lists_of_columns(tab: FilesTab, upload: str):
     describe, _ = _events(tab)
-    notice, source, reference, has_header = describe.fn(upload, "", True)
+    notice, source, reference, has_header, cancel = describe.fn(upload, "", True)
     assert notice == ""
     assert (source.value, reference.value) == ("de", "en")
     assert reference.choices[0] == ("none", "")
-    assert has_header.visible
+    assert all(each.visible for each in (source, reference, has_header, cancel))
     notice, *rest = describe.fn(str(Path(upload).with_suffix(".exe")), "", True)
     assert "not read here" in notice
-    assert rest == [gr.skip()] * 3
+    assert rest == [gr.skip()] * 4
+
+
+def test_a_file_of_lines_has_no_columns_to_choose_from(tab: FilesTab, tmp_path: Path):
+    describe, _ = _events(tab)
+    (tmp_path / "lines.txt").write_text("ein hund\n")
+    _, source, reference, has_header, cancel = describe.fn(str(tmp_path / "lines.txt"), "", True)
+    assert source.value
+    assert not any(each.visible for each in (source, reference, has_header))
+    assert cancel.visible
 
 
 def test_taking_the_file_away_empties_the_lists(tab: FilesTab):
     describe, _ = _events(tab)
-    _, source, reference, _ = describe.fn(None, "", True)
+    _, source, reference, *others = describe.fn(None, "", True)
     assert source.choices == reference.choices == []
+    assert not any(each.visible for each in (source, reference, *others))
 
 
 def test_progress_comes_before_the_result(tab: FilesTab, upload: str, handlers: Handlers):
