@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from hubnmt.errors import InputError
 from training.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
 from training.data_config import CorpusConfig, DataConfig, group_files
+from training.names import exchange_names
 from training.sources import TextPair, fingerprint, read_corpus
 from training.typed import as_typed
 
@@ -108,6 +109,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             if reason:
                 report.drop(name, reason)
                 continue
+            src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
             yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)
 

@@ -169,9 +169,12 @@ class DataConfig(FromDict):
     in: people leave it out when they type, and corpora do not."""
     lowercase_src: float = 0.0
     """Share of training pairs whose source is put in small letters, for the same reason."""
+    vary_names: float = 0.0
+    """Share of training pairs whose names and numbers, where both sides spell them alike, are
+    exchanged for made-up ones: else a model writes a name it knows for one it does not."""
     valid_as_typed: bool = False
-    """Change the same shares of the validation pairs in the same ways, to choose what is best at
-    what people type. Scores then compare only with those of runs that do so, too."""
+    """Shorten and lower the same shares of the validation pairs, to choose what is best at what
+    people type. Scores then compare only with those of runs that do so, too."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
     2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
@@ -207,6 +210,7 @@ class DataConfig(FromDict):
                     "min_script_share",
                     "drop_final_mark",
                     "lowercase_src",
+                    "vary_names",
                     "bpe_dropout",
                 )
             ),
@@ -271,5 +275,6 @@ class DataConfig(FromDict):
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
         # Named only where set: texts that were prepared before there was a choice stay good.
-        habits = {name: share for name, share in self.typing_habits().items() if share}
+        shares = {**self.typing_habits(), "vary_names": self.vary_names}
+        habits = {name: share for name, share in shares.items() if share}
         return {name: getattr(self, name) for name in names} | habits

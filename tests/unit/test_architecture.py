@@ -144,6 +144,7 @@ RANKS = [
         "training.headers",
         "training.sources",
         "training.cleaning",
+        "training.names",
         "training.typed",
         "training.corpora",
         "training.batches",
