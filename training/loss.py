@@ -21,9 +21,6 @@ on two cores."""
 GPU_SLICE_TOKENS = 8192
 """Tokens projected at once on a GPU: large products keep it busy, 8,192 x 16,000 take 256 MB."""
 
-SMALLEST_PROBABILITY = torch.finfo(torch.float32).tiny
-"""Of a label, 1.2e-38: below, its logarithm loses digits."""
-
 
 class LossSums(NamedTuple):
     """Sums over all non-pad tokens, in nats; divide by the token count of the whole step."""
@@ -91,11 +88,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 def _log_normalizer(logits: Tensor, probs: Tensor, at_label: tuple[Tensor, Tensor]) -> Tensor:
     """Return what log-probabilities are logits minus, (n,), read off one entry of each row.
 
-    The label's entry is at hand, unless it is too small. The largest, at least 1 / V, would always
-    do, but finding it takes a CPU longer than the softmax; a GPU in turn must not wait to be asked.
+    The label's entry is at hand, unless it is so small that it lost digits. The largest, at least
+    1 / V, would always do, but finding it takes a CPU longer than the softmax; a GPU in turn must
+    not wait to be asked.
     """
     anchor = at_label
-    if logits.device.type != "cpu" or probs[at_label].min() < SMALLEST_PROBABILITY:
+    if logits.device.type != "cpu" or probs[at_label].min() < torch.finfo(probs.dtype).tiny:
         anchor = at_label[0], logits.max(-1).indices
     return logits[anchor].float() - probs[anchor].float().log()
 
