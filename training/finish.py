@@ -57,10 +57,10 @@ class TestSet:
 def tune_decoding(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> tuple[DecodingConfig, list[dict[str, float]]]:
-    """Try beam sizes and length penalties on the validation set; the best BLEU wins.
+    """Try beam sizes and length penalties on the validation set.
 
-    A wider beam costs time at every translation, so the narrowest wins that is as good as the best
-    but for what is noise.
+    A wider beam costs time at every translation, so the narrowest wins that has the best BLEU but
+    for what is noise.
 
     Returns:
         the chosen defaults, and every trial.

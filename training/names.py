@@ -63,6 +63,8 @@ def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
         tgt: tidy target.
         share: of the pairs that have any.
     """
+    if not share:  # most recipes: millions of pairs are spared their fingerprint
+        return src, tgt
     rng = random.Random(fingerprint_pair(src, tgt))
     if rng.random() >= share:
         return src, tgt

@@ -61,13 +61,7 @@ class FilesTab:
 
     def wire(self, model: gr.Dropdown, options: OptionsPanel) -> None:
         """Connect every component to its handler."""
-        seen = [
-            self._notice,
-            self._source,
-            self._reference,
-            self._has_header,
-            self._cancel,
-        ]
+        seen = [self._notice, self._source, self._reference, self._has_header, self._cancel]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
             said_in_page(self._describe, blank=(gr.skip(),) * 4),
