@@ -6,6 +6,7 @@ learn, so that all go on or stop together. A team of one does nothing of this.
 """
 
 import datetime
+import importlib
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -103,6 +104,10 @@ def join_team(device_name: str) -> Team:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if size > 1:
+        # Functions there take the group of the moment they are imported as their default, and
+        # optimizers import it at their first step. The group then outlives `leave`, and a process
+        # can end in an abort: https://github.com/pytorch/pytorch/issues/190489
+        importlib.import_module("torch.distributed.nn.functional")
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=PATIENCE)
     return Team(device, rank=rank, size=size)

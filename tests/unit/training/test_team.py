@@ -131,6 +131,44 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
     return start
 
 
+MEMBER = """
+import pathlib
+import torch
+from training.team import join_team
+
+team = join_team("cpu")
+parameter = torch.nn.Parameter(torch.ones(3))
+parameter.grad = torch.ones(3)
+team.sum_gradients([parameter])
+torch.optim.AdamW([parameter]).step()
+names = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
+team.leave()
+left = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
+print("in the team:", *sorted(names), "after it:", *sorted(left))
+"""
+"""What one process of a team does: join, work, leave, and tell its threads."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are read as on Linux")
+def test_nothing_of_a_team_outlives_it(repo: Path, tmp_path: Path) -> None:
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER, encoding="utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", str(script)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(repo)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    told = [each.split("after it:") for each in done.stdout.split("in the team:")[1:]]
+    assert len(told) == 2
+    for inside, after in told:
+        assert "gloo" in inside
+        assert "gloo" not in after
+
+
 def wait(process: "subprocess.Popen[str]") -> str:
     _, errors = process.communicate(timeout=240)
     return errors
