@@ -1,19 +1,13 @@
 """Which attention head aligns words best, by a yardstick that owes nothing to the model.
 
-Takes sentence pairs and a model, gives the head. Must not know training. The yardstick is made of
-the pairs alone: two word translation tables, one for each direction, are learned by
-expectation-maximisation with a preference for the diagonal, and only links that both directions
-agree on count. Such links are few and reliable. A head's score is the share of these target words
-for which it looks most at the linked source word, while it is chosen or one step later, as the
-decoder's input: lower layers often align there (Chen et al. 2020,
-https://arxiv.org/abs/2004.14837). Sources of the yardstick: Brown et al. 1993 (model 1),
-https://aclanthology.org/J93-2003; Dyer et al. 2013 (the diagonal), https://aclanthology.org/N13-1073;
-Och and Ney 2003 (agreement), https://aclanthology.org/J03-1002.
+Takes sentence pairs and a model, gives the head. Must not know training. The yardstick are the
+links of `training.word_links`, made of the pairs alone. A head's score is the share of these target
+words for which it looks most at the linked source word, while it is chosen or one step later, as
+the decoder's input: lower layers often align there (Chen et al. 2020,
+https://arxiv.org/abs/2004.14837).
 """
 
 import dataclasses
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,19 +16,10 @@ from torch import Tensor
 
 from hubnmt.attention_map import Attention
 from hubnmt.translator import Translator
+from training.word_links import align
 
-ROUNDS = 6
-"""Of expectation-maximisation; a table of this size has settled by then."""
-DIAGONAL = 4.0
-"""How fast the prior falls with the distance from the diagonal, as in fast_align."""
-NULL_SHARE = 0.08
-"""Prior of a word that translates nothing."""
 MAX_PAIRS = 2_000
 """Pairs to learn from and to look at; more would change little."""
-
-Words = Sequence[str]
-Link = tuple[int, int]
-"""(target word, source word), counted from 0."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,58 +36,6 @@ class HeadScore:
     """Links it was measured on."""
     all_heads: Tensor
     """(2, L, H) accuracies, by shift."""
-
-
-def align(sources: Sequence[Words], targets: Sequence[Words]) -> list[set[Link]]:
-    """Link the words of sentence pairs, where both directions agree."""
-    forward = _most_probable(sources, targets)
-    backward = _most_probable(targets, sources)
-    return [
-        {(t, s) for t, s in one.items() if other.get(s) == t}
-        for one, other in zip(forward, backward, strict=True)
-    ]
-
-
-def _most_probable(givens: Sequence[Words], saids: Sequence[Words]) -> list[dict[int, int]]:
-    """For each word said find the given word it most probably translates; none for no word."""
-    table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
-    for _ in range(ROUNDS):
-        counts: dict[tuple[str, str], float] = defaultdict(float)
-        totals: dict[str, float] = defaultdict(float)
-        for given, said in zip(givens, saids, strict=True):
-            for place, word in enumerate(said):
-                posterior = _posterior(table, given, word, place, len(said))
-                for other, share in zip(["", *given], posterior, strict=True):
-                    counts[other, word] += share
-                    totals[other] += share
-        table = defaultdict(
-            float, {pair: count / totals[pair[0]] for pair, count in counts.items()}
-        )
-    found = []
-    for given, said in zip(givens, saids, strict=True):
-        links = {}
-        for place, word in enumerate(said):
-            posterior = _posterior(table, given, word, place, len(said))
-            best = max(range(len(posterior)), key=posterior.__getitem__)
-            if best:
-                links[place] = best - 1
-        found.append(links)
-    return found
-
-
-def _posterior(
-    table: dict[tuple[str, str], float], given: Words, word: str, place: int, n_said: int
-) -> list[float]:
-    """Share a word out among no word at all and the given ones."""
-    distances = [abs((n + 0.5) / len(given) - (place + 0.5) / n_said) for n in range(len(given))]
-    priors = [math.exp(-DIAGONAL * distance) for distance in distances]
-    scale = (1 - NULL_SHARE) / max(sum(priors), 1e-9)
-    weights = [NULL_SHARE * table["", word]]
-    weights += [
-        scale * prior * table[other, word] for prior, other in zip(priors, given, strict=True)
-    ]
-    total = sum(weights)
-    return [weight / total for weight in weights] if total else [1.0, *([0.0] * len(given))]
 
 
 def choose_head(

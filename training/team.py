@@ -106,7 +106,8 @@ def join_team(device_name: str) -> Team:
     if size > 1:
         # Functions there take the group of the moment they are imported as their default, and
         # optimizers import it at their first step. The group then outlives `leave`, and a process
-        # can end in an abort: https://github.com/pytorch/pytorch/issues/190489
+        # can end in an abort: https://github.com/pytorch/pytorch/issues/190489. Not at the top: a
+        # PyTorch built for one process has no such module.
         importlib.import_module("torch.distributed.nn.functional")
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=PATIENCE)

@@ -179,6 +179,8 @@ RANKS = [
         "training.validate",
         "training.loop",
         "training.train",
+        "training.word_links",
+        "training.phrases",
         "training.alignment",
         "training.finish",
         "training",
@@ -217,7 +219,7 @@ ONLY_DOOR = {
 }
 """Third parties that one module, or the few named here, hides from all others."""
 
-MAY_WAIT = {"datasets", "trackio", "wandb"}
+MAY_WAIT = {"datasets", "trackio", "wandb", "torch.distributed.nn.functional"}
 """What is so heavy, or so optional, that its door imports it inside a function, when needed."""
 
 MUST_NOT_KNOW = {

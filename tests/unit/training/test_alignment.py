@@ -1,7 +1,6 @@
-"""Alignment: word tables find what is known, and the head that follows them is found."""
+"""Alignment: the head that looks along the links between words is found."""
 
 import dataclasses
-import random
 
 import pytest
 import torch
@@ -12,51 +11,8 @@ from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from training.alignment import align, choose_head
-
-LEXICON = {
-    **{"ein": "a", "hund": "dog", "rennt": "runs", "zwei": "two", "frau": "woman"},
-    **{"schnee": "snow", "rot": "red", "katze": "cat", "sieht": "sees", "heute": "today"},
-}
-
-
-def invent_pairs(n_pairs: int, *, swap: bool) -> tuple[list[list[str]], list[list[str]]]:
-    """Draw sentences of different words, translated word by word; the last two change places."""
-    rng = random.Random(5)
-    sources = [rng.sample(sorted(LEXICON), rng.randint(3, 7)) for _ in range(n_pairs)]
-    targets = [[LEXICON[word] for word in words] for words in sources]
-    if swap:
-        targets = [[*words[:-2], words[-1], words[-2]] for words in targets]
-    return sources, targets
-
-
-@pytest.mark.parametrize("swap", [False, True])
-def test_tables_find_the_translation_of_every_word(swap: bool) -> None:
-    sources, targets = invent_pairs(150, swap=swap)
-    found = align(sources, targets)
-    links = right = 0
-    for src, tgt, pairs in zip(sources, targets, found, strict=True):
-        links += len(pairs)
-        right += sum(LEXICON[src[s]] == tgt[t] for t, s in pairs)
-    assert links > 0.95 * sum(map(len, targets))
-    assert right == links
-
-
-def test_words_that_translate_nothing_have_no_link() -> None:
-    sources, targets = invent_pairs(200, swap=False)
-    targets = [[*words, "indeed"] if n % 2 else words for n, words in enumerate(targets)]
-    found = align(sources, targets)
-    extra = [
-        (len(words) - 1) in {t for t, _ in pairs}
-        for words, pairs in zip(targets, found, strict=True)
-        if words[-1] == "indeed"
-    ]
-    assert sum(extra) < 0.1 * len(extra)
-
-
-def test_empty_sentences_have_no_links() -> None:
-    assert align([[], ["ein"], []], [[], [], ["a"]]) == [set(), set(), set()]
-    assert align([], []) == []
+from tests.lexicon import invent_pairs
+from training.alignment import choose_head
 
 
 @pytest.fixture
@@ -90,7 +46,7 @@ def test_the_head_that_looks_along_the_links_is_chosen(
         return maps
 
     monkeypatch.setattr(Translator, "attend", look)
-    sources, targets = ([" ".join(ws) for ws in side] for side in invent_pairs(60, swap=False))
+    sources, targets = ([" ".join(ws) for ws in side] for side in invent_pairs(60))
     best = choose_head(translator, ["", *sources], ["", *targets])
     assert best is not None
     assert (best.head, best.shift) == (head, shift)
