@@ -33,8 +33,11 @@ def train(recipe: str, change: str, folder: Path, settings: list[str]) -> dict[s
     run = folder / name
     if (run / "state.pt").exists():
         command += ["--resume", str(run)]
-    if not (run / "best" / "README.md").exists():  # the card is what a run writes last
+    card = run / "best" / "README.md"  # what a run writes last
+    if not card.exists():
         subprocess.run(command, check=True)
+    if not card.exists():
+        sys.exit(f"{name} was stopped; the same command goes on with it")
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [record for record in map(json.loads, lines) if record["kind"] == "valid"][-1]
 
