@@ -9,12 +9,14 @@ that goes on from its model, takes as one more corpus:
     files = ["FOLDER/phrases.tsv"]
 
 A corpus of sentences has few pairs like "Hund" and "dog", and a model of it answers a single word
-with half a sentence. A phrase is a run of words within a sentence, without punctuation; its
-translation is the run of words linked to it and to nothing else, as in phrase-based translation
-(Koehn et al. 2003, section 3.1, https://aclanthology.org/N03-1017), but without words at the ends
-of either side that are linked to none. Of several the most frequent one is kept, if it is frequent
-enough: what is translated in another way by every sentence has no translation of its own. Words are
-found between spaces; scripts that write none give few. Must not know the model.
+with half a sentence. A phrase is a run of words within a sentence, without punctuation and without
+contractions, for "kann" would be linked to "can't". Its translation is the run of words linked to
+it and to nothing else, as in phrase-based translation (Koehn et al. 2003, section 3.1,
+https://aclanthology.org/N03-1017), but without words at the ends of either side that are linked to
+none. Of several the most frequent one is kept, if it is frequent enough: what is translated in
+another way by every sentence has no translation of its own. What is a sentence by itself, as
+"danke" is, keeps the translation it has there. Words are found between spaces; scripts that write
+none give few. Must not know the model.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from typing import Final, NamedTuple
 from tqdm import tqdm
 
 from hubnmt.errors import ConfigError, HubNMTError, InputError
-from training.cleaning import CleaningReport
+from training.cleaning import CleaningReport, comparable
 from training.config import load_recipe
 from training.corpora import read_clean
 from training.data_config import DataConfig
@@ -42,6 +44,7 @@ from training.word_links import PASSES, Link, align
 log = logging.getLogger("training")
 
 _TOKEN: Final = re.compile(r"\S+")
+_APOSTROPHE: Final = re.compile(r"['’]")
 
 LONGEST = 2
 """Words in a phrase, unless asked otherwise; as many may be in its translation."""
@@ -61,9 +64,9 @@ class Word(NamedTuple):
     end: int
 
     @property
-    def is_mark(self) -> bool:
-        """Tell whether it is punctuation or a symbol."""
-        return all(map(_is_mark, self.text))
+    def is_one(self) -> bool:
+        """Tell whether it is a word and no more: no mark, and not two as in "can't"."""
+        return not all(map(_is_mark, self.text)) and not _APOSTROPHE.search(self.text)
 
 
 Sentence = Sequence[Word]
@@ -105,15 +108,15 @@ def find_phrases(
         low, high = min(linked), max(linked)
         is_short = high - low < longest
         is_theirs = all(first <= of_tgt.get(t, first) <= last for t in range(low, high + 1))
-        if is_short and is_theirs and not any(word.is_mark for word in tgt[low : high + 1]):
+        if is_short and is_theirs and all(word.is_one for word in tgt[low : high + 1]):
             yield (first, last), (low, high)
 
 
 def find_runs(sentence: Sentence, *, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of words that no mark interrupts, as (first, last)."""
+    """Yield the runs of single words, as (first, last)."""
     for first in range(len(sentence)):
         for last in range(first, min(first + longest, len(sentence))):
-            if sentence[last].is_mark:
+            if not sentence[last].is_one:
                 break
             yield first, last
 
@@ -144,7 +147,12 @@ def make_phrase_book(
     best = {
         src: max(each.items(), key=lambda item: (item[1], item[0])) for src, each in counts.items()
     }
-    best = {src: (tgt, count) for src, (tgt, count) in best.items() if count >= min_count}
+    sentences = {comparable(src) for src, _ in pairs}
+    best = {
+        src: (tgt, count)
+        for src, (tgt, count) in best.items()
+        if count >= min_count and comparable(src) not in sentences
+    }
     met: Counter[str] = Counter()
     for (src, _), (src_words, _) in zip(pairs, words, strict=True):
         runs = (_cut(src, src_words, run) for run in find_runs(src_words, longest=longest))

@@ -41,7 +41,8 @@ def test_words_and_marks_are_found_where_they_stand(text: str, words: list[str])
     found = find_words(text)
     assert [word.text for word in found] == words
     assert [text[word.start : word.end] for word in found] == words
-    assert [word.is_mark for word in found] == [word in set(",!.()–€©") | {"..."} for word in words]
+    marks = {*",!.()–€©", "...", "don't"}
+    assert [word.is_one for word in found] == [word not in marks for word in words]
 
 
 def phrases_of(
@@ -89,8 +90,11 @@ def test_a_phrase_is_no_longer_than_asked_on_either_side() -> None:
     assert ("a b", "e f g h") in phrases_of("a b", "e f g h", spread, longest=4)
 
 
-def test_marks_end_a_phrase() -> None:
-    words = [find_words(text) for text in ("ja, gut", "yes, good")]
+@pytest.mark.parametrize(
+    ("src", "tgt"), [("ja, gut", "yes, good"), ("ich kann gehen", "I can't go")]
+)
+def test_marks_and_contractions_end_a_phrase(src: str, tgt: str) -> None:
+    words = [find_words(text) for text in (src, tgt)]
     found = set(find_phrases(*words, {(0, 0), (1, 1), (2, 2)}, longest=3))
     assert found == {((0, 0), (0, 0)), ((2, 2), (2, 2))}
 
@@ -131,6 +135,12 @@ def test_rare_and_doubtful_phrases_are_left_out() -> None:
     for share, is_there in ((0.2, True), (0.5, False)):
         book = make_phrase_book(doubtful, longest=1, min_share=share)
         assert ("rot" in {each.src for each in book}) is is_there
+
+
+def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
+    pairs = sentences(300)
+    assert "hund" in {each.src for each in make_phrase_book(pairs)}
+    assert "hund" not in {each.src for each in make_phrase_book([*pairs, ("Hund!", "Good dog!")])}
 
 
 # --- from a recipe, as a corpus ------------------------------------------------------------------
