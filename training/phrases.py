@@ -15,8 +15,8 @@ it and to nothing else, as in phrase-based translation (Koehn et al. 2003, secti
 https://aclanthology.org/N03-1017), but without words at the ends of either side that are linked to
 none. Of several the most frequent one is kept, if it is frequent enough: what is translated in
 another way by every sentence has no translation of its own. What is a sentence by itself, as
-"danke" is, keeps the translation it has there. Words are found between spaces; scripts that write
-none give few. Must not know the model.
+"Danke!" is, stands here without its mark, and with the translation it has there. Words are found
+between spaces; scripts that write none give few. Must not know the model.
 """
 
 import argparse
@@ -39,6 +39,7 @@ from training.config import load_recipe
 from training.corpora import read_clean
 from training.data_config import DataConfig
 from training.saving import replace_text
+from training.typed import as_typed
 from training.word_links import PASSES, Link, align
 
 log = logging.getLogger("training")
@@ -144,25 +145,35 @@ def make_phrase_book(
     for (src, tgt), (src_words, tgt_words), found in zip(pairs, words, links, strict=True):
         for here, there in find_phrases(src_words, tgt_words, found, longest=longest):
             counts[_cut(src, src_words, here)][_cut(tgt, tgt_words, there)] += 1
-    best = {
-        src: max(each.items(), key=lambda item: (item[1], item[0])) for src, each in counts.items()
-    }
-    sentences = {comparable(src) for src, _ in pairs}
-    best = {
-        src: (tgt, count)
-        for src, (tgt, count) in best.items()
-        if count >= min_count and comparable(src) not in sentences
-    }
+    best = {src: _most_common(each) for src, each in counts.items()}
+    best = {src: (tgt, count) for src, (tgt, count) in best.items() if count >= min_count}
     met: Counter[str] = Counter()
     for (src, _), (src_words, _) in zip(pairs, words, strict=True):
         runs = (_cut(src, src_words, run) for run in find_runs(src_words, longest=longest))
         met.update(run for run in runs if run in best)
+    whole = _short_sentences(pairs, longest)
+    known = {comparable(phrase.src) for phrase in whole}
     phrases = [
         Phrase(src, tgt, count)
         for src, (tgt, count) in best.items()
-        if count >= min_share * met[src]
+        if count >= min_share * met[src] and comparable(src) not in known
     ]
-    return sorted(phrases, key=lambda phrase: (-phrase.n_times, phrase))
+    return sorted([*phrases, *whole], key=lambda phrase: (-phrase.n_times, phrase))
+
+
+def _most_common(counts: Counter[str]) -> tuple[str, int]:
+    """Return the same one of several in every process."""
+    return max(counts.items(), key=lambda item: (item[1], item[0]))
+
+
+def _short_sentences(pairs: Iterable[tuple[str, str]], longest: int) -> list[Phrase]:
+    """Find the sentences that are no longer than a phrase; they lose the mark at their end."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for pair in pairs:
+        if len(pair[0].split()) <= longest:
+            src, tgt = as_typed(*pair, drop_final_mark=1.0, lowercase_src=0.0)
+            counts[src][tgt] += 1
+    return [Phrase(src, *_most_common(each)) for src, each in counts.items()]
 
 
 def _cut(text: str, words: Sentence, run: tuple[int, int]) -> str:

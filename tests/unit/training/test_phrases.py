@@ -139,8 +139,17 @@ def test_rare_and_doubtful_phrases_are_left_out() -> None:
 
 def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
     pairs = sentences(300)
-    assert "hund" in {each.src for each in make_phrase_book(pairs)}
-    assert "hund" not in {each.src for each in make_phrase_book([*pairs, ("Hund!", "Good dog!")])}
+    more = [
+        ("Hund!", "Good dog!"),
+        ("Hund.", "Good dog."),
+        ("Hund!", "Bad dog!"),
+        ("Na so was!", "Oh!"),
+    ]
+    plain, book = make_phrase_book(pairs), make_phrase_book([*pairs, *more])
+    assert {each.src for each in plain} >= {"hund", "Hund"}
+    assert "hund" not in {each.src for each in book}
+    assert [each for each in book if each.src == "Hund"] == [("Hund", "Good dog", 2)]
+    assert "Na so was" not in {each.src for each in book}
 
 
 # --- from a recipe, as a corpus ------------------------------------------------------------------
