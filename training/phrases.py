@@ -1,4 +1,4 @@
-"""A phrase book made of sentence pairs: words and short phrases, each with its translation.
+"""A phrase book made of sentence pairs: words and short sentences, each with its translation.
 
     python -m training.phrases RECIPE --output FOLDER/phrases.tsv [--set SECTION.KEY=VALUE ...]
 
@@ -14,9 +14,9 @@ contractions, for "kann" would be linked to "can't". Its translation is the run 
 it and to nothing else, as in phrase-based translation (Koehn et al. 2003, section 3.1,
 https://aclanthology.org/N03-1017), but without words at the ends of either side that are linked to
 none. Of several the most frequent one is kept, if it is frequent enough: what is translated in
-another way by every sentence has no translation of its own. What is a sentence by itself, as
-"Danke!" is, stands here without its mark, and with the translation it has there. Words are found
-between spaces; scripts that write none give few. Must not know the model.
+another way by every sentence has no translation of its own. Short sentences, such as "Danke!",
+stand here without their mark and with the translation they have. Words are found between spaces;
+scripts that write none give few. Must not know the model.
 """
 
 import argparse
@@ -47,8 +47,11 @@ log = logging.getLogger("training")
 _TOKEN: Final = re.compile(r"\S+")
 _APOSTROPHE: Final = re.compile(r"['’]")
 
-LONGEST = 2
-"""Words in a phrase, unless asked otherwise; as many may be in its translation."""
+LONGEST = 1
+"""Words in a phrase, unless asked otherwise; as many may be in its translation. With two a model
+learned from fragments, "wohnst du" and "you live", to leave out the ends of short questions."""
+LONGEST_SENTENCE = 3
+"""Words in a sentence that stands here whole."""
 MIN_COUNT = 3
 """Sentences that must translate a phrase alike."""
 MIN_SHARE = 0.3
@@ -151,7 +154,7 @@ def make_phrase_book(
     for (src, _), (src_words, _) in zip(pairs, words, strict=True):
         runs = (_cut(src, src_words, run) for run in find_runs(src_words, longest=longest))
         met.update(run for run in runs if run in best)
-    whole = _short_sentences(pairs, longest)
+    whole = _short_sentences(pairs)
     known = {comparable(phrase.src) for phrase in whole}
     phrases = [
         Phrase(src, tgt, count)
@@ -166,11 +169,11 @@ def _most_common(counts: Counter[str]) -> tuple[str, int]:
     return max(counts.items(), key=lambda item: (item[1], item[0]))
 
 
-def _short_sentences(pairs: Iterable[tuple[str, str]], longest: int) -> list[Phrase]:
-    """Find the sentences that are no longer than a phrase; they lose the mark at their end."""
+def _short_sentences(pairs: Iterable[tuple[str, str]]) -> list[Phrase]:
+    """Find the sentences that are typed like phrases; they lose the mark at their end."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:
-        if len(pair[0].split()) <= longest:
+        if len(pair[0].split()) <= LONGEST_SENTENCE:
             src, tgt = as_typed(*pair, drop_final_mark=1.0, lowercase_src=0.0)
             counts[src][tgt] += 1
     return [Phrase(src, *_most_common(each)) for src, each in counts.items()]
