@@ -36,6 +36,7 @@ PROMISED = {
     "en-fr-europarl",
     "en-fr-europarl-devjwsong",
     "en-fr-everyday",
+    "en-fr-everyday-typed",
     "en-ml-captions",
     "en-ml-samanantar",
     "en-ml-samanantar-bnarath",
