@@ -20,11 +20,13 @@ scripts that write none give few. Must not know the model.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import logging
 import re
 import sys
+import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +40,6 @@ from training.cleaning import CleaningReport, comparable
 from training.config import load_recipe
 from training.corpora import read_clean
 from training.data_config import DataConfig
-from training.saving import replace_text
 from training.typed import as_typed
 from training.word_links import PASSES, Link, align
 
@@ -57,7 +58,7 @@ MIN_COUNT = 3
 MIN_SHARE = 0.3
 """Part of its occurrences that must be translated like that."""
 LIMIT = 300_000
-"""Pairs read: their words are kept in memory, and more tell little more."""
+"""Pairs read, unless asked otherwise: their words are kept in memory."""
 
 
 class Word(NamedTuple):
@@ -213,14 +214,25 @@ def write_phrases(path: Path, phrases: Iterable[Phrase], *, src_lang: str, tgt_l
     """Write the table: a column for each language, and one for how often it was seen.
 
     Raises:
-        InputError: if the folder cannot be made.
+        InputError: if it cannot be written; then no part of it is there.
     """
     rows = [(src_lang, tgt_lang, "count"), *phrases]
+    draft = path.with_name(f".{path.name}.draft")
+    text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    with _writing(path):
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    replace_text(path, "".join("\t".join(map(str, row)) + "\n" for row in rows))
+        raise InputError(f"{path}: cannot be written ({error.strerror}); try another") from None
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -285,6 +297,9 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigError(f"--output {options.output} must end in .tsv, as what is in it")
     if options.output.exists():
         raise InputError(f"{options.output} is there already; name another file, or remove it")
+    with _writing(options.output):  # found out before minutes of work, not after
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=options.output.parent).close()
 
 
 if __name__ == "__main__":

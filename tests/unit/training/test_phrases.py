@@ -224,6 +224,23 @@ def test_what_cannot_be_made_is_told_in_one_line(
     assert caplog.text.count("error:") == 1
 
 
+def test_what_cannot_be_written_shows_before_the_work(
+    call: Callable[..., int],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr("training.phrases.make_phrase_book", lambda *_, **__: pytest.fail("worked"))
+        assert call(output="file/phrases.tsv") == 2
+    assert "phrases.tsv: cannot be written" in caplog.text
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
+    assert call(output="new/phrases.tsv") == 2
+    assert "phrases.tsv: cannot be written (disk full)" in caplog.text
+    assert list((tmp_path / "new").iterdir()) == []
+
+
 def test_a_table_of_yours_stays(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
