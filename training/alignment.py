@@ -1,9 +1,9 @@
 """Which attention head aligns words best, by a yardstick that owes nothing to the model.
 
-Takes sentence pairs and a model, gives the head. Must not know training. The yardstick are the
-links of `training.word_links`, made of the pairs alone. A head's score is the share of these target
-words for which it looks most at the linked source word, while it is chosen or one step later, as
-the decoder's input: lower layers often align there (Chen et al. 2020,
+Takes sentence pairs and a model, gives the head. Must not know training. The yardstick is made of
+the pairs alone, by `training.word_links`. A head's score is the share of linked target words for
+which it looks most at the source word of the link, while it is chosen or one step later, as the
+decoder's input: lower layers often align there (Chen et al. 2020,
 https://arxiv.org/abs/2004.14837).
 """
 

@@ -22,7 +22,7 @@ DIAGONAL: Final = 4.0
 NULL_SHARE: Final = 0.08
 """Prior of a word that translates nothing."""
 FORGOTTEN: Final = 1e-6
-"""Probability that is taken for none: most of a large table's entries, and none of its links."""
+"""Probability that is taken for none, so that what cannot be is passed over in later rounds."""
 NOTHING: Final = ""
 """Stands for no word at all where a source word is asked for."""
 
@@ -64,7 +64,8 @@ def _most_probable(
             rows = [counts[other] for other in (NOTHING, *given)]
             for place, word in enumerate(said):
                 for row, share in zip(rows, _share_out(table, given, said, place), strict=True):
-                    row[word] += share
+                    if share:
+                        row[word] += share
             tell()
         table = {given: _to_probabilities(row) for given, row in counts.items()}
     found = []
