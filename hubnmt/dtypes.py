@@ -47,6 +47,21 @@ def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:
     return "bfloat16" if pays else "float32"
 
 
+def resolve_training_dtype(name: str, device: torch.device) -> str:
+    """Turn `auto` into the type whose matrix products a training run does fastest; others stay.
+
+    On a GPU bfloat16, or float16 where the hardware has no bfloat16. On a CPU bfloat16 takes AMX:
+    AVX-512 has instructions for it too, but with those alone a product took twice as long as in
+    float32 (training/RUNS.md, "Speed of a step").
+    """
+    if name != AUTO:
+        return name
+    if device.type == "cuda":
+        has_it = torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if has_it else "float16"
+    return "bfloat16" if _has_matrix_units() else "float32"
+
+
 def _has_matrix_units() -> bool:
     """Say whether the CPU has AMX for bfloat16; older releases of PyTorch cannot tell."""
     if not hasattr(torch.cpu, "get_capabilities"):

@@ -60,10 +60,11 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
     best = read_note(run_dir / "best") or max(valid, key=lambda each: float(each["bleu"]))
     judged = describe_judged(recipe["run"])
+    dtype = machine.get("dtype")  # runs of 0.1.0 did not say
     as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
     return {
         "started from": started_from(machine) or None,
-        "machine": machine["device"],
+        "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
         "minutes until the best weights": round(best["minutes"], 1),
         "steps until the best weights": best["step"],
         "weights": judged if best["step"] else "those it started from: no validation was better",

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from hubnmt.checkpoint import own_tensors
+from hubnmt.dtypes import resolve_training_dtype
 from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 from training.config import RunConfig
@@ -76,7 +77,11 @@ class Run:
         if not team.is_leader:  # equal weights, but dropout of one's own
             seed_everything(hash((settings.seed, team.rank)) % 2**63)
         self.stepper = Stepper(
-            self.model, config.optimizer, team, dtype=settings.dtype, compiled=settings.compile
+            self.model,
+            config.optimizer,
+            team,
+            dtype=resolve_training_dtype(settings.dtype, team.device),
+            compiled=settings.compile,
         )
         follows = settings.judged == "ema" and team.is_leader
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
@@ -246,7 +251,7 @@ class Run:
             limit_s=self._seconds_to_limit(),
         )
         counts = {"epoch": progress.epoch}
-        if self.config.run.dtype == "float16":
+        if self.stepper.scaler.is_enabled():
             counts["n_skipped"] = progress.n_skipped
         self._report.add(progress.step, "train", {**values, **counts})
         bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s")

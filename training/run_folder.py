@@ -28,6 +28,7 @@ except ImportError:  # Windows: there a user has to see to it that a folder is u
 
 import hubnmt
 from hubnmt.checkpoint import write_json
+from hubnmt.dtypes import resolve_training_dtype
 from hubnmt.errors import ConfigError
 from training.config import SECTIONS, RunConfig, Tables, load_recipe
 from training.saving import replace_text, telling_full_disk
@@ -44,6 +45,7 @@ FREE_ON_RESUME = {
         "max_minutes",
         "patience",
         "device",
+        "dtype",
         "n_threads",
         "log_every",
         "save_every",
@@ -52,7 +54,8 @@ FREE_ON_RESUME = {
     "data": {"cache"},
     "log": {"hook", "project"},
 }
-"""Settings that may change when a run goes on: they decide when it stops, not what it learns."""
+"""Settings that may change when a run goes on: they decide where it runs and when it stops, not what
+it learns."""
 
 
 def load_settings(
@@ -194,7 +197,11 @@ def claim_folder(
         ModelFolderError: if the disk is full.
     """
     make_folder(folder)
-    machine = describe_machine(device) | {"overrides": list(overrides), "pretrained": pretrained}
+    machine = describe_machine(device) | {
+        "dtype": resolve_training_dtype(config.run.dtype, device),
+        "overrides": list(overrides),
+        "pretrained": pretrained,
+    }
     with telling_full_disk(folder):
         write_json(folder / "machine.json", machine)
     # Whole or not at all: a torn one would keep the name and could not be resumed either.

@@ -114,9 +114,10 @@ class RunSettings(FromDict):
     """Seed of everything random."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """Precision of the matrix products (autocast); weights and sums stay float32. `float16`, for
-    GPUs without bfloat16, scales the loss and skips the steps that overflow."""
+    GPUs without bfloat16, scales the loss and skips the steps that overflow. `auto`: what the
+    machine is fastest at."""
     compile: bool = False
     """Let `torch.compile` fuse encoder and decoder: a slow start, then faster steps on a GPU."""
     n_threads: int = 0

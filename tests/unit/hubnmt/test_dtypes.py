@@ -5,7 +5,7 @@ import torch
 
 from hubnmt import dtypes
 from hubnmt.config import ModelConfig
-from hubnmt.dtypes import AUTO, WIDE, check_dtype, resolve_dtype
+from hubnmt.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
 from hubnmt.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -51,9 +51,27 @@ def test_the_faster_type_on_a_gpu(
     assert resolve_dtype(AUTO, torch.device("cuda"), make_config()) == expected
 
 
+@pytest.mark.parametrize(("has_units", "expected"), [(True, "bfloat16"), (False, "float32")])
+def test_training_on_a_cpu_takes_bfloat16_where_matrix_units_are(
+    has_units: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"amx_bf16": has_units, "avx512_bf16": True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
+    assert resolve_training_dtype(AUTO, CPU) == expected
+
+
+@pytest.mark.parametrize(("has_it", "expected"), [(True, "bfloat16"), (False, "float16")])
+def test_training_on_a_gpu_is_never_in_full(
+    has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
+    assert resolve_training_dtype(AUTO, torch.device("cuda")) == expected
+
+
 @pytest.mark.parametrize("name", [*dtypes.DTYPES, dtypes.CT2_DTYPE])
 def test_what_was_asked_for_stays(name: str) -> None:
     assert resolve_dtype(name, CPU, make_config()) == name
+    assert resolve_training_dtype(name, CPU) == name
 
 
 def test_what_an_engine_cannot_do_is_refused() -> None:

@@ -178,7 +178,7 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
         ({"run": {"max_minutes": "x"}}, r"max_minutes = 'x' must be float or null"),
         (
             {"run": {"dtype": "half"}},
-            r"dtype = 'half' must be 'bfloat16' or 'float16' or 'float32'",
+            r"dtype = 'half' must be 'auto' or 'bfloat16' or 'float16' or 'float32'",
         ),
         ({"data": {"train": "a.de"}}, r"train = 'a\.de' must be list of str"),
         ({"optimizer": {"betas": 0.9}}, r"betas = 0\.9 must be list of 2 float"),

@@ -22,9 +22,19 @@ def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
     assert (facts.name, facts.title, facts.config) == ("a-name", "Farm", config)
     assert facts.training["steps until the best weights"] == best["step"]
     assert f"BLEU {best['bleu']:.2f}" in facts.training["validation, greedy"]
+    assert facts.training["machine"].endswith(" threads, float32")
     assert facts.training["seed"] == 5
     assert "\n[optimizer]\nlr = 0.01\n" in facts.recipe
     assert facts.results == ()
+
+
+def test_a_run_of_before_names_no_precision(farm_run: Run, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
+    machine = read_json(folder / "machine.json")
+    del machine["dtype"]
+    write_json(folder / "machine.json", machine)
+    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
+    assert facts.training["machine"] == machine["device"]
 
 
 def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:

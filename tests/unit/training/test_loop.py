@@ -287,6 +287,18 @@ def test_the_log_line_says_how_long_it_will_take(
         assert word in line
 
 
+def test_auto_is_what_the_machine_is_fastest_at(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"amx_bf16": True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
+    done = run_farm(tmp_path, "run.dtype=auto", "run.max_steps=1")
+    assert done.stepper.dtype is torch.bfloat16
+    said["amx_bf16"] = False  # it goes on where there are none
+    resumed = run_farm(tmp_path, "run.dtype=auto", "run.max_steps=2", resume=True)
+    assert resumed.stepper.dtype is torch.float32
+
+
 def test_float16_counts_the_steps_it_skipped(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from hubnmt.dtypes import DTYPES
 from hubnmt.errors import ConfigError, ModelFolderError
 from tests.runs import fill_disk
 from training.run_folder import (
@@ -142,6 +143,7 @@ def test_the_record_says_what_ran_and_with_what(claimed: Path) -> None:
     record = json.loads((claimed / "machine.json").read_text(encoding="utf-8"))
     assert record["torch"] == torch.__version__
     assert "optimizer.lr=0.5" in record["overrides"]
+    assert record["dtype"] in DTYPES  # what `auto` came to
     assert {*describe_machine(CPU)} <= {*record}
 
 
