@@ -54,8 +54,8 @@ FREE_ON_RESUME = {
     "data": {"cache"},
     "log": {"hook", "project"},
 }
-"""Settings that may change when a run goes on: they decide where it runs and when it stops, not what
-it learns."""
+"""Settings that may change when a run goes on: they decide where and how long it runs, not what it
+learns."""
 
 
 def load_settings(
