@@ -1,6 +1,6 @@
 """What can be said of a run: how it was made, examples of what it says, what it scores.
 
-Takes a run folder and its best model as a `Translator`, gives `CardFacts`. Must not know how the
+Takes a run folder and one of its models as a `Translator`, gives `CardFacts`. Must not know how the
 decoding is chosen or where the card goes.
 """
 
@@ -19,7 +19,7 @@ from hubnmt.metrics import score_corpus, sentence_chrf
 from hubnmt.textfile import read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from training.kept import read_note
+from training.kept import Weights, read_note
 from training.pretrained import describe_pretrained
 from training.weights import describe_judged
 
@@ -46,8 +46,8 @@ def pick_samples(
     return rows[high : high + n], rows[low : low + n]
 
 
-def training_facts(run_dir: Path) -> dict[str, Any]:
-    """Collect what the run recorded about itself.
+def training_facts(run_dir: Path, *, weights: Weights = "best") -> dict[str, Any]:
+    """Collect what the run recorded about itself, and about the weights that are taken.
 
     Raises:
         InputError: if the run has no validation yet.
@@ -58,18 +58,19 @@ def training_facts(run_dir: Path) -> dict[str, Any]:
     valid = [record for record in records if record["kind"] == "valid"]
     if not valid:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
-    best = read_note(run_dir / "best") or max(valid, key=lambda each: float(each["bleu"]))
+    at_best = max(valid, key=lambda each: float(each["bleu"]))
+    taken = read_note(run_dir / weights) or (at_best if weights == "best" else valid[-1])
     judged = describe_judged(recipe["run"])
     dtype = machine.get("dtype")  # runs of 0.1.0 did not say
     as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
     return {
         "started from": started_from(machine) or None,
         "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
-        "minutes until the best weights": round(best["minutes"], 1),
-        "steps until the best weights": best["step"],
-        "weights": judged if best["step"] else "those it started from: no validation was better",
-        f"validation{as_typed}, greedy": f"BLEU {best['bleu']:.2f} (`{best['bleu_signature']}`), "
-        f"loss {best['dev_loss']:.3f} nats per token",
+        f"minutes until the {weights} weights": round(taken["minutes"], 1),
+        f"steps until the {weights} weights": taken["step"],
+        "weights": judged if taken["step"] else "those it started from: no validation was better",
+        f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
+        f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
     }
@@ -91,7 +92,9 @@ def recipe_lines(run_dir: Path) -> str:
     return "\n".join(lines)
 
 
-def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
+def facts_of_run(
+    run_dir: Path, *, name: str, config: ModelConfig, weights: Weights = "best"
+) -> CardFacts:
     """Collect what the card can say before anything is measured.
 
     Raises:
@@ -115,7 +118,7 @@ def facts_of_run(run_dir: Path, *, name: str, config: ModelConfig) -> CardFacts:
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
-        training=training_facts(run_dir),
+        training=training_facts(run_dir, weights=weights),
         started_from=started_from(machine),
         base_model=_base_model(machine),
     )

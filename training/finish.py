@@ -1,11 +1,12 @@
 """From a finished run to a model folder others can use: tuned, measured, with its card.
 
-    python -m training.finish RUN_DIR DEST --valid SRC,REF [--half]
+    python -m training.finish RUN_DIR DEST --valid SRC,REF [--half] [--weights last]
         [--test SRC,REF --test-name NAME --test-dataset HUB_NAME]...
 
 SRC,REF are files as in a recipe: two texts or a table of both, each also .gz; more may follow.
-Takes a run folder, gives DEST. Decoding defaults are chosen on the validation set; each test set is
-translated once, at the end, with what was chosen. Must not know the app.
+Takes a run folder, gives DEST: its best weights, or the last, which may be better than those that
+greedy translations of the validation set chose. Decoding defaults are chosen on the validation set;
+each test set is translated once, at the end, with what was chosen. Must not know the app.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import torch
 from tqdm import tqdm
@@ -31,6 +33,7 @@ from training.alignment import choose_head
 from training.corpora import read_sides
 from training.data_config import CorpusConfig, group_files
 from training.facts import add_examples, add_test, facts_of_run
+from training.kept import Weights
 
 log = logging.getLogger("training")
 
@@ -119,6 +122,7 @@ def finish(
     valid: tuple[str, ...],
     tests: Sequence[TestSet] = (),
     half: bool = False,
+    weights: Weights = "best",
 ) -> CardFacts:
     """Tune on the validation set, measure on the test sets, write the folder with its card.
 
@@ -126,8 +130,8 @@ def finish(
         HubNMTError: if the run, a file or the place cannot be used; found before the long work.
     """
     check_place(dest)
-    stored = load_model(run_dir / "best")
-    facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config)
+    stored = load_model(run_dir / weights)
+    facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
     held_out = [_read(test.files, run_dir, stored.model.config) for test in tests]
     chosen_on = _read(valid, run_dir, stored.model.config)
     if half:  # judge what is stored
@@ -184,6 +188,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--test-name", action="append", default=[], metavar="NAME")
     parser.add_argument("--test-dataset", action="append", default=[], metavar="HUB_NAME")
+    parser.add_argument(
+        "--weights",
+        choices=get_args(Weights),
+        default="best",
+        help="of which validation of the run (default: best)",
+    )
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     options = parser.parse_args(arguments)
     try:
@@ -193,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             valid=_files(options.valid),
             tests=_test_sets(options.test, options.test_name, options.test_dataset),
             half=options.half,
+            weights=options.weights,
         )
     except (HubNMTError, OSError, KeyError, ValueError) as error:
         log.error("error: %s", error)

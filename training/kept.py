@@ -1,4 +1,4 @@
-"""Which validation the weights in `best/` are of: a note that lies beside them.
+"""Which validation the weights in `best/` and `last/` are of: a note that lies beside them.
 
 Takes and gives the record of a validation. Must not know the model. The note comes into `best/` in
 one step with the weights. The run's own record does not: a power cut between the save of `best/`
@@ -8,12 +8,14 @@ and that of the state lets a resumed run forget a validation whose weights are a
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hubnmt.checkpoint import read_json
 from hubnmt.errors import ModelFolderError
 
 NOTE_FILE = "validation.json"
+Weights = Literal["best", "last"]
+"""Which of the model folders of a run."""
 
 
 def write_note(record: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from hubnmt.checkpoint import load_model
 from hubnmt.config import DecodingConfig
@@ -147,6 +147,23 @@ def test_weights_and_vocabulary_are_those_of_the_best_folder(
     assert all(torch.equal(mine[name], best[name]) for name in mine)
     assert (dest / "tokenizer.json").read_bytes() == (run_dir / "best/tokenizer.json").read_bytes()
     assert "weights stored as: float32" in load_model(dest).card
+
+
+def test_the_last_weights_can_be_taken_in_place_of_the_best(
+    finish_run: Finish, run_dir: Path
+) -> None:
+    assert not (run_dir / "last").samefile(run_dir / "best")
+    weights = load_file(run_dir / "last" / "model.safetensors")
+    save_file(
+        {name: each + 1 for name, each in weights.items()}, run_dir / "last/model.safetensors"
+    )
+    record = json.loads((run_dir / "last" / "validation.json").read_text(encoding="utf-8"))
+    dest = finish_run("--weights", "last")
+    mine = load_file(dest / "model.safetensors")
+    assert all(torch.equal(mine[name], weights[name] + 1) for name in mine)
+    card = load_model(dest).card
+    assert f"steps until the last weights: {record['step']}" in card
+    assert f"BLEU {record['bleu']:.2f}" in card
 
 
 def test_half_the_size_is_stored_as_float16_and_said(finish_run: Finish, run_dir: Path) -> None:
