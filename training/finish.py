@@ -38,7 +38,7 @@ from training.kept import Weights
 log = logging.getLogger("training")
 
 BEAM_SIZES = (1, 4, 5, 8, 12)
-LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4)
+LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
 NOISE = 0.1
 """BLEU that a wider beam must bring, far below what the validation set can tell."""
 
