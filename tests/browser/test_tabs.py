@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.test_page import TEXT, everywhere, on_both
 
@@ -65,6 +66,20 @@ def test_a_file_is_translated_and_measured(visit: Any):
     assert len(lines) == 13
     assert visit.fits
     visit.keep_picture("files")
+
+
+SHEET = "[...document.styleSheets].find(s => s.ownerNode?.textContent.includes('#tabs .tab-con'))"
+
+
+@pytest.mark.parametrize("visit", ["phone light"], indirect=True)
+def test_tabs_are_counted_again_when_the_style_comes_late(visit: Any):
+    """As on a slow machine, where Gradio counts what fits before our letters are set."""
+    page, tabs = visit.page, visit.page.get_by_role("tab")
+    page.set_viewport_size({"width": 340, "height": 700})
+    page.evaluate(f"() => {{ {SHEET}.disabled = true; dispatchEvent(new Event('resize')) }}")
+    expect(tabs).not_to_have_count(4)
+    page.evaluate(f"() => {{ {SHEET}.disabled = false }}")
+    expect(tabs).to_have_count(4)
 
 
 @pytest.mark.parametrize("visit", ["phone light"], indirect=True)
