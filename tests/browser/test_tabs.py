@@ -110,7 +110,10 @@ def test_columns_are_asked_for_where_there_are_some(visit: Any):
 
 def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
     page = visit.page
-    visit.choose_file("Ein Hund rennt im Schnee.\n" * 3000, "long.txt")
+    line = "Ein Hund rennt im Schnee, " * 5 + "und ein Mann schaut zu.\n"
+    visit.choose_file(
+        line * 3000, "long.txt"
+    )  # a minute's work, so that a slow robot sees it going on
     page.wait_for_selector("#file-cancel")
     assert not page.is_visible("#source-column, #reference-column")  # there is one
     for wait_ms in (0, 100, 200, 400):
