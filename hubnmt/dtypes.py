@@ -51,7 +51,7 @@ def resolve_training_dtype(name: str, device: torch.device) -> str:
     """Turn `auto` into the type whose matrix products a training run does fastest; others stay.
 
     On a GPU bfloat16, or float16 where the hardware has no bfloat16. On a CPU bfloat16 takes AMX:
-    AVX-512 has instructions for it too, but with those alone a product took twice as long as in
+    AVX-512 has instructions for it too, but with those alone a step took 1.5 times as long as in
     float32 (training/RUNS.md, "Speed of a step").
     """
     if name != AUTO:
