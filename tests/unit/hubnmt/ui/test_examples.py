@@ -24,6 +24,7 @@ def test_everyday_sentences_come_first_and_a_caption_last(tag: str):
 
 def test_a_model_of_captions_is_shown_captions():
     assert examples("de", "Multi30k test_2016_flickr") == CAPTIONS["de"]
+    assert examples("en", "COCO en-ml test") == CAPTIONS["en"]
     assert examples("nl", "Multi30k") == EVERYDAY["nl"]  # better than none
 
 
