@@ -169,14 +169,12 @@ class DataConfig(FromDict):
     in: people leave it out when they type, and corpora do not."""
     lowercase_src: float = 0.0
     """Share of training pairs whose source is put in small letters, for the same reason."""
-    uppercase_src: float = 0.0
-    """Share of training pairs whose source is put in capitals, none of those in small letters."""
     vary_names: float = 0.0
     """Share of training pairs whose names and numbers, where both sides spell them alike, are
     exchanged for made-up ones: else a model writes a name it knows for one it does not."""
     valid_as_typed: bool = False
-    """Alter the same shares of the validation pairs, but no names, to choose what is best at
-    what people type. Scores then compare only with those of runs that do so, too."""
+    """Shorten and lower the same shares of the validation pairs, to choose what is best at what
+    people type. Scores then compare only with those of runs that do so, too."""
     bpe_dropout: float = 0.0
     """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
     2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
@@ -212,7 +210,6 @@ class DataConfig(FromDict):
                     "min_script_share",
                     "drop_final_mark",
                     "lowercase_src",
-                    "uppercase_src",
                     "vary_names",
                     "bpe_dropout",
                 )
@@ -271,8 +268,7 @@ class DataConfig(FromDict):
 
     def typing_habits(self) -> dict[str, float]:
         """Return the shares that `training.typed.as_typed` wants to know."""
-        names = ("drop_final_mark", "lowercase_src", "uppercase_src")
-        return {name: getattr(self, name) for name in names}
+        return {"drop_final_mark": self.drop_final_mark, "lowercase_src": self.lowercase_src}
 
     def cleaning_settings(self) -> Mapping[str, Any]:
         """Return what decides, apart from the texts, which pairs stay and how they read."""

@@ -175,7 +175,7 @@ def _short_sentences(pairs: Iterable[tuple[str, str]]) -> list[Phrase]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:
         if len(pair[0].split()) <= LONGEST_SENTENCE:
-            src, tgt = as_typed(*pair, drop_final_mark=1.0, lowercase_src=0.0, uppercase_src=0.0)
+            src, tgt = as_typed(*pair, drop_final_mark=1.0, lowercase_src=0.0)
             counts[src][tgt] += 1
     return [Phrase(src, *_most_common(each)) for src, each in counts.items()]
 
@@ -195,8 +195,9 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         for name, values in config.corpora.items()
         if [Path(file) for file in values.get("files", ())] != [output]
     }
-    no_habits = dict.fromkeys(config.typing_habits(), 0.0)
-    plain = dataclasses.replace(config, corpora=corpora, vary_names=0.0, **no_habits)
+    plain = dataclasses.replace(
+        config, corpora=corpora, drop_final_mark=0.0, lowercase_src=0.0, vary_names=0.0
+    )
     report = CleaningReport()
     clean = read_clean(plain, report)
     pairs = [

@@ -1,4 +1,4 @@
-"""Some training pairs as people type them: without the last mark, in small letters, in capitals.
+"""Some training pairs as people type them: without the last mark, without capitals.
 
 Takes a clean pair, gives it back or changed. Must not know where pairs come from. Corpora end their
 sentences well; who types "guten morgen" into a field does not, and a model that has met only "Guten
@@ -16,7 +16,7 @@ _HALF: Final = 1 << 32
 
 
 def as_typed(
-    src: str, tgt: str, *, drop_final_mark: float, lowercase_src: float, uppercase_src: float
+    src: str, tgt: str, *, drop_final_mark: float, lowercase_src: float
 ) -> tuple[str, str]:
     """Return a pair as someone in a hurry might have typed it, or as it is.
 
@@ -27,14 +27,10 @@ def as_typed(
             which one side has none, or has nothing else, stays.
         lowercase_src: share of pairs, chosen apart from the other, whose source is in small
             letters; the target keeps its capitals, for they are to be restored.
-        uppercase_src: share of pairs, none of those, whose source is in capitals; the target
-            stays as it is, for a translation is not to shout back.
     """
     first, second = (part / _HALF for part in divmod(fingerprint_pair(src, tgt) % _HALF**2, _HALF))
     if first < drop_final_mark:
         bare = [_FINAL_MARK.sub("", side) for side in (src, tgt)]
         if all(bare) and bare[0] != src and bare[1] != tgt:
             src, tgt = bare
-    if second < lowercase_src:
-        return src.lower(), tgt
-    return (src.upper() if second >= 1 - uppercase_src else src), tgt
+    return (src.lower() if second < lowercase_src else src), tgt

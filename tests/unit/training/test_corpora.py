@@ -145,7 +145,6 @@ def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path
         fields | {"drop_held_out": False},
         fields | {"drop_final_mark": 0.5},
         fields | {"lowercase_src": 0.5},
-        fields | {"uppercase_src": 0.5},
         fields | {"vary_names": 0.5},
         fields | {"test": ()},
         fields | {"corpora": {}},

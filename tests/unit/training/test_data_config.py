@@ -114,7 +114,6 @@ def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
         ({"dataset": "a/b", "min_script_share": 1.1}, r"min_script_share = 1\.1 must be 0 to 1"),
         ({"dataset": "a/b", "drop_final_mark": 2.0}, r"drop_final_mark = 2\.0 must be 0 to 1"),
         ({"dataset": "a/b", "lowercase_src": -1.0}, r"lowercase_src = -1\.0 must be 0 to 1"),
-        ({"dataset": "a/b", "uppercase_src": 1.5}, r"uppercase_src = 1\.5 must be 0 to 1"),
         ({"dataset": "a/b", "vary_names": 1.5}, r"vary_names = 1\.5 must be 0 to 1"),
         ({"dataset": "a/b", "bpe_dropout": -0.1}, r"bpe_dropout = -0\.1 must be 0 to 1"),
         ({"dataset": "a/b", "bpe_dropout_sides": "left"}, r"'both' or 'src' or 'tgt'"),
