@@ -12,6 +12,7 @@ from hubnmt.attention_map import Span, TokenSpans
 from hubnmt.characters import number_words
 from hubnmt.errors import InputError
 from hubnmt.explain import locate
+from hubnmt.plan import as_learned
 from hubnmt.tokenizer import single_spaced
 from hubnmt.translation import Candidate
 from hubnmt.translator import Translator
@@ -64,7 +65,7 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
 def find_words(translator: Translator, src: str) -> TokenSpans:
     """Cut a sentence into the words that can be left out; the end is none of them."""
     tokenizer = translator.src_tokenizer
-    words, _ = locate(tokenizer.encode(single_spaced(src)), tokenizer).group(number_words)
+    words, _ = locate(tokenizer.encode(as_learned(src, tokenizer)), tokenizer).group(number_words)
     kept = [index for index in range(len(words.tokens)) if not words.is_special(index)]
     return TokenSpans(
         words.text,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.plan import MAX_TEXT_CHARS, make_plan
+from hubnmt.plan import MAX_TEXT_CHARS, as_learned, make_plan
 from hubnmt.tokenizer import Tokenizer, single_spaced
 from hubnmt.translation import Candidate
 
@@ -63,14 +63,20 @@ def pair_sentences(
             ]
         tgt = tgt.text
     said = make_plan(
-        tgt, tgt_tokenizer, language=config.tgt_lang, max_src_tokens=MAX_TEXT_CHARS, split=split
+        tgt,
+        tgt_tokenizer,
+        language=config.tgt_lang,
+        max_src_tokens=MAX_TEXT_CHARS,
+        split=split,
+        lower_capitals=False,
     ).spoken
     if len(parts) == len(said) > 1:
         return [
             Pair(part.ids, part.space, each.ids, each.space)
             for part, each in zip(parts, said, strict=True)
         ]
-    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(single_spaced(src))
+    learned = as_learned(src, src_tokenizer)
+    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(learned)
     tgt_ids = (
         said[0].ids if len(parts) == len(said) == 1 else tgt_tokenizer.encode(single_spaced(tgt))
     )

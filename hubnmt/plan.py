@@ -3,11 +3,13 @@
 Takes a text and a tokenizer, gives parts. Must not know the model. Lines are translated apart, and
 so are the sentences of a line, as most models learned to translate; a sentence longer than any the
 model was trained on is cut into clauses. Nothing is dropped, and every such cut is reported. Emoji
-around a sentence go with the white space: few corpora have any, and they need no translation.
+around a sentence go with the white space: few corpora have any, and they need no translation. A
+sentence in capitals that the vocabulary does not know is read in small letters.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
@@ -16,6 +18,10 @@ from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
 MAX_TEXT_CHARS = 1_000_000
 """A single text longer than this is refused; translate a file line by line instead."""
+CAPITALS_RATIO = 2
+"""Capitals that make so many times as many pieces as small letters are none that a model learned
+from: ordinary sentences make about three times as many, what is always written so, such as "USA",
+no more."""
 
 
 class Part(NamedTuple):
@@ -56,8 +62,11 @@ def make_plan(
     max_src_tokens: int,
     split: bool = True,
     emoji_apart: bool = True,
+    lower_capitals: bool = True,
 ) -> Plan:
     """Cut a text into parts that the model can take.
+
+    How a part reads to the model is `as_learned`'s to say.
 
     Args:
         text: any text; line breaks, white space and emoji between the parts are kept as they are,
@@ -69,6 +78,7 @@ def make_plan(
             than the model can take.
         emoji_apart: keep those around a sentence from the model, as if they were white space; not
             where a prefix has to say them or leave them out.
+        lower_capitals: see `as_learned`; not for a target, which is taken as it stands.
 
     Raises:
         InputError: if the text is no string, no valid Unicode, or too long.
@@ -82,12 +92,15 @@ def make_plan(
         )
     normalize(text)  # refuses what is no valid Unicode, wherever it stands
     parts: list[Part] = []
-    n_cut = n_cut_parts = position = 0
+    n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split)
     for words, space in _without_emoji(segments) if emoji_apart else segments:
-        pieces = [(words, space, tokenizer.encode(single_spaced(words)))]
+        is_lowered = lower_capitals and is_shouted(words, tokenizer)
+        encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=is_lowered)
+        n_lowered += is_lowered
+        pieces = [(words, space, encode(words))]
         if len(pieces[0][2]) >= max_src_tokens:
-            pieces = _cut(words, space, tokenizer, language=language, max_src_tokens=max_src_tokens)
+            pieces = _cut(words, space, encode, language=language, max_src_tokens=max_src_tokens)
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
         for stretch, space_behind, ids in pieces:
             end = position + len(stretch)
@@ -99,12 +112,38 @@ def make_plan(
             f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
             f"this model was trained on: translated in {n_cut_parts} parts"
         )
+    if n_lowered:
+        warnings.append(
+            f"{n_lowered} {'sentence' if split else 'line'}(s) in capitals, which this model's "
+            "vocabulary hardly knows: translated as if in small letters"
+        )
     if _is_mostly_unknown((token_id for part in parts for token_id in part.ids), tokenizer):
         warnings.append(
             "most of this text is in characters that the model's vocabulary does not know "
             f"(it was made for {language!r}): the translation is likely to be wrong"
         )
     return Plan(tuple(parts), tuple(warnings))
+
+
+def as_learned(text: str, tokenizer: Tokenizer) -> str:
+    """Return a source as models learn it: single spaces, and no capitals that fall to pieces.
+
+    Corpora hardly shout. "WO BIST DU" becomes a row of single letters, and these nonsense; in small
+    letters people type all the time.
+    """
+    return single_spaced(text.lower() if is_shouted(text, tokenizer) else text)
+
+
+def is_shouted(text: str, tokenizer: Tokenizer) -> bool:
+    """Tell whether a text is in capitals, and the vocabulary was not learned from such."""
+    if not text.replace("ß", "").isupper():  # "GROß": few keyboards have the capital
+        return False
+    n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
+    return n_capital >= CAPITALS_RATIO * n_small
+
+
+def _encode(text: str, *, tokenizer: Tokenizer, is_lowered: bool) -> list[int]:
+    return tokenizer.encode(single_spaced(text.lower() if is_lowered else text))
 
 
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
@@ -148,7 +187,12 @@ def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def _cut(
-    words: str, space: str, tokenizer: Tokenizer, *, language: str, max_src_tokens: int
+    words: str,
+    space: str,
+    encode: Callable[[str], list[int]],
+    *,
+    language: str,
+    max_src_tokens: int,
 ) -> list[tuple[str, str, list[int]]]:
     """Cut what is over-long into sentences, and those into clauses where needed."""
     stack = list(reversed(split_sentences(words, language)))
@@ -156,7 +200,7 @@ def _cut(
     pieces = []
     while stack:
         stretch, behind = stack.pop()
-        ids = tokenizer.encode(single_spaced(stretch))
+        ids = encode(stretch)
         halves = halve(stretch) if len(ids) >= max_src_tokens else None
         if halves is None:
             pieces.append((stretch, behind, ids))

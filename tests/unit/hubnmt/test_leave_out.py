@@ -2,6 +2,7 @@
 
 import pytest
 
+from hubnmt import plan
 from hubnmt.errors import InputError
 from hubnmt.leave_out import leave_out
 from hubnmt.translator import Translator
@@ -27,6 +28,15 @@ def test_odd_spaces_change_nothing(random_model: Translator) -> None:
     odd = leave_out(random_model, SRC.replace(" ", "\u00a0\t"), "A\u00a0dog")
     plain = leave_out(random_model, SRC, "A dog")
     assert odd == plain
+
+
+def test_capitals_are_left_out_of_what_the_model_reads(
+    random_model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "CAPITALS_RATIO", 0)
+    assert leave_out(random_model, SRC.upper(), "A dog") == leave_out(
+        random_model, SRC.lower(), "A dog"
+    )
 
 
 def test_of_a_candidate_its_own_tokens_are_replayed(random_model: Translator) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt import plan
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.pairing import Pair, pair_sentences
@@ -51,6 +52,16 @@ def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
     assert pair(f"Ein{space}Hund", f"A{space}dog") == [("Ein Hund", "", "A dog", "")]
     more = pair(f"Ein{space}Hund. Zwei!", f"A{space}dog. Two!")
     assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
+
+
+@pytest.mark.parametrize("tgt", ["A DOG. TWO!", "A DOG AND TWO!"])
+def test_of_capitals_only_the_source_is_read_in_small_letters(
+    tgt: str, pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "CAPITALS_RATIO", 0)
+    found = pair("EIN HUND. ZWEI!", tgt)
+    assert "".join(src + space for src, space, _, _ in found) == "ein hund. zwei!"
+    assert "".join(said + space for _, _, said, space in found) == tgt
 
 
 def test_emoji_around_a_sentence_are_of_neither_side(pair: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt import plan as plan_module
 from hubnmt.errors import InputError
-from hubnmt.plan import Part, Plan, make_plan
+from hubnmt.plan import Part, Plan, as_learned, make_plan
 from hubnmt.segment import EMOJI_RUN
 from hubnmt.tokenizer import Tokenizer, normalize, single_spaced
 
@@ -323,3 +323,62 @@ def test_a_text_in_characters_the_vocabulary_does_not_know_is_told(
     plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=200)
     told = [each for each in plan.warnings if "does not know (it was made for 'de')" in each]
     assert len(told) == is_foreign
+
+
+@pytest.fixture(scope="module")
+def quiet_tokenizer() -> Tokenizer:
+    """It has met words in small letters, "USA", and hardly another capital."""
+    words = "wo bist du ich liebe dich groß die katze schläft wohnt in den USA"
+    return Tokenizer.train([words] * 9, 400)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WO BIST DU?", "wo bist du?"),
+        (" DIE\u00a0KATZE  SCHLÄFT ", "die katze schläft"),
+        ("GROß", "groß"),
+        ("Wo BIST DU", "Wo BIST DU"),
+        ("USA", "USA"),
+        ("12 + 3", "12 + 3"),
+        ("ß", "ß"),
+        ("നായ", "നായ"),
+        ("", ""),
+    ],
+)
+def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
+    text: str, expected: str, quiet_tokenizer: Tokenizer
+) -> None:
+    assert as_learned(text, quiet_tokenizer) == expected
+
+
+def test_a_vocabulary_of_capitals_is_given_capitals() -> None:
+    loud = Tokenizer.train(["STORM WARNING FOR ALL COASTS"] * 9, 400)
+    assert as_learned("STORM WARNING", loud) == "STORM WARNING"
+
+
+def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:
+    text = "WO BIST DU?  Die Katze schläft.\nICH LIEBE DICH"
+    plan = plan_of(text, quiet_tokenizer)
+    assert join(plan, quiet_tokenizer) == "wo bist du?  Die Katze schläft.\nich liebe dich"
+    assert [text[slice(*part.span)] for part in plan.parts] == [
+        "WO BIST DU?",
+        "Die Katze schläft.",
+        "ICH LIEBE DICH",
+    ]
+    (warning,) = plan.warnings
+    assert warning.startswith("2 sentence(s) in capitals")
+    whole = make_plan(
+        text, quiet_tokenizer, language="de", max_src_tokens=200, lower_capitals=False
+    )
+    assert join(whole, quiet_tokenizer) == text
+    assert not whole.warnings
+
+
+def test_capitals_are_small_letters_in_the_clauses_of_a_long_sentence_too(
+    quiet_tokenizer: Tokenizer,
+) -> None:
+    plan = plan_of("WO BIST DU, " * 9 + "ICH", quiet_tokenizer, 20)
+    assert len(plan.parts) > 1
+    assert join(plan, quiet_tokenizer) == "wo bist du, " * 9 + "ich"
+    assert [warning.split()[0] for warning in plan.warnings] == ["1", "1"]
