@@ -96,7 +96,7 @@ def make_plan(
     segments = _pieces(text, language, split=split)
     for words, space in _without_emoji(segments) if emoji_apart else segments:
         is_lowered = lower_capitals and is_shouted(words, tokenizer)
-        encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=is_lowered)
+        encode = functools.partial(_encode, tokenizer=tokenizer, in_small=is_lowered)
         n_lowered += is_lowered
         pieces = [(words, space, encode(words))]
         if len(pieces[0][2]) >= max_src_tokens:
@@ -106,23 +106,18 @@ def make_plan(
             end = position + len(stretch)
             parts.append(Part(ids, space_behind, (position, end)))
             position = end + len(space_behind)
-    warnings = []
-    if n_cut:
-        warnings.append(
-            f"{n_cut} {'sentence' if split else 'line'}(s) longer than the {max_src_tokens} tokens "
-            f"this model was trained on: translated in {n_cut_parts} parts"
-        )
-    if n_lowered:
-        warnings.append(
-            f"{n_lowered} {'sentence' if split else 'line'}(s) in capitals, which this model's "
-            "vocabulary hardly knows: translated as if in small letters"
-        )
-    if _is_mostly_unknown((token_id for part in parts for token_id in part.ids), tokenizer):
-        warnings.append(
-            "most of this text is in characters that the model's vocabulary does not know "
-            f"(it was made for {language!r}): the translation is likely to be wrong"
-        )
-    return Plan(tuple(parts), tuple(warnings))
+    what = "sentence(s)" if split else "line(s)"
+    warnings = {
+        f"{n_cut} {what} longer than the {max_src_tokens} tokens this model was trained on: "
+        f"translated in {n_cut_parts} parts": n_cut,
+        f"{n_lowered} {what} in capitals, which this model's vocabulary hardly knows: translated "
+        "as if in small letters": n_lowered,
+        "most of this text is in characters that the model's vocabulary does not know (it was made "
+        f"for {language!r}): the translation is likely to be wrong": _is_mostly_unknown(
+            (token_id for part in parts for token_id in part.ids), tokenizer
+        ),
+    }
+    return Plan(tuple(parts), tuple(said for said, holds in warnings.items() if holds))
 
 
 def as_learned(text: str, tokenizer: Tokenizer) -> str:
@@ -131,7 +126,7 @@ def as_learned(text: str, tokenizer: Tokenizer) -> str:
     Corpora hardly shout. "WO BIST DU" becomes a row of single letters, and these nonsense; in small
     letters people type all the time.
     """
-    return single_spaced(text.lower() if is_shouted(text, tokenizer) else text)
+    return _read(text, in_small=is_shouted(text, tokenizer))
 
 
 def is_shouted(text: str, tokenizer: Tokenizer) -> bool:
@@ -142,8 +137,12 @@ def is_shouted(text: str, tokenizer: Tokenizer) -> bool:
     return n_capital >= CAPITALS_RATIO * n_small
 
 
-def _encode(text: str, *, tokenizer: Tokenizer, is_lowered: bool) -> list[int]:
-    return tokenizer.encode(single_spaced(text.lower() if is_lowered else text))
+def _read(text: str, *, in_small: bool) -> str:
+    return single_spaced(text.lower() if in_small else text)
+
+
+def _encode(text: str, *, tokenizer: Tokenizer, in_small: bool) -> list[int]:
+    return tokenizer.encode(_read(text, in_small=in_small))
 
 
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:

@@ -30,7 +30,7 @@ def test_odd_spaces_change_nothing(random_model: Translator) -> None:
     assert odd == plain
 
 
-def test_capitals_are_left_out_of_what_the_model_reads(
+def test_words_in_capitals_are_those_that_the_model_reads(
     random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "CAPITALS_RATIO", 0)
