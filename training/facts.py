@@ -46,8 +46,13 @@ def pick_samples(
     return rows[high : high + n], rows[low : low + n]
 
 
-def training_facts(run_dir: Path, *, weights: Weights = "best") -> dict[str, Any]:
+def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> dict[str, Any]:
     """Collect what the run recorded about itself, and about the weights that are taken.
+
+    Args:
+        run_dir: the run folder.
+        name: of the model that is made of it.
+        weights: which of the two it kept.
 
     Raises:
         InputError: if the run has no validation yet.
@@ -64,7 +69,7 @@ def training_facts(run_dir: Path, *, weights: Weights = "best") -> dict[str, Any
     dtype = machine.get("dtype")  # runs of 0.1.0 did not say
     as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
     return {
-        "started from": started_from(machine) or None,
+        "started from": started_from(machine, name=name) or None,
         "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
@@ -76,10 +81,17 @@ def training_facts(run_dir: Path, *, weights: Weights = "best") -> dict[str, Any
     }
 
 
-def started_from(machine: Mapping[str, Any]) -> str:
-    """Name the model that a run started from; empty if from scratch."""
+def started_from(machine: Mapping[str, Any], *, name: str) -> str:
+    """Name the model that a run started from; empty if from scratch.
+
+    A run may end as the next model of the same name: then the name alone would send the reader of
+    a card to the card that is being read.
+    """
     record = machine.get("pretrained")  # runs of 0.1.0 had none to name
-    return describe_pretrained(record) if record else ""
+    if not record:
+        return ""
+    said = describe_pretrained(record)
+    return f"an earlier {said}" if said == name else said
 
 
 def recipe_lines(run_dir: Path) -> str:
@@ -118,8 +130,8 @@ def facts_of_run(
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
-        training=training_facts(run_dir, weights=weights),
-        started_from=started_from(machine),
+        training=training_facts(run_dir, name=name, weights=weights),
+        started_from=started_from(machine, name=name),
         base_model=_base_model(machine),
     )
 

@@ -48,17 +48,20 @@ def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "said", "base"),
-    [(None, "user/name", ""), ("abc", "user/name at commit abc", "user/name")],
+    ("name", "commit", "said", "base"),
+    [
+        ("user/name", None, "user/name", ""),
+        ("user/name", "abc", "user/name at commit abc", "user/name"),
+        ("run", None, "an earlier run", ""),
+    ],
 )
 def test_a_run_that_started_from_a_model_names_it(
-    commit: str | None, said: str, base: str, farm_run: Run, tmp_path: Path
+    name: str, commit: str | None, said: str, base: str, farm_run: Run, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
     machine = read_json(folder / "machine.json")
-    write_json(
-        folder / "machine.json", machine | {"pretrained": {"name": "user/name", "commit": commit}}
-    )
+    record = {"name": name, "commit": commit}
+    write_json(folder / "machine.json", machine | {"pretrained": record})
     facts = facts_of_run(folder, name="run", config=farm_run.model.config)
     assert facts.training["started from"] == facts.started_from == said
     assert facts.base_model == base
