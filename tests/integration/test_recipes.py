@@ -161,6 +161,7 @@ def test_a_recipe_nobody_ran_says_what_it_would_take(name: str) -> None:
 BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
 FINISHED_BY = {
     "de-en-everyday": "de-en-everyday-typed",
+    "en-de-everyday": "en-de-everyday-typed",
     "en-fr-everyday": "en-fr-everyday-typed",
 }
 """The recipe of the last run, where there was more than one."""
