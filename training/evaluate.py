@@ -18,7 +18,8 @@ from training.batches import collate, measure_lengths, plan_epoch
 from training.loss import projected_cross_entropy
 
 _GREEDY = DecodingConfig(beam_size=1).to_dict()
-"""Whatever the recipe's `[decoding]` says: it holds for the finished model."""
+"""Whatever the recipe's `[decoding]` says, but for the longest translation: how to choose among
+translations is for the finished model, how long one must be able to grow is the language's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +48,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate the validation sources greedily and score them; measure the loss of the references.
 
-    The model's own decoding defaults are for later: nothing is sampled, cut short or begun with.
+    Of the model's own decoding defaults only `max_new_tokens` counts: nothing is sampled or begun
+    with.
 
     Args:
         translator: the weights to judge.
@@ -55,7 +57,8 @@ def evaluate(
         batch_tokens: padded tokens per batch.
     """
     sources, references = [src for src, _ in pairs], [tgt for _, tgt in pairs]
-    translations = translator.translate(sources, **_GREEDY, batch_tokens=batch_tokens)
+    options = _GREEDY | {"max_new_tokens": translator.decoding.max_new_tokens}
+    translations = translator.translate(sources, **options, batch_tokens=batch_tokens)
     texts = tuple(translation.text for translation in translations)
     return Evaluation(
         dev_loss=measure_loss(translator, pairs, batch_tokens=batch_tokens),

@@ -18,6 +18,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hubnmt.checkpoint import read_json, write_json
+from hubnmt.config import DecodingConfig
+from hubnmt.engine import max_tgt_tokens
 from hubnmt.errors import InputError
 from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
 from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
@@ -41,6 +43,9 @@ log = logging.getLogger("training")
 
 REPORT_FILE = "cleaning.json"
 VALID_FILE = "valid.arrow"
+
+MANY_CUT = 0.01
+"""Share of validation targets; a pair or two may be no translations of each other."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +107,8 @@ def prepare_corpus(
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
     tokenizers = tokenizers or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    if config.decoding.get("max_new_tokens") is None:
+        _warn_of_cut(valid, tokenizers)
     train = _encode(config, texts, tokenizers)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
         n_long = report.kept(name) - count
@@ -148,6 +155,24 @@ def _warn_of_broken(report: CleaningReport, valid: list[TextPair]) -> None:
                 f"{n_broken:,}",
                 f"{n_read:,}",
             )
+
+
+def _warn_of_cut(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    """Say so if the translations of a language with small pieces may not grow long enough."""
+    src, tgt = (
+        tokenizer.encode_batch(texts)
+        for tokenizer, texts in zip(tokenizers, zip(*valid, strict=True), strict=True)
+    )
+    longest = [max_tgt_tokens(len(ids), DecodingConfig()) for ids in src]
+    n_cut = sum(len(ids) > most for ids, most in zip(tgt, longest, strict=True))
+    if n_cut > MANY_CUT * len(valid):
+        log.warning(
+            "data: %s of %s validation targets have more pieces than a translation may have; "
+            "set decoding.max_new_tokens (the longest has %d), or give the target more pieces",
+            f"{n_cut:,}",
+            f"{len(valid):,}",
+            max(map(len, tgt)),
+        )
 
 
 def _content_begun_with(run_folder: Path, config: RunConfig, content: str) -> str:

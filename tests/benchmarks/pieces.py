@@ -33,6 +33,8 @@ from training.train import run, set_up_log
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """https://github.com/openai/gpt-2/blob/master/src/encoder.py"""
 PATTERNS = {"ours": WORD_PATTERN, "GPT-2": GPT2_PATTERN}
+MAX_NEW_TOKENS = 300
+"""The default cap follows the source's length, which would cut the side with the smaller pieces."""
 
 
 @contextlib.contextmanager
@@ -67,7 +69,8 @@ def train_and_score(recipe: Path, overrides: list[str], valid: list[list[str]]) 
     folder = run(recipe, overrides=overrides, resume=None).folder
     minutes = (time.perf_counter() - started) / 60
     translator = Translator.from_pretrained(folder / "last")
-    outputs = translator.translate(valid[0], beam_size=1, split=False)
+    options = {"beam_size": 1, "max_new_tokens": MAX_NEW_TOKENS}
+    outputs = translator.translate(valid[0], guard=False, split=False, **options)
     scores = score_corpus([each.text for each in outputs], valid[1])
     return f"{minutes:.1f} | {scores.bleu:.2f} | {scores.chrf:.2f} | {scores.chrf_plus_plus:.2f}"
 

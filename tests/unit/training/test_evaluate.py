@@ -55,7 +55,7 @@ def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
 
 @pytest.mark.parametrize(
     "decoding",
-    [{"sample": True, "temperature": 5.0}, {"max_new_tokens": 1}, {"prefix": "It"}],
+    [{"sample": True, "temperature": 5.0}, {"no_repeat_ngram_size": 1}, {"prefix": "It"}],
     ids=str,
 )
 def test_a_validation_is_greedy_whatever_the_defaults(
@@ -97,10 +97,11 @@ def test_scores_are_those_of_sacrebleu_with_signature(make_translator: MakeTrans
     assert set(values) == {"dev_loss", "bleu", "bleu_signature", "chrf", "chrf_signature"}
 
 
-def test_translations_are_greedy_whatever_the_folder_prefers(
-    make_translator: MakeTranslator,
+@pytest.mark.parametrize("limit", [None, 1, 200])
+def test_translations_are_greedy_and_may_grow_as_long_as_the_folder_says(
+    limit: int | None, make_translator: MakeTranslator
 ) -> None:
-    translator = make_translator(beam_size=4, n_best=3, max_new_tokens=None)
+    translator = make_translator(beam_size=4, n_best=3, max_new_tokens=limit)
     greedy = [translator.translate(src, beam_size=1, n_best=1).text for src, _ in PAIRS]
     assert list(evaluate(translator, PAIRS, batch_tokens=1000).translations) == greedy
 

@@ -68,6 +68,25 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert (tmp_path / "cleaning.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("limit", "n_pieces", "is_warned"),
+    [(None, 261, True), (200, 261, False), (None, 1000, False)],
+)
+def test_small_pieces_of_the_target_are_spoken_of(
+    limit: int | None,
+    n_pieces: int,
+    is_warned: bool,
+    config: RunConfig,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = dataclasses.replace(config, decoding={"max_new_tokens": limit})
+    texts = [Path(name).read_text(encoding="utf-8").splitlines() for name in config.data.train]
+    tokenizers = (Tokenizer.train(texts[0], 1000), Tokenizer.train(texts[1], n_pieces))
+    with caplog.at_level("WARNING", "training"):
+        prepare_corpus(config, None, tokenizers=tokenizers)
+    assert ("set decoding.max_new_tokens (the longest has" in caplog.text) == is_warned
+
+
 def test_nothing_left_to_train_on_says_what_was_dropped(
     farm_recipe: Path, farm_options, tmp_path: Path
 ) -> None:
