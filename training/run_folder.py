@@ -275,11 +275,13 @@ def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str
 def describe_machine(device: torch.device) -> dict[str, Any]:
     """Record what ran where, for the card and for whoever repeats it."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    n_threads = torch.get_num_threads()
+    threads = "1 thread" if n_threads == 1 else f"{n_threads} threads"
     return {
         "hubnmt": hubnmt.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "device": gpu or f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
+        "device": gpu or f"{platform.machine()} CPU, {threads}",
         "git_commit": _git_commit(),
         "command": " ".join(["python -m training.train", *sys.argv[1:]]),
     }

@@ -147,6 +147,14 @@ def test_the_record_says_what_ran_and_with_what(claimed: Path) -> None:
     assert {*describe_machine(CPU)} <= {*record}
 
 
+@pytest.mark.parametrize(("n_threads", "said"), [(1, "CPU, 1 thread"), (2, "CPU, 2 threads")])
+def test_the_record_counts_the_threads(
+    n_threads: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    assert describe_machine(CPU)["device"].endswith(said)
+
+
 def test_the_machine_is_described_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     assert describe_machine(torch.device("cpu"))["git_commit"] is None
