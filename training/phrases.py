@@ -1,6 +1,7 @@
 """A phrase book made of sentence pairs: words and short sentences, each with its translation.
 
-    python -m training.phrases RECIPE --output FOLDER/phrases.tsv [--set SECTION.KEY=VALUE ...]
+    python -m training.phrases RECIPE --output FOLDER/phrases.tsv [--lowercase]
+        [--set SECTION.KEY=VALUE ...]
 
 Takes a recipe, reads the pairs it would train on, gives a table of phrases that the recipe, or one
 that goes on from its model, takes as one more corpus:
@@ -15,8 +16,9 @@ it and to nothing else, as in phrase-based translation (Koehn et al. 2003, secti
 https://aclanthology.org/N03-1017), but without words at the ends of either side that are linked to
 none. Of several the most frequent one is kept, if it is frequent enough: what is translated in
 another way by every sentence has no translation of its own. Short sentences, such as "Danke!",
-stand here without their mark and with the translation they have. Words are found between spaces;
-scripts that write none give few. Must not know the model.
+stand here without their mark and with the translation they have. With `--lowercase` what has
+capitals stands here a second time without them, as it is typed in a hurry. Words are found between
+spaces; scripts that write none give few. Must not know the model.
 """
 
 import argparse
@@ -165,6 +167,18 @@ def make_phrase_book(
     return sorted([*phrases, *whole], key=lambda phrase: (-phrase.n_times, phrase))
 
 
+def add_lowercase(phrases: Iterable[Phrase]) -> list[Phrase]:
+    """Add each phrase in small letters, with the same translation, unless it is there already.
+
+    Of several that differ in capitals only ("Weg", "WEG") the first gives the translation.
+    """
+    book = {phrase.src: phrase for phrase in phrases}
+    for phrase in list(book.values()):
+        small = phrase._replace(src=phrase.src.lower())
+        book.setdefault(small.src, small)
+    return list(book.values())
+
+
 def _most_common(counts: Counter[str]) -> tuple[str, int]:
     """Return the same one of several in every process."""
     return max(counts.items(), key=lambda item: (item[1], item[0]))
@@ -245,6 +259,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--longest", type=int, default=LONGEST, metavar="N", help="words in one")
     parser.add_argument("--min-count", type=int, default=MIN_COUNT, metavar="N")
     parser.add_argument("--min-share", type=float, default=MIN_SHARE, metavar="P")
+    parser.add_argument("--lowercase", action="store_true", help="small letters, too")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help="pairs to read")
     return parser.parse_args(arguments)
 
@@ -269,6 +284,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if not phrases:
             raise InputError(f"{len(pairs):,} pairs gave no phrase; try a lower --min-count")
+        if options.lowercase:
+            phrases = add_lowercase(phrases)
         write_phrases(options.output, phrases, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
     except HubNMTError as error:
         log.error("error: %s", " ".join(str(error).split()))

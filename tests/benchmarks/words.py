@@ -1,11 +1,12 @@
 """How many words a model translates that stand alone, as people type them into a page.
 
-    python tests/benchmarks/words.py --src valid.de --ref valid.en MODEL [MODEL ...]
+    python tests/benchmarks/words.py --src valid.de --ref valid.en [--lowercase] MODEL [MODEL ...]
 
 Links the words of the pairs, takes each pair of linked words of four letters or more once, and
 counts how many of the words, given alone, come out as one of the words they were linked to, however
-written. A synonym counts as wrong, so the numbers compare models and are no accuracy. The ten
-wrong answers show what a wrong one is like. Asserts nothing.
+written; with `--lowercase` they are given in small letters. A synonym counts as wrong, so the
+numbers compare models and are no accuracy. The ten wrong answers show what a wrong one is like.
+Asserts nothing.
 """
 
 import argparse
@@ -34,6 +35,14 @@ def find_pairs(src: Path, ref: Path) -> dict[str, set[str]]:
     return found
 
 
+def merge_lowercase(pairs: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Give "weg" what stands for "weg" and for "Weg"."""
+    merged = defaultdict(set)
+    for word, meanings in pairs.items():
+        merged[word.lower()] |= meanings
+    return merged
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -41,8 +50,11 @@ def main() -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--src", type=Path, required=True)
     parser.add_argument("--ref", type=Path, required=True)
+    parser.add_argument("--lowercase", action="store_true")
     options = parser.parse_args()
     pairs = find_pairs(options.src, options.ref)
+    if options.lowercase:
+        pairs = merge_lowercase(pairs)
     words = sorted(pairs)
     rows = []
     for model in options.models:

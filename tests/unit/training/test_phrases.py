@@ -13,6 +13,7 @@ from training.config import load_recipe
 from training.corpora import read_clean
 from training.phrases import (
     Phrase,
+    add_lowercase,
     find_phrases,
     find_words,
     main,
@@ -154,6 +155,19 @@ def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
     assert not any(each.src.startswith("Das") for each in book)
 
 
+def test_small_letters_stand_beside_capitals() -> None:
+    book = [
+        Phrase("Hallo", "Hello", 9),
+        Phrase("Weg", "way", 5),
+        Phrase("weg", "away", 4),
+        Phrase("Öl", "oil", 3),
+        Phrase("ÖL", "Oil", 1),
+    ]
+    small = [Phrase("hallo", "Hello", 9), Phrase("öl", "oil", 3)]
+    assert add_lowercase(book) == [*book, *small]
+    assert add_lowercase([]) == []
+
+
 # --- from a recipe, as a corpus ------------------------------------------------------------------
 
 
@@ -194,6 +208,18 @@ def test_a_recipe_takes_the_table_as_a_corpus(
     assert report.read["phrases"] == len(rows)
     assert kept
     assert set(kept) <= {(src, tgt) for src, tgt, _ in rows}
+
+
+def test_the_table_has_small_letters_if_asked(call: Callable[..., int], tmp_path: Path) -> None:
+    assert call() == 0
+    assert call("--lowercase", output="both.tsv") == 0
+    tables = [
+        (tmp_path / name).read_text(encoding="utf-8").splitlines()[1:]
+        for name in ("phrases.tsv", "both.tsv")
+    ]
+    sources = [{row.split("\t")[0] for row in table} for table in tables]
+    assert tables[1][: len(tables[0])] == tables[0]
+    assert sources[1] == sources[0] | {src.lower() for src in sources[0]} > sources[0]
 
 
 def test_a_recipe_that_names_the_table_makes_it(call: Callable[..., int], tmp_path: Path) -> None:
