@@ -372,3 +372,7 @@ class DecodingConfig(FromDict):
                 f"max_new_tokens = {most} must be null or 1 to {2**16}",
             ),
         )
+
+    def max_tgt_tokens(self, n_src_tokens: int) -> int:
+        """Cap the target length, eos and prefix not counted: as asked, or generously."""
+        return self.max_new_tokens or 2 * n_src_tokens + 10

@@ -152,7 +152,7 @@ def max_tgt_tokens(
     search, where `limit_new_tokens` keeps to the number that was asked for.
     """
     n_forced = prefix.max_tokens if prefix else 0
-    return n_forced + (decoding.max_new_tokens or 2 * n_src_tokens + 10)
+    return n_forced + decoding.max_tgt_tokens(n_src_tokens)
 
 
 def is_cut(

@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from hubnmt.checkpoint import read_json, write_json
 from hubnmt.config import DecodingConfig
-from hubnmt.engine import max_tgt_tokens
 from hubnmt.errors import InputError
 from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
 from training.arrow import TEXT, TableWriter, read_columns, require_pyarrow
@@ -163,7 +162,7 @@ def _warn_of_cut(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer])
         tokenizer.encode_batch(texts)
         for tokenizer, texts in zip(tokenizers, zip(*valid, strict=True), strict=True)
     )
-    longest = [max_tgt_tokens(len(ids), DecodingConfig()) for ids in src]
+    longest = [DecodingConfig().max_tgt_tokens(len(ids)) for ids in src]
     n_cut = sum(len(ids) > most for ids, most in zip(tgt, longest, strict=True))
     if n_cut > MANY_CUT * len(valid):
         log.warning(
