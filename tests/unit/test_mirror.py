@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-ABOUT_THE_TREE = {"test_architecture", "test_mirror", "test_network_guard", "test_packaging"}
+ABOUT_THE_TREE = {
+    "test_architecture",
+    "test_mirror",
+    "test_network_guard",
+    "test_packaging",
+    "test_phrase_lists",
+}
 """Test files of `tests/unit` that look at the whole tree, not at one module."""
 
 
