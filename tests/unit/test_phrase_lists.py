@@ -1,5 +1,6 @@
 """The phrase books for training and the lists of accepted answers are well-formed tables."""
 
+import re
 import unicodedata
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 BOOKS = ("de-en", "en-fr", "en-ml")
 LISTS = ("de-en", "en-de", "en-fr", "fr-en", "en-ml")
+SLOTS = {"{name}", "{surname}", "{city}", "{firm}", "{number}"}
 
 
 def read_table(path: Path) -> list[list[str]]:
@@ -23,6 +25,11 @@ def book(request: pytest.FixtureRequest, repo: Path) -> Path:
 
 @pytest.fixture(params=[f"tests/fixtures/phrases/{pair}.tsv" for pair in LISTS])
 def accepted(request: pytest.FixtureRequest, repo: Path) -> Path:
+    return repo / request.param
+
+
+@pytest.fixture(params=[f"training/phrasebook/frames-{pair}.tsv" for pair in BOOKS])
+def frames(request: pytest.FixtureRequest, repo: Path) -> Path:
     return repo / request.param
 
 
@@ -45,6 +52,21 @@ def test_a_phrase_book_has_a_column_for_each_language(book: Path):
 def test_a_phrase_book_says_nothing_twice(book: Path):
     rows = [tuple(row) for row in read_table(book)]
     assert len(set(rows)) == len(rows)
+
+
+def test_frames_have_a_column_for_each_language(frames: Path):
+    header, *rows = read_table(frames)
+    assert header == frames.stem.split("-")[1:]
+    assert len({tuple(row) for row in rows}) == len(rows) >= 150
+    check_cells(rows)
+
+
+def test_a_frame_has_each_slot_once_and_on_both_sides(frames: Path):
+    for src, tgt in read_table(frames)[1:]:
+        slots = sorted(re.findall(r"\{.*?\}", src))
+        assert slots == sorted(re.findall(r"\{.*?\}", tgt))
+        assert len(slots) == len(set(slots)) > 0
+        assert set(slots) <= SLOTS
 
 
 def test_a_list_has_200_different_phrases(accepted: Path):
