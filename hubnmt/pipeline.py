@@ -68,6 +68,8 @@ class _Draft:
     found: list[list[Hypothesis]]
     """Of each spoken part, as far as they are known."""
     warnings: tuple[str, ...]
+    n_fallbacks: int = 0
+    """Parts that were searched again."""
 
     @property
     def rows(self) -> list[list[int]]:
@@ -209,15 +211,18 @@ class Pipeline:
         if guard:
             yield from self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
         return [
-            join_parts(
-                draft.text,
-                draft.parts,
-                draft.found,
-                n_best=decoding.n_best,
-                sample=decoding.sample,
-                src_tokenizer=self._src_tokenizer,
-                tgt_tokenizer=self._tgt_tokenizer,
-                notes=said,
+            dataclasses.replace(
+                join_parts(
+                    draft.text,
+                    draft.parts,
+                    draft.found,
+                    n_best=decoding.n_best,
+                    sample=decoding.sample,
+                    src_tokenizer=self._src_tokenizer,
+                    tgt_tokenizer=self._tgt_tokenizer,
+                    notes=said,
+                ),
+                n_fallbacks=draft.n_fallbacks,
             )
             for draft, said in zip(drafts, notes, strict=True)
         ]
@@ -247,6 +252,7 @@ class Pipeline:
         for (number, part), hypotheses, note in zip(places, kept, said, strict=True):
             drafts[number].found[part] = hypotheses
             notes[number].append(note)
+            drafts[number].n_fallbacks += bool(note)
 
     def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
         """Say of each part whose translation was ended by its length that it was."""
