@@ -32,6 +32,7 @@ from hubnmt.translator import Translator
 from training.alignment import choose_head
 from training.corpora import read_sides
 from training.data_config import CorpusConfig, group_files
+from training.evaluate import HeldOutPairs, decode_pairs, encode_pairs
 from training.facts import add_examples, add_test, facts_of_run
 from training.kept import Weights
 
@@ -58,12 +59,9 @@ class TestSet:
 
 
 def tune_decoding(
-    translator: Translator, sources: Sequence[str], references: Sequence[str]
+    translator: Translator, pairs: HeldOutPairs
 ) -> tuple[DecodingConfig, list[dict[str, float]]]:
     """Try beam sizes and length penalties on the validation set.
-
-    A wider beam costs time at every translation, so the narrowest wins that has the best BLEU but
-    for what is noise.
 
     Returns:
         the chosen defaults, and every trial.
@@ -71,17 +69,15 @@ def tune_decoding(
     trials = []
     grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
     for beam_size, length_penalty in tqdm(grid, unit="setting", file=sys.stderr):
-        translations = translator.translate(
-            sources, beam_size=beam_size, length_penalty=length_penalty
+        decoding = dataclasses.replace(
+            translator.decoding, beam_size=beam_size, length_penalty=length_penalty, n_best=1
         )
-        scores = score_corpus([each.text for each in translations], references)
+        scores = score_corpus(decode_pairs(translator, pairs, decoding), pairs.references)
         trials.append(
             {"beam_size": beam_size, "length_penalty": length_penalty, "bleu": scores.bleu}
         )
         log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, scores.bleu)
-    goal = max(trial["bleu"] for trial in trials) - NOISE
-    good = [trial for trial in trials if trial["bleu"] >= goal]
-    best = min(good, key=lambda trial: (trial["beam_size"], -trial["bleu"]))
+    best = choose_trial(trials)
     chosen = dataclasses.replace(
         translator.decoding,
         beam_size=int(best["beam_size"]),
@@ -89,6 +85,16 @@ def tune_decoding(
         n_best=1,
     )
     return chosen, trials
+
+
+def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Choose the narrowest beam that has the best BLEU but for what is noise.
+
+    A wider beam costs time at every translation.
+    """
+    goal = max(trial["bleu"] for trial in trials) - NOISE
+    good = [trial for trial in trials if trial["bleu"] >= goal]
+    return min(good, key=lambda trial: (trial["beam_size"], -trial["bleu"]))
 
 
 def store_alignment_head(
@@ -138,7 +144,7 @@ def finish(
         round_to_half(stored.model)
     translator = Translator(stored)
     aligned = store_alignment_head(translator, *chosen_on)
-    decoding, trials = tune_decoding(translator, *chosen_on)
+    decoding, trials = tune_decoding(translator, encode_pairs(translator, *chosen_on))
     kept_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(
         add_examples(facts, translator, *chosen_on, decoding=decoding),
