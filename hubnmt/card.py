@@ -165,8 +165,8 @@ def _scores(facts: CardFacts) -> str:
             f"chrF `{s.chrf_signature}`."
         )
     explain = (
-        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. The model alone, "
-        "as `hubnmt evaluate --no-guard --no-split` measures it."
+        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. The model "
+        "alone, as `hubnmt evaluate --no-guard --no-split` measures it."
     )
     return "\n".join([*rows, "", explain, *notes, ""])
 
