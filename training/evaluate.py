@@ -7,6 +7,7 @@ loss and scores are of the same tokens.
 
 import dataclasses
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -67,14 +68,13 @@ def encode_pairs(
     """
     limit = 4 * max(translator.config.max_src_tokens, 64)
     kept = HeldOutPairs([], [], [])
+    encode = translator.src_tokenizer.encode, translator.tgt_tokenizer.encode
     for src, tgt in zip(sources, references, strict=True):
-        ids = (
-            translator.src_tokenizer.encode(single_spaced(src)),
-            translator.tgt_tokenizer.encode(single_spaced(tgt)),
-        )
+        ids = encode[0](single_spaced(src)), encode[1](single_spaced(tgt))
         if max(map(len, ids)) < limit:
-            for column, value in zip(kept, (src, tgt, ids), strict=True):
-                column.append(value)  # type: ignore[arg-type]  # each its own type
+            kept.sources.append(src)
+            kept.references.append(tgt)
+            kept.ids.append(ids)
     if not kept.ids:
         raise InputError(f"no pair to measure on is shorter than {limit} tokens")
     n_left = len(sources) - len(kept.ids)
@@ -98,11 +98,17 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
         translator: the weights to judge.
         pairs: to judge on.
         batch_tokens: padded tokens per batch.
+
+    Raises:
+        FloatingPointError: if the loss is no number any more.
     """
+    dev_loss = measure_loss(translator, pairs, batch_tokens=batch_tokens)
+    if not math.isfinite(dev_loss):
+        raise FloatingPointError(f"validation loss {dev_loss}")
     greedy = DecodingConfig(beam_size=1, max_new_tokens=translator.decoding.max_new_tokens)
     texts = decode_pairs(translator, pairs, greedy, batch_tokens=batch_tokens)
     return Evaluation(
-        dev_loss=measure_loss(translator, pairs, batch_tokens=batch_tokens),
+        dev_loss=dev_loss,
         scores=score_corpus(texts, pairs.references),
         translations=tuple(texts),
     )

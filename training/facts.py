@@ -16,12 +16,12 @@ from hubnmt.checkpoint import read_json
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.metrics import score_corpus, sentence_chrf
-from hubnmt.textfile import read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.evaluate import decode_pairs, encode_pairs
 from training.kept import Weights, read_note
 from training.pretrained import describe_pretrained
+from training.run_folder import read_records
 from training.weights import describe_judged
 
 log = logging.getLogger("training")
@@ -60,8 +60,7 @@ def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> di
         ModelFolderError: if its records are torn.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    records = [json.loads(line) for line in read_lines(run_dir / "metrics.jsonl")]
-    valid = [record for record in records if record["kind"] == "valid"]
+    valid = [record for record in read_records(run_dir) if record.get("kind") == "valid"]
     if not valid:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
     at_best = max(valid, key=lambda each: float(each["bleu"]))

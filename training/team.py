@@ -70,7 +70,7 @@ class Team:
         """Let the leader do something that can fail; all get its result, or its error.
 
         Raises:
-            HubNMTError: what the leader raised.
+            HubNMTError, FloatingPointError: what the leader raised.
         """
         if self.size == 1:
             return work()
@@ -78,7 +78,7 @@ class Team:
         if self.is_leader:
             try:
                 outcome[0] = work()
-            except HubNMTError as error:
+            except (HubNMTError, FloatingPointError) as error:
                 outcome[1] = error
         distributed.broadcast_object_list(outcome, src=0)
         if outcome[1] is not None:

@@ -194,6 +194,19 @@ def test_half_is_judged_as_it_is_stored(
     assert n_judged >= 4
 
 
+def test_the_device_can_be_chosen(finish_run: Finish) -> None:
+    assert (finish_run("--device", "cpu") / "model.safetensors").is_file()
+
+
+def test_a_device_that_is_none_is_refused_before_the_work(
+    run_dir: Path, valid_pair: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--device", "gpu"]
+    assert main(words) == 2
+    assert "--device = 'gpu' is no device; try auto, cpu or cuda" in caplog.text
+    assert not (tmp_path / "dest").exists()
+
+
 def test_without_a_test_set_no_score_is_claimed(
     run_dir: Path, valid_pair: str, tmp_path: Path
 ) -> None:

@@ -70,14 +70,13 @@ def test_two_vocabularies_make_a_whole_model_too(run_farm: RunFarm, tmp_path: Pa
 
 def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     run_farm: RunFarm,
-    farm_recipe: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop_at(3, monkeypatch)
     run_farm(tmp_path)
-    hint = f"python -m training.train {farm_recipe} --resume {tmp_path / 'farm'}"
+    hint = f"python -m training.train --resume {tmp_path / 'farm'}"
     said = [message for message in caplog.messages if "go on with" in message]
     assert len(said) == 1
     assert said[0].endswith(hint)  # what it was started with is remembered
@@ -140,7 +139,7 @@ def test_resuming_with_another_recipe_is_refused_with_the_differences(
     ]
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"run": 3}'])
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"run": 3}', "[" * 200_000])
 def test_a_folder_that_holds_no_run_cannot_be_resumed(
     content: str | None, run_farm: RunFarm, tmp_path: Path
 ) -> None:
@@ -149,6 +148,30 @@ def test_a_folder_that_holds_no_run_cannot_be_resumed(
         (tmp_path / "farm" / "recipe.json").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match="farm"):
         run_farm(tmp_path, resume=True)
+
+
+def test_a_run_goes_on_without_its_recipe(farm_run: Run, run_farm: RunFarm, tmp_path: Path) -> None:
+    """The folder has it."""
+    run_farm(tmp_path, "run.max_steps=3")
+    folder = tmp_path / "farm"
+    assert main(["--resume", str(folder), "--set", "run.max_steps=8"]) == 0
+    last = Translator.from_pretrained(folder / "last")
+    assert differing(last, Translator.from_pretrained(farm_run.folder / "last")) == []
+
+
+def test_a_change_is_refused_without_the_recipe_too(
+    run_farm: RunFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_farm(tmp_path, "run.max_steps=1")
+    assert main(["--resume", str(tmp_path / "farm"), "--set", "optimizer.lr=0.02"]) == 2
+    assert "optimizer.lr was 0.01, is 0.02" in capsys.readouterr().err
+
+
+def test_no_more_threads_are_taken_than_there_are_cores(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run_farm(tmp_path, "run.n_threads=1000000", "run.max_steps=1").progress.step == 1
+    assert f"but this machine has {os.cpu_count()} cores" in caplog.text
 
 
 def test_a_torn_state_is_refused_and_left_where_it_is(run_farm: RunFarm, tmp_path: Path) -> None:
@@ -202,6 +225,17 @@ def test_an_absurd_rate_is_found_out(
     options = farm_options(tmp_path, "optimizer.lr=1e30", "optimizer.warmup_steps=0")
     assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
     assert "error: training stopped: step 2:" in capsys.readouterr().err
+
+
+def test_a_validation_of_no_number_stops_the_run_before_anything_is_kept(
+    farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["optimizer.lr=1e30", "optimizer.warmup_steps=0", "run.eval_every=1"]
+    options = farm_options(tmp_path, *settings)
+    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
+    said = "error: training stopped: step 1: validation loss nan; lower optimizer.lr"
+    assert said in capsys.readouterr().err
+    assert not any((tmp_path / "farm" / name).exists() for name in ("best", "last", "state.pt"))
 
 
 def test_a_run_does_not_go_on_with_other_texts(
@@ -351,7 +385,7 @@ def test_checkpoints_and_result_go_to_the_hub(
     if is_public:
         hub.store.create("model", REPO)
     assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 0
-    best, *steps, first = hub.repo(REPO).history()
+    best, *steps, _ = hub.repo(REPO).history()
     assert best.startswith("Best of training: validation BLEU ")
     assert steps == ["Step 8, in training", "Step 4, in training"]
     assert hub.repo(REPO).private is not is_public
