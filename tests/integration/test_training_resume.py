@@ -93,10 +93,10 @@ def test_a_sigterm_in_the_middle_of_a_validation_costs_nothing(
     """The validation is finished, the state is saved, and the run goes on as if never stopped."""
     for side in ("de", "en"):
         text = (repo / "tests" / "fixtures" / f"farm.valid.{side}").read_text(encoding="utf-8")
-        (tmp_path / f"valid.{side}").write_text(text * 50, encoding="utf-8")
+        (tmp_path / f"valid.{side}").write_text(text * 20, encoding="utf-8")
     valid = f"data.valid={tmp_path / 'valid.de'},{tmp_path / 'valid.en'}"
-    words = [*words, "--set", valid, "--set", "run.max_steps=8", "--set", "run.eval_every=4"]
-    words = [*words, "--set", "decoding.max_new_tokens=60"]
+    changes = [valid, "run.max_steps=8", "run.eval_every=4", "run.n_threads=1"]
+    words += [word for each in (*changes, "decoding.max_new_tokens=60") for word in ("--set", each)]
     for name in ("whole", "cut"):
         settings = ["--set", f"run.folder={tmp_path / name}"]
         process = subprocess.Popen(
@@ -112,7 +112,10 @@ def test_a_sigterm_in_the_middle_of_a_validation_costs_nothing(
                 process.terminate()  # step 4 is on record, its validation is not
                 break
             time.sleep(0.002)
-        said = process.communicate(timeout=200)[1]
+        try:
+            said = process.communicate(timeout=200)[1]
+        finally:
+            process.kill()
         assert process.returncode == 0, said
         assert ("stopping after this step" in said) == (name == "cut")
     steps = [each["step"] for each in read_metrics(tmp_path / "cut" / "farm", "valid")]
