@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import ForcedPrefix
+from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
 from hubnmt.explain import next_log_probs, readable_pieces
 from hubnmt.join import decode_line
@@ -108,7 +108,8 @@ def _complete(
     for forks, prefix in groups:
         one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
         rows = [part.ids] * len(forks)
-        for best, *_ in engine.search(rows, decoding, prefix=prefix, batch_tokens=one_batch):
+        search = engine.search(rows, decoding, prefix=prefix, batch_tokens=one_batch)
+        for best, *_ in run_search(search):
             text = decode_line(best.ids, tokenizer)
             yield text, is_cut(best.ids, len(part.ids), decoding, prefix)
 
@@ -129,7 +130,7 @@ def _translate(
     parts: Sequence[Part], decoding: DecodingConfig, engine: Engine, tokenizer: Tokenizer
 ) -> str:
     """Translate the sentences that no prefix touches, each with its white space."""
-    found = engine.search([part.ids for part in parts], decoding)
+    found = run_search(engine.search([part.ids for part in parts], decoding))
     texts = (decode_line(best.ids, tokenizer) for best, *_ in found)
     return "".join(text + part.space for text, part in zip(texts, parts, strict=True))
 

@@ -164,7 +164,10 @@ def _scores(facts: CardFacts) -> str:
             f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
             f"chrF `{s.chrf_signature}`."
         )
-    explain = "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval."
+    explain = (
+        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. The model "
+        "alone, as `hubnmt evaluate --no-guard --no-split` measures it."
+    )
     return "\n".join([*rows, "", explain, *notes, ""])
 
 

@@ -7,15 +7,15 @@ blocking in a beam (scores are renormalised there), and rows that reach their le
 no end of sentence in their score there).
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import torch
 
 from hubnmt.batching import group_by_length
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine, max_tgt_tokens
 from hubnmt.export import N_POSITIONS, list_pieces, open_ctranslate2
 
@@ -51,54 +51,71 @@ class CTranslate2Engine:
         *,
         prefix: ForcedPrefix | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        watch: Watch | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Translate rows of ids; see `hubnmt.pipeline.Engine`. A beam's steps cannot be watched."""
+    ) -> Search:
+        """Translate rows of ids; see `hubnmt.pipeline.Engine`. A batch in a beam is one step."""
         if prefix is not None or not _is_same_there(decoding):
-            return self._reference.search(
-                rows, decoding, prefix=prefix, batch_tokens=batch_tokens, watch=watch
+            return (
+                yield from self._reference.search(
+                    rows, decoding, prefix=prefix, batch_tokens=batch_tokens
+                )
             )
         found: list[list[Hypothesis]] = [[] for _ in rows]
         budget = max(1, batch_tokens // decoding.beam_size)
         able = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
         for group in group_by_length([len(rows[index]) + 1 for index in able], budget):
             batch = [able[place] for place in group]
-            results = self._search_batch([rows[index] for index in batch], decoding, watch)
+            results = yield from self._search_batch([rows[index] for index in batch], decoding)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = hypotheses
         undone = [index for index, hypotheses in enumerate(found) if not hypotheses]
         again = [rows[index] for index in undone]
-        redone = self._reference.search(again, decoding, batch_tokens=batch_tokens)
+        redone = yield from self._reference.search(again, decoding, batch_tokens=batch_tokens)
         for index, hypotheses in zip(undone, redone, strict=True):
             found[index] = hypotheses
         return found
 
-    def _search_batch(
-        self, rows: Sequence[Sequence[int]], decoding: DecodingConfig, watch: Watch | None
-    ) -> list[list[Hypothesis]]:
+    def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
         """Search one batch; a row that only the reference can do right gives an empty list."""
         caps = [max_tgt_tokens(len(row), decoding) for row in rows]
         sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
-        shown = _Shown(watch, self._tgt_tokenizer.bos_id, self._tgt_tokenizer.eos_id)
-        is_shown = watch is not None and decoding.beam_size == 1
-        answers = self._peer.translate_batch(
-            sources,
-            beam_size=decoding.beam_size,
-            num_hypotheses=decoding.beam_size,
-            length_penalty=decoding.length_penalty,
-            no_repeat_ngram_size=decoding.no_repeat_ngram_size,
-            max_input_length=0,
-            max_decoding_length=min(max(caps), N_POSITIONS - 1),
-            min_decoding_length=0,
-            callback=shown.add if is_shown else None,
-        )
-        shown.raise_error()
+        options = {
+            "no_repeat_ngram_size": decoding.no_repeat_ngram_size,
+            "max_input_length": 0,
+            "max_decoding_length": min(max(caps), N_POSITIONS - 1),
+            "min_decoding_length": 0,
+        }
+        if decoding.beam_size == 1 and len(rows) == 1:
+            found = [[(yield from self._follow(sources[0], options))]]
+        else:
+            yield []
+            answers = self._peer.translate_batch(
+                sources,
+                beam_size=decoding.beam_size,
+                num_hypotheses=decoding.beam_size,
+                length_penalty=decoding.length_penalty,
+                **options,
+            )
+            found = [
+                [[self._tgt_ids[piece] for piece in pieces] for pieces in answer.hypotheses]
+                for answer in answers
+            ]
         chosen = []
-        for cap, answer in zip(caps, answers, strict=True):
-            hypotheses = [[self._tgt_ids[piece] for piece in each] for each in answer.hypotheses]
+        for cap, hypotheses in zip(caps, found, strict=True):
             is_whole = self._are_whole(hypotheses, cap)
             chosen.append(self._distinct(hypotheses)[: decoding.n_best] if is_whole else [])
         return self._score(sources, chosen, decoding.length_penalty)
+
+    def _follow(
+        self, source: list[str], options: dict[str, int]
+    ) -> Generator[list[int], None, list[int]]:
+        """Search one sentence greedily; yield its tokens as they grow."""
+        ids: list[int] = []
+        with closing(self._peer.generate_tokens(source, **options)) as steps:
+            for step in steps:
+                if step.token_id != self._tgt_tokenizer.eos_id:
+                    ids.append(self._tgt_ids[step.token])
+                    yield list(ids)
+        return ids
 
     def _are_whole(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
         """Tell whether none was cut, and none says what our search never does."""
@@ -147,29 +164,3 @@ def _make_hypothesis(
 ) -> Hypothesis:
     total = sum(log_probs)
     return Hypothesis(ids, total, total / len(log_probs) ** length_penalty, tuple(log_probs))
-
-
-class _Shown:
-    """Passes the tokens of a greedy search on to a watcher, and its wish to stop back."""
-
-    def __init__(self, watch: Watch | None, bos_id: int, eos_id: int) -> None:
-        self._watch = watch
-        self._eos_id = eos_id
-        self._said = [bos_id]
-        self._error: BaseException | None = None
-
-    def add(self, step: Any) -> bool:
-        """Take one token; returns whether to stop. CTranslate2 swallows errors, so they wait."""
-        try:
-            if step.token_id != self._eos_id and self._watch is not None:
-                self._said.append(step.token_id)
-                self._watch(torch.tensor([[self._said]]))
-        except BaseException as error:
-            self._error = error
-            return True
-        return False
-
-    def raise_error(self) -> None:
-        """Raise what the watcher raised."""
-        if self._error is not None:
-            raise self._error

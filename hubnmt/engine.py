@@ -6,7 +6,7 @@ do not wait for long ones.
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from hubnmt.decoding import (
     ForkedPrefix,
     Hypothesis,
     ModelStep,
-    Watch,
+    Search,
     beam_search,
     combine,
     greedy_search,
@@ -55,8 +55,7 @@ class TorchEngine:
         *,
         prefix: ForcedPrefix | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        watch: Watch | None = None,
-    ) -> list[list[Hypothesis]]:
+    ) -> Search:
         """Translate rows of ids (no special tokens).
 
         Args:
@@ -64,35 +63,24 @@ class TorchEngine:
             decoding: strategy and options; its `prefix` text counts for nothing here.
             prefix: what every target begins with.
             batch_tokens: source tokens times hypotheses per batch.
-            watch: shown the tokens so far of each batch, at each step.
 
         Returns:
-            for each row up to `n_best` hypotheses, best first, no two with the same text.
+            a search, one batch after the other; it returns for each row up to `n_best` hypotheses,
+            best first, no two with the same text.
 
         Raises:
             ModelFolderError: if the model's numbers overflow.
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
-        for batch, results in self._batches(rows, decoding, prefix, batch_tokens, watch):
+        width = decoding.n_best if decoding.sample else decoding.beam_size
+        budget = max(1, batch_tokens // width)
+        for batch in group_by_length([len(row) + 1 for row in rows], budget):
+            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found
-
-    def _batches(
-        self,
-        rows: Sequence[Sequence[int]],
-        decoding: DecodingConfig,
-        prefix: ForcedPrefix | None,
-        batch_tokens: int,
-        watch: Watch | None,
-    ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-        width = decoding.n_best if decoding.sample else decoding.beam_size
-        budget = max(1, batch_tokens // width)
-        for batch in group_by_length([len(row) + 1 for row in rows], budget):
-            chosen = [rows[index] for index in batch]
-            yield batch, self._search_batch(chosen, decoding, prefix, watch)
 
     @torch.inference_mode()
     def _search_batch(
@@ -100,8 +88,7 @@ class TorchEngine:
         rows: Sequence[Sequence[int]],
         decoding: DecodingConfig,
         prefix: ForcedPrefix | None,
-        watch: Watch | None,
-    ) -> list[list[Hypothesis]]:
+    ) -> Search:
         """Choose the strategy that the options ask for, and run it."""
         src, tgt = self._src_tokenizer, self._tgt_tokenizer
         device = self.model.output_proj.weight.device
@@ -116,10 +103,9 @@ class TorchEngine:
             ),
             "length_penalty": decoding.length_penalty,
             "constraint": combine(_constraints(decoding, prefix)),
-            "watch": watch,
         }
         if decoding.sample:
-            return sample(
+            search = sample(
                 step,
                 **shared,
                 n_samples=decoding.n_best,
@@ -128,12 +114,14 @@ class TorchEngine:
                 top_k=decoding.top_k,
                 top_p=decoding.top_p,
             )
-        if decoding.beam_size == 1:
-            return greedy_search(step, **shared)
-        # Of several, all W are asked for: some may spell the same text; `_distinct` drops those.
-        width = decoding.beam_size
-        n_best = 1 if decoding.n_best == 1 else width
-        return beam_search(step, **shared, beam_size=width, n_best=n_best)
+        elif decoding.beam_size == 1:
+            search = greedy_search(step, **shared)
+        else:
+            # Of several, all W are asked for: some may spell the same text, see `_distinct`.
+            width = decoding.beam_size
+            n_best = 1 if decoding.n_best == 1 else width
+            search = beam_search(step, **shared, beam_size=width, n_best=n_best)
+        return (yield from search)
 
     def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""

@@ -5,14 +5,15 @@ engine searches, nor how a model is loaded.
 """
 
 import codecs
+import contextlib
 import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import ForcedPrefix, Hypothesis, Watch
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
 from hubnmt.join import decode_line, join_parts
 from hubnmt.plan import Part, make_plan
@@ -20,7 +21,8 @@ from hubnmt.prefix import bind_prefix
 from hubnmt.retry import retry_suspicious
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Translation
-from hubnmt.watched import Watched
+
+Result = TypeVar("Result")
 
 Replay = Callable[[Sequence[tuple[Sequence[int], Sequence[int]]]], list[tuple[float, ...]]]
 """Pairs of source and target ids to the log-probability of each target token and of eos, nats."""
@@ -36,8 +38,7 @@ class Engine(Protocol):
         *,
         prefix: ForcedPrefix | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        watch: Watch | None = None,
-    ) -> list[list[Hypothesis]]:
+    ) -> Search:
         """Translate rows of ids (no special tokens).
 
         Args:
@@ -45,10 +46,10 @@ class Engine(Protocol):
             decoding: strategy and options; its `prefix` text counts for nothing here.
             prefix: what every target begins with.
             batch_tokens: source tokens times hypotheses per batch.
-            watch: may be shown the tokens so far, (B, W, t), at each step.
 
         Returns:
-            for each row up to `n_best` hypotheses, best first, no two with the same text.
+            a search; it returns for each row up to `n_best` hypotheses, best first, no two with
+            the same text.
         """
         ...
 
@@ -67,6 +68,8 @@ class _Draft:
     found: list[list[Hypothesis]]
     """Of each spoken part, as far as they are known."""
     warnings: tuple[str, ...]
+    n_fallbacks: int = 0
+    """Parts that were searched again."""
 
     @property
     def rows(self) -> list[list[int]]:
@@ -120,15 +123,15 @@ class Pipeline:
                 prefix = draft.open_prefix if part == draft.n_given else ""
                 places[prefix].append((number, part))
         for prefix, group in places.items():
-            hypotheses = self.engine.search(
+            search = self.engine.search(
                 [drafts[number].rows[part] for number, part in group],
                 decoding,
                 prefix=force_prefix(prefix, self._tgt_tokenizer),
                 batch_tokens=batch_tokens,
             )
-            for (number, part), found in zip(group, hypotheses, strict=True):
+            for (number, part), found in zip(group, run_search(search), strict=True):
                 drafts[number].found[part] = found
-        return self._finish(drafts, decoding, guard=guard, batch_tokens=batch_tokens)
+        return run_search(self._finish(drafts, decoding, guard=guard, batch_tokens=batch_tokens))
 
     def stream(
         self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool, n_together: int
@@ -139,29 +142,35 @@ class Pipeline:
         first, rows = len(draft.found), draft.rows
         while first < len(rows):
             group = rows[first : first + (1 if prefix else n_together)]
-            shown = self._show(draft, [])
-            run = functools.partial(self._search_watched, group, decoding, prefix)
-            with Watched(run) as search:
-                for tokens in search:
-                    # Of several, those that end leave the others' tokens: none can be told apart.
-                    yield self._show(draft, tokens[0, 0, 1:].tolist()) if len(group) == 1 else shown
-                draft.found += search.result
+            search = self.engine.search(group, decoding, prefix=prefix)
+            # Of several sentences, the tokens are those of one after the other.
+            draft.found += yield from self._show_steps(draft, search, by_words=len(group) == 1)
             first += len(group)
             prefix = None
-        (translation,) = self._finish(
-            [draft], decoding, guard=guard, batch_tokens=DEFAULT_BATCH_TOKENS
-        )
+        finish = self._finish([draft], decoding, guard=guard, batch_tokens=DEFAULT_BATCH_TOKENS)
+        (translation,) = yield from self._show_steps(draft, finish, by_words=False)
         yield translation.text
         return translation
 
-    def _search_watched(
-        self,
-        rows: list[list[int]],
-        decoding: DecodingConfig,
-        prefix: ForcedPrefix | None,
-        watch: Watch,
-    ) -> list[list[Hypothesis]]:
-        return self.engine.search(rows, decoding, prefix=prefix, watch=watch)
+    def _show_steps(
+        self, draft: _Draft, search: Generator[list[int], None, Result], *, by_words: bool
+    ) -> Generator[str, None, Result]:
+        """Run a search and show the text at each of its steps.
+
+        Args:
+            draft: the text, with the parts found before.
+            search: what goes on behind them.
+            by_words: whether the search's tokens are those of the next part.
+        """
+        shown = self._show(draft, [])
+        with contextlib.closing(search):
+            while True:
+                try:
+                    ids = next(search)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+                yield self._show(draft, ids) if by_words else shown
 
     def _draft(self, text: str, decoding: DecodingConfig, *, split: bool) -> _Draft:
         """Plan a text and share out the prefix."""
@@ -196,21 +205,24 @@ class Pipeline:
 
     def _finish(
         self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool, batch_tokens: int
-    ) -> list[Translation]:
+    ) -> Generator[list[int], None, list[Translation]]:
         """Look at every part with suspicion, then join the parts of each text."""
         notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
-            self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
+            yield from self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
         return [
-            join_parts(
-                draft.text,
-                draft.parts,
-                draft.found,
-                n_best=decoding.n_best,
-                sample=decoding.sample,
-                src_tokenizer=self._src_tokenizer,
-                tgt_tokenizer=self._tgt_tokenizer,
-                notes=said,
+            dataclasses.replace(
+                join_parts(
+                    draft.text,
+                    draft.parts,
+                    draft.found,
+                    n_best=decoding.n_best,
+                    sample=decoding.sample,
+                    src_tokenizer=self._src_tokenizer,
+                    tgt_tokenizer=self._tgt_tokenizer,
+                    notes=said,
+                ),
+                n_fallbacks=draft.n_fallbacks,
             )
             for draft, said in zip(drafts, notes, strict=True)
         ]
@@ -222,14 +234,14 @@ class Pipeline:
         notes: Sequence[list[str]],
         *,
         batch_tokens: int,
-    ) -> None:
+    ) -> Generator[list[int], None, None]:
         """Retry suspicious parts once and note it; what a prefix binds is as the user wants it."""
         places = [
             (number, part)
             for number, draft in enumerate(drafts)
             for part in range(draft.n_given + bool(draft.open_prefix), len(draft.rows))
         ]
-        kept, said = retry_suspicious(
+        kept, said = yield from retry_suspicious(
             [drafts[number].rows[part] for number, part in places],
             [drafts[number].found[part] for number, part in places],
             decoding,
@@ -240,6 +252,7 @@ class Pipeline:
         for (number, part), hypotheses, note in zip(places, kept, said, strict=True):
             drafts[number].found[part] = hypotheses
             notes[number].append(note)
+            drafts[number].n_fallbacks += bool(note)
 
     def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
         """Say of each part whose translation was ended by its length that it was."""

@@ -7,10 +7,10 @@ with other settings, and whichever looks less wrong is kept.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding import Hypothesis, Search
 from hubnmt.guard import find_suspicions
 from hubnmt.tokenizer import Tokenizer
 
@@ -18,20 +18,23 @@ RETRY_BEAM_SIZE = 8
 RETRY_NGRAM_SIZE = 3
 """A second try looks wider and forbids what loops are made of; all else is as the user set it."""
 
-Search = Callable[[Sequence[Sequence[int]], DecodingConfig], list[list[Hypothesis]]]
-"""Rows of source ids to hypotheses, best first."""
+StartSearch = Callable[[Sequence[Sequence[int]], DecodingConfig], Search]
+"""Rows of source ids to the search of their hypotheses."""
 
 
 def retry_suspicious(
     rows: Sequence[Sequence[int]],
     found: Sequence[list[Hypothesis]],
     decoding: DecodingConfig,
-    search: Search,
+    search: StartSearch,
     *,
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
-) -> tuple[list[list[Hypothesis]], list[str]]:
+) -> Generator[list[int], None, tuple[list[list[Hypothesis]], list[str]]]:
     """Retry what looks wrong once; keep whichever looks less wrong.
+
+    Yields:
+        what the search yields.
 
     Returns:
         for each row its hypotheses, and a note for the reader, empty where all is well.
@@ -57,9 +60,8 @@ def retry_suspicious(
         beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
         no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
     )
-    for number, second in zip(
-        doubtful, search([rows[number] for number in doubtful], other), strict=True
-    ):
+    again = yield from search([rows[number] for number in doubtful], other)
+    for number, second in zip(doubtful, again, strict=True):
         said = " and ".join(first[number])
         if len(suspect(rows[number], second[0])) < len(first[number]):
             kept[number] = second

@@ -49,6 +49,8 @@ class Translation:
     """Which stretch of `text` translates which of `src`, in order."""
     warnings: tuple[str, ...] = ()
     """What a careful reader should know: cuts, shortened output, ..."""
+    n_fallbacks: int = 0
+    """Parts that the guard had searched again, whichever of the two translations was kept."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON object (`--json`)."""

@@ -170,6 +170,11 @@ class Translator:
         return self.model.config
 
     @property
+    def engine(self) -> Engine:
+        """What searches: ids to hypotheses, nothing done about the text."""
+        return self._engine
+
+    @property
     def card(self) -> str:
         """The model card, Markdown with a YAML head."""
         return self._stored.card

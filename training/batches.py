@@ -39,9 +39,13 @@ class Batch(NamedTuple):
     every step, as only the GPU could count what it holds."""
 
     def to(self, device: torch.device) -> "Batch":
-        """Move all tensors."""
-        src = SourceBatch(*(tensor.to(device, non_blocking=True) for tensor in self.src))
-        return Batch(src, *(tensor.to(device, non_blocking=True) for tensor in self[1:]))
+        """Move all tensors; a GPU copies them from pinned memory while it is at work."""
+
+        def move(tensor: Tensor) -> Tensor:
+            pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+            return pinned.to(device, non_blocking=True)
+
+        return Batch(SourceBatch(*map(move, self.src)), *map(move, self[1:]))
 
     def first_rows(self, n_rows: int) -> "Batch":
         """Return the first pairs of the batch as a batch; its padding stays as it is."""

@@ -4,6 +4,7 @@ Takes a TOML file and `--set section.key=value` overrides, gives a frozen `RunCo
 the model's inside. All mistakes in a recipe are reported at once.
 """
 
+import copy
 import dataclasses
 import re
 import tomllib
@@ -85,12 +86,12 @@ SECTIONS: dict[str, type] = {
 
 
 def load_recipe(
-    path: Path, overrides: Sequence[str] = (), *, inherited: Tables | None = None
+    recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
 ) -> RunConfig:
     """Read a recipe, apply overrides, validate.
 
     Args:
-        path: a TOML file.
+        recipe: a TOML file, or the sections that a run has stored.
         overrides: `section.key=value` each.
         inherited: `[model]` and `[tokenizer]` of the model to start from. None means that it is
             not known, or that there is none.
@@ -98,14 +99,11 @@ def load_recipe(
     Raises:
         ConfigError: listing every mistake, with the nearest name for an unknown key.
     """
-    try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: no such recipe; see training/recipes ({error.strerror})"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML ({error})") from None
+    tables: dict[str, Any]
+    if isinstance(recipe, Path):
+        tables, where = _read_toml(recipe), str(recipe)
+    else:
+        tables, where = copy.deepcopy(dict(recipe)), "the recipe of the run"
     problems = []
     for override in overrides:
         try:
@@ -114,12 +112,23 @@ def load_recipe(
             problems.append(str(error))
     problems += inherit(tables, inherited or {})
     try:
-        config = parse_recipe(tables, where=str(path), is_whole=inherited is not None)
+        config = parse_recipe(tables, where=where, is_whole=inherited is not None)
     except ConfigError as error:
         problems.append(str(error))
     if problems:
         raise ConfigError("; ".join(problems))
     return config
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a device may have no end
+        raise ConfigError(f"{path}: no such recipe; see training/recipes")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from None
 
 
 def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
@@ -248,5 +257,5 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
 def _bare(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text

@@ -16,11 +16,12 @@ from hubnmt.checkpoint import read_json
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.metrics import score_corpus, sentence_chrf
-from hubnmt.textfile import read_lines
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
+from training.evaluate import decode_pairs, encode_pairs
 from training.kept import Weights, read_note
 from training.pretrained import describe_pretrained
+from training.run_folder import read_records
 from training.weights import describe_judged
 
 log = logging.getLogger("training")
@@ -59,8 +60,7 @@ def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> di
         ModelFolderError: if its records are torn.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    records = [json.loads(line) for line in read_lines(run_dir / "metrics.jsonl")]
-    valid = [record for record in records if record["kind"] == "valid"]
+    valid = [record for record in read_records(run_dir) if record.get("kind") == "valid"]
     if not valid:
         raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
     at_best = max(valid, key=lambda each: float(each["bleu"]))
@@ -151,8 +151,9 @@ def add_examples(
     decoding: DecodingConfig,
 ) -> CardFacts:
     """Show what the model makes of the validation set, and what its tokenizers do."""
-    texts = _translate(translator, sources, decoding)
-    good, bad = pick_samples(sources, references, texts)
+    pairs = encode_pairs(translator, sources, references)
+    texts = decode_pairs(translator, pairs, decoding)
+    good, bad = pick_samples(pairs.sources, pairs.references, texts)
     config = translator.config
     pieces = {
         config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
@@ -182,19 +183,12 @@ def add_test(
         dataset: where it comes from, best a name on the Hub; empty means the recipe's first.
         decoding: beam size and length penalty.
     """
-    texts = _translate(translator, sources, decoding)
-    scores = score_corpus(texts, references, bootstrap=True)
+    pairs = encode_pairs(translator, sources, references)
+    texts = decode_pairs(translator, pairs, decoding)
+    scores = score_corpus(texts, pairs.references, bootstrap=True)
     dataset = dataset or (facts.datasets[0] if facts.datasets else "local")
     result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
     log.info(
         "%s: BLEU %.2f  chrF %.2f  (%s)", name, scores.bleu, scores.chrf, scores.bleu_signature
     )
     return dataclasses.replace(facts, results=[*facts.results, result])
-
-
-def _translate(
-    translator: Translator, sources: Sequence[str], decoding: DecodingConfig
-) -> list[str]:
-    beam_size, length_penalty = decoding.beam_size, decoding.length_penalty
-    found = translator.translate(sources, beam_size=beam_size, length_penalty=length_penalty)
-    return [each.text for each in found]

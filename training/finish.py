@@ -1,6 +1,7 @@
 """From a finished run to a model folder others can use: tuned, measured, with its card.
 
     python -m training.finish RUN_DIR DEST --valid SRC,REF [--half] [--weights last]
+        [--device cuda]
         [--test SRC,REF --test-name NAME --test-dataset HUB_NAME]...
 
 SRC,REF are files as in a recipe: two texts or a table of both, each also .gz; more may follow.
@@ -23,7 +24,7 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.card import CardFacts, write_card
-from hubnmt.checkpoint import check_place, load_model, read_json, save_model
+from hubnmt.checkpoint import StoredModel, check_place, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.metrics import score_corpus
@@ -32,8 +33,10 @@ from hubnmt.translator import Translator
 from training.alignment import choose_head
 from training.corpora import read_sides
 from training.data_config import CorpusConfig, group_files
+from training.evaluate import HeldOutPairs, decode_pairs, encode_pairs
 from training.facts import add_examples, add_test, facts_of_run
 from training.kept import Weights
+from training.team import pick_device
 
 log = logging.getLogger("training")
 
@@ -58,12 +61,9 @@ class TestSet:
 
 
 def tune_decoding(
-    translator: Translator, sources: Sequence[str], references: Sequence[str]
+    translator: Translator, pairs: HeldOutPairs
 ) -> tuple[DecodingConfig, list[dict[str, float]]]:
     """Try beam sizes and length penalties on the validation set.
-
-    A wider beam costs time at every translation, so the narrowest wins that has the best BLEU but
-    for what is noise.
 
     Returns:
         the chosen defaults, and every trial.
@@ -71,17 +71,15 @@ def tune_decoding(
     trials = []
     grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
     for beam_size, length_penalty in tqdm(grid, unit="setting", file=sys.stderr):
-        translations = translator.translate(
-            sources, beam_size=beam_size, length_penalty=length_penalty
+        decoding = dataclasses.replace(
+            translator.decoding, beam_size=beam_size, length_penalty=length_penalty, n_best=1
         )
-        scores = score_corpus([each.text for each in translations], references)
+        scores = score_corpus(decode_pairs(translator, pairs, decoding), pairs.references)
         trials.append(
             {"beam_size": beam_size, "length_penalty": length_penalty, "bleu": scores.bleu}
         )
         log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, scores.bleu)
-    goal = max(trial["bleu"] for trial in trials) - NOISE
-    good = [trial for trial in trials if trial["bleu"] >= goal]
-    best = min(good, key=lambda trial: (trial["beam_size"], -trial["bleu"]))
+    best = choose_trial(trials)
     chosen = dataclasses.replace(
         translator.decoding,
         beam_size=int(best["beam_size"]),
@@ -91,8 +89,21 @@ def tune_decoding(
     return chosen, trials
 
 
+def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Choose the narrowest beam that has the best BLEU but for what is noise.
+
+    A wider beam costs time at every translation.
+    """
+    goal = max(trial["bleu"] for trial in trials) - NOISE
+    good = [trial for trial in trials if trial["bleu"] >= goal]
+    return min(good, key=lambda trial: (trial["beam_size"], -trial["bleu"]))
+
+
 def store_alignment_head(
-    translator: Translator, sources: Sequence[str], references: Sequence[str]
+    stored: StoredModel,
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
 ) -> dict[str, str]:
     """Note in the model's settings which head aligns best on the validation set.
 
@@ -102,8 +113,8 @@ def store_alignment_head(
     best = choose_head(translator, sources, references)
     if best is None:
         return {}
-    translator.model.config = dataclasses.replace(
-        translator.config, alignment_head=best.head, alignment_shift=best.shift
+    stored.model.config = dataclasses.replace(
+        stored.model.config, alignment_head=best.head, alignment_shift=best.shift
     )
     layer, head = best.head
     when = "one step after a word was chosen" if best.shift else "while a word is chosen"
@@ -123,6 +134,7 @@ def finish(
     tests: Sequence[TestSet] = (),
     half: bool = False,
     weights: Weights = "best",
+    device: str = "auto",
 ) -> CardFacts:
     """Tune on the validation set, measure on the test sets, write the folder with its card.
 
@@ -130,15 +142,16 @@ def finish(
         HubNMTError: if the run, a file or the place cannot be used; found before the long work.
     """
     check_place(dest)
+    where = pick_device(device, setting="--device")
     stored = load_model(run_dir / weights)
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
     held_out = [_read(test.files, run_dir, stored.model.config) for test in tests]
     chosen_on = _read(valid, run_dir, stored.model.config)
     if half:  # judge what is stored
         round_to_half(stored.model)
-    translator = Translator(stored)
-    aligned = store_alignment_head(translator, *chosen_on)
-    decoding, trials = tune_decoding(translator, *chosen_on)
+    translator = Translator(stored, device=str(where))
+    aligned = store_alignment_head(stored, translator, *chosen_on)
+    decoding, trials = tune_decoding(translator, encode_pairs(translator, *chosen_on))
     kept_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(
         add_examples(facts, translator, *chosen_on, decoding=decoding),
@@ -195,6 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="of which validation of the run (default: best)",
     )
     parser.add_argument("--half", action="store_true", help="store weights as float16")
+    parser.add_argument(
+        "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
+    )
     options = parser.parse_args(arguments)
     try:
         finish(
@@ -204,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tests=_test_sets(options.test, options.test_name, options.test_dataset),
             half=options.half,
             weights=options.weights,
+            device=options.device,
         )
     except (HubNMTError, OSError, KeyError, ValueError) as error:
         log.error("error: %s", error)

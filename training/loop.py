@@ -31,7 +31,7 @@ from training.report import Best, RunReport
 from training.run_folder import forget_start
 from training.schedule import rate_at
 from training.state import Parts, Progress, load_state, random_states, save_state
-from training.step import Outcome, Stepper
+from training.step import REMEDY, Outcome, Stepper
 from training.stream import BatchStream
 from training.team import Team
 from training.tracking import Tracker, import_tracker
@@ -197,8 +197,8 @@ class Run:
 
     def _open_report(self) -> None:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
-        self._report = RunReport(self.folder, tracker)
-        self._report.rewind(-1 if self._start_is_unjudged() else self.progress.step)
+        step = -1 if self._start_is_unjudged() else self.progress.step
+        self._report = RunReport(self.folder, tracker, step=step)
         self._judge = Judge(self.config, self.folder, self.corpus, self._report, self.progress)
 
     def _start_is_unjudged(self) -> bool:
@@ -272,7 +272,10 @@ class Run:
 
         def judge() -> tuple[Evaluation, float, int, int]:
             assert self._judge is not None, "the leader has opened its report"
-            evaluation = self._judge.validate(self.parts, progress)
+            try:
+                evaluation = self._judge.validate(self.parts, progress)
+            except FloatingPointError as error:
+                raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
             self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             return evaluation, progress.best_bleu, progress.best_step, progress.n_worse

@@ -3,11 +3,15 @@
 Takes what each step did, gives the numbers of a log line. Must not know model or files.
 """
 
-import resource
 import sys
 import time
 
 import torch
+
+if sys.platform == "win32":
+    import psutil
+else:
+    import resource
 
 
 class Meter:
@@ -62,5 +66,7 @@ def peak_memory_mib(device: torch.device) -> float:
     """Return the most memory so far, MiB: of the GPU, or of this process where there is none."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
+    if sys.platform == "win32":
+        return psutil.Process().memory_info().peak_wset / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB elsewhere

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from hubnmt.attention_map import Attention
 from hubnmt.card import escape_cell
 from training.pictures import draw_heads
+from training.run_folder import read_records
 from training.saving import replace_text, telling_full_disk
 from training.tracking import Tracker
 
@@ -39,8 +40,15 @@ class Best(NamedTuple):
 class RunReport:
     """Writes what happens in a run; every file only grows, so a resumed run continues them."""
 
-    def __init__(self, folder: Path, tracker: Tracker | None = None) -> None:
-        """Open the run's files for appending.
+    def __init__(self, folder: Path, tracker: Tracker | None = None, *, step: int = -1) -> None:
+        """Open the run's files for appending, and forget what was recorded behind a step.
+
+        A killed run wrote more than its state knows.
+
+        Args:
+            folder: the run's.
+            tracker: gets the numbers, too.
+            step: the last whose records stay.
 
         Raises:
             ModelFolderError: if the disk is full, here and wherever something is written.
@@ -50,10 +58,11 @@ class RunReport:
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
         self._hook = threading.excepthook
+        self._rewind(step)
         if SummaryWriter is not None:
             threading.excepthook = self._hear
             with telling_full_disk(self._board_folder):
-                self._board = SummaryWriter(str(self._board_folder))
+                self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
             log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
 
@@ -98,8 +107,7 @@ class RunReport:
                 board.add_image("attention/cross", draw_heads(attention.cross), step)
                 board.add_text("attention/tokens", text, step)
 
-    def rewind(self, step: int) -> None:
-        """Forget what was recorded behind a step: a killed run wrote more than its state knows."""
+    def _rewind(self, step: int) -> None:
         metrics, samples = self._folder / "metrics.jsonl", self._folder / "samples.md"
         if metrics.exists():
             lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -112,11 +120,8 @@ class RunReport:
 
     def scores(self) -> dict[int, float]:
         """Return the BLEU of every validation on record by its step, also of earlier sittings."""
-        path = self._folder / "metrics.jsonl"
-        if not path.exists():
-            return {}
-        records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        return {each["step"]: each["bleu"] for each in records if each["kind"] == "valid"}
+        records = read_records(self._folder)
+        return {each["step"]: each["bleu"] for each in records if each.get("kind") == "valid"}
 
     def close(self) -> None:
         """Flush the curves."""
@@ -160,7 +165,7 @@ def _step_of(line: str) -> float:
     """Read the step of a record; a torn line belongs to no step."""
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return math.inf
 
 

@@ -58,8 +58,18 @@ FREE_ON_RESUME = {
 learns."""
 
 
+def stored_recipe(folder: Path) -> Tables:
+    """Return the sections of the recipe that a run was started with, as it resolved them.
+
+    Raises:
+        ConfigError: if the folder holds no run.
+    """
+    recipe: Tables = _read_record(folder)["recipe"]
+    return recipe
+
+
 def load_settings(
-    recipe: Path, *, overrides: Sequence[str], resume: Path | None
+    recipe: Path | Tables, *, overrides: Sequence[str], resume: Path | None
 ) -> tuple[RunConfig, list[str]]:
     """Read the recipe with the overrides; a resumed run remembers those it was started with.
 
@@ -131,7 +141,7 @@ def has_state(folder: Path) -> bool:
     if (folder / STATE_FILE).exists():
         return True
     save_every = _read_record(folder)["recipe"].get("run", {}).get("save_every", 1)
-    is_old = any(step >= save_every for step in _recorded_steps(folder / METRICS_FILE))
+    is_old = any(record["step"] >= save_every for record in read_records(folder))
     if is_old or (folder / "best").exists() or (folder / "last").exists():
         raise ConfigError(
             f"{folder}: {STATE_FILE} is gone, so the run cannot go on, and its models and numbers "
@@ -140,14 +150,17 @@ def has_state(folder: Path) -> bool:
     return False
 
 
-def _recorded_steps(path: Path) -> Iterator[float]:
+def read_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `metrics.jsonl`; none if it is not there."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return
     for line in lines:
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # a torn line
-            yield float(json.loads(line)["step"])
+        with contextlib.suppress(ValueError, RecursionError):  # a torn line
+            record = json.loads(line)
+            if isinstance(record, dict) and isinstance(record.get("step"), (int, float)):
+                yield record
 
 
 @contextlib.contextmanager
@@ -248,7 +261,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
     path = folder / "recipe.json"
     try:
         recipe = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise ConfigError(f"{folder}: no run to resume (recipe.json cannot be read)") from None
     is_table = isinstance(recipe, dict) and all(isinstance(v, dict) for v in recipe.values())
     if not is_table or not recipe:
@@ -259,7 +272,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
 def _read_overrides(path: Path) -> list[str]:
     try:
         overrides = json.loads(path.read_text(encoding="utf-8"))["overrides"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []  # then the command line must repeat them, or the recipes differ
     return [text for text in overrides if isinstance(text, str)]
 

@@ -5,9 +5,13 @@ Must not know the data, the model or torch.
 """
 
 import dataclasses
+import re
 from typing import Literal
 
 from hubnmt.config import FromDict, require
+
+NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
+"""Of one folder on any system, and no way to another."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +31,8 @@ class OptimizerConfig(FromDict):
     betas: tuple[float, float] = (0.9, 0.98)
     """AdamW's decay rates (Vaswani et al. 2017, section 5.3)."""
     weight_decay: float = 0.0
-    """AdamW's decoupled decay."""
+    """AdamW's decoupled decay, of the matrices of linear layers; norms, biases and embeddings have
+    none."""
     label_smoothing: float = 0.1
     """Probability spread over all pieces."""
     r_drop: float = 0.0
@@ -121,7 +126,7 @@ class RunSettings(FromDict):
     compile: bool = False
     """Let `torch.compile` fuse encoder and decoder: a slow start, then faster steps on a GPU."""
     n_threads: int = 0
-    """CPU threads; 0 leaves torch's choice."""
+    """CPU threads, at most one for each core; 0 leaves torch's choice."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -136,7 +141,7 @@ class RunSettings(FromDict):
                 f"max_minutes = {self.max_minutes} must be above 0",
             ),
             (
-                bool(self.name.strip(" ./")),
+                bool(NAME.fullmatch(self.name)) and self.name.isprintable(),
                 f"name = {self.name!r} names no folder in {self.folder}: choose a word",
             ),
             (0 <= self.ema_decay < 1, f"ema_decay = {self.ema_decay} must be in [0, 1)"),

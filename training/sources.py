@@ -65,8 +65,6 @@ def fingerprint(corpus: CorpusConfig) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in corpus.files:
         path = _expand(name)
-        if path.is_fifo():
-            raise InputError(f"{path}: a pipe can be read but once; save it as a file first")
         digest.update(f"{name.endswith('.gz')} {suffix_of(name)}\n".encode())
         with _reachable(path), path.open("rb") as file:
             for block in iter(functools.partial(file.read, 2**20), b""):
@@ -108,9 +106,15 @@ def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
 
 def _expand(name: str) -> Path:
     try:
-        return Path(name).expanduser()
+        path = Path(name).expanduser()
     except RuntimeError:
         raise InputError(f"{name}: no such user's home; check data.* paths") from None
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(
+            f"{path}: a pipe or a device, which can be read but once or has no end; save it as a "
+            "file first"
+        )
+    return path
 
 
 def _open(path: Path) -> BinaryIO:
@@ -136,8 +140,9 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def _reachable(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check data.* paths") from None
+    except (OSError, ValueError) as error:  # the latter of a path that none can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read ({reason}); check data.* paths") from None
 
 
 def _whole(items: Iterator[Any], path: Path) -> Iterator[Any]:

@@ -13,6 +13,8 @@ import dataclasses
 import os
 import pickle
 import random
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,8 @@ _BROKEN = (
     TypeError,
     ValueError,
     pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 """What torch and we raise on a file that is torn, foreign, or a state of another model."""
 
@@ -140,7 +144,7 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; this run cannot be resumed")
     try:
-        state = _migrate(torch.load(path, map_location="cpu", weights_only=True))
+        state = _migrate(_read(path))
         if state["format_version"] != FORMAT_VERSION:
             raise ModelFolderError(
                 f"{path}: format_version {state['format_version']!r} is not {FORMAT_VERSION}; "
@@ -149,8 +153,7 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
         progress = Progress(**state["progress"])
         if not isinstance(progress.snapshots, dict):
             progress.snapshots = {
-                step: torch.load(_snapshot_path(folder, step), weights_only=True)
-                for step in state["progress"]["snapshots"]
+                step: _read(_snapshot_path(folder, step)) for step in state["progress"]["snapshots"]
             }
         _restore(parts, state, rank=rank)
     except ModelFolderError:
@@ -161,8 +164,23 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
     return progress
 
 
+def _read(path: Path) -> Any:
+    """Read tensors and plain values, if every byte is as it was written; torch does not look.
+
+    Raises:
+        ValueError: if the checksum of a part is not the one that is stored with it.
+    """
+    with zipfile.ZipFile(path) as archive:
+        changed = archive.testzip()
+    if changed is not None:
+        raise ValueError(f"{changed} has changed since it was saved")
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
     stepper = parts.stepper
+    if len(state["optimizer"]["param_groups"]) != len(stepper.optimizer.param_groups):
+        raise ValueError("weight decay was for norms, biases and embeddings, too, and is no more")
     stepper.model.load_state_dict(state["model"])
     stepper.optimizer.load_state_dict(state["optimizer"])
     if state["scaler"]:  # only float16 has a scale
@@ -217,9 +235,10 @@ def _write(path: Path, value: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)  # the new name must outlive a power cut, too
-        os.close(folder)
+        if os.name == "posix":  # Windows opens no folders
+            folder = os.open(path.parent, os.O_RDONLY)
+            os.fsync(folder)  # the new name must outlive a power cut, too
+            os.close(folder)
     except (OSError, RuntimeError) as error:  # torch's writer tells a full disk either way
         raise explain_failed_save(path, error) from error
     finally:

@@ -8,10 +8,10 @@ processes, so how the work is cut changes nothing but rounding.
 import logging
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hubnmt.dtypes import DTYPES
 from hubnmt.model import Transformer
@@ -23,8 +23,29 @@ from training.team import Team
 
 log = logging.getLogger("training")
 
+REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
+"""Of numbers that are none any more."""
 MOST_SKIPPED = 20
 """Steps in a row that float16 may overflow: the scale has then fallen a million times."""
+
+
+def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
+    """Name the weights of each rate of decay: it is for the matrices of linear layers alone.
+
+    Pulled to zero, norms and biases lose their scale, and embeddings those of rare pieces.
+    """
+    every = list(model.parameters())
+    if not weight_decay:
+        return [{"params": every, "weight_decay": 0.0}]
+    embeddings = {
+        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
+    }
+    matrices = [each for each in every if each.ndim > 1 and id(each) not in embeddings]
+    chosen = {id(each) for each in matrices}
+    return [
+        {"params": matrices, "weight_decay": weight_decay},
+        {"params": [each for each in every if id(each) not in chosen], "weight_decay": 0.0},
+    ]
 
 
 class Outcome(NamedTuple):
@@ -61,10 +82,9 @@ class Stepper:
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
         self.optimizer = torch.optim.AdamW(
-            self.parameters,
+            group_parameters(model, weight_decay=settings.weight_decay),
             lr=settings.lr,
             betas=settings.betas,
-            weight_decay=settings.weight_decay,
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
@@ -107,7 +127,7 @@ class Stepper:
         loss, grad_norm, n_tokens, n_stops = numbers.tolist()
         is_skipped = self.scaler.is_enabled() and not math.isfinite(grad_norm)
         self._n_skipped = self._n_skipped + 1 if is_skipped else 0
-        remedy = "lower optimizer.lr or raise optimizer.warmup_steps"
+        remedy = REMEDY
         if self.scaler.is_enabled():
             remedy += ", or leave float16 for bfloat16 or float32"
         if not math.isfinite(loss) or not (math.isfinite(grad_norm) or is_skipped):

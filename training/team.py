@@ -70,7 +70,7 @@ class Team:
         """Let the leader do something that can fail; all get its result, or its error.
 
         Raises:
-            HubNMTError: what the leader raised.
+            HubNMTError, FloatingPointError: what the leader raised.
         """
         if self.size == 1:
             return work()
@@ -78,7 +78,7 @@ class Team:
         if self.is_leader:
             try:
                 outcome[0] = work()
-            except HubNMTError as error:
+            except (HubNMTError, FloatingPointError) as error:
                 outcome[1] = error
         distributed.broadcast_object_list(outcome, src=0)
         if outcome[1] is not None:
@@ -114,13 +114,16 @@ def join_team(device_name: str) -> Team:
     return Team(device, rank=rank, size=size)
 
 
-def pick_device(name: str, *, local_rank: int = 0, is_alone: bool = True) -> torch.device:
+def pick_device(
+    name: str, *, local_rank: int = 0, is_alone: bool = True, setting: str = "run.device"
+) -> torch.device:
     """Resolve `auto`, and refuse a device that is not there.
 
     Args:
         name: as in the recipe.
         local_rank: number of this process on its machine; each takes the GPU of its number.
         is_alone: whether it is the only process of the run.
+        setting: what the user set, for errors.
 
     Raises:
         ConfigError: naming what there is.
@@ -132,18 +135,18 @@ def pick_device(name: str, *, local_rank: int = 0, is_alone: bool = True) -> tor
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"run.device = {name!r} is no device; try auto, cpu or cuda")
+        raise ConfigError(f"{setting} = {name!r} is no device; try auto, cpu or cuda")
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise ConfigError(f"run.device = {name!r}, but no GPU is there; try auto or cpu")
+        raise ConfigError(f"{setting} = {name!r}, but no GPU is there; try auto or cpu")
     if device.index is not None and not is_alone:
-        raise ConfigError(f"run.device = {name!r} is one GPU for several processes; use cuda")
+        raise ConfigError(f"{setting} = {name!r} is one GPU for several processes; use cuda")
     index = local_rank if device.index is None else device.index
     n_gpus = torch.cuda.device_count()
     if index >= n_gpus:
         raise ConfigError(
-            f"run.device = {name!r} wants GPU {index}, but this machine has {n_gpus}, counted from "
+            f"{setting} = {name!r} wants GPU {index}, but this machine has {n_gpus}, counted from "
             "0; use another, or fewer processes (torchrun --nproc-per-node)"
         )
     return torch.device("cuda", index)

@@ -1,6 +1,7 @@
 """One training run, from raw text to a finished model folder.
 
-    python -m training.train RECIPE.toml [--set section.key=value ...] [--resume RUN_DIR]
+    python -m training.train RECIPE.toml [--set section.key=value ...]
+    python -m training.train --resume RUN_DIR [--set section.key=value ...]
     torchrun --nproc-per-node N -m training.train RECIPE.toml
 
 Takes a recipe, gives a run folder: `best/` and `last/` model folders, resumable state,
@@ -21,7 +22,7 @@ from types import FrameType
 
 import torch
 
-from hubnmt.errors import HubNMTError
+from hubnmt.errors import ConfigError, HubNMTError
 from training.config import RunConfig, Tables, load_recipe
 from training.hand_over import hand_over
 from training.loop import Run
@@ -36,6 +37,7 @@ from training.run_folder import (
     hold_folder,
     load_settings,
     make_folder,
+    stored_recipe,
 )
 from training.team import Team, join_team
 
@@ -50,7 +52,12 @@ terminal has sent to all processes itself."""
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
-    parser.add_argument("recipe", type=Path, help="a TOML file, see training/recipes")
+    parser.add_argument(
+        "recipe",
+        type=Path,
+        nargs="?",
+        help="a TOML file, see training/recipes; with --resume, the run has its own",
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="override a setting"
     )
@@ -61,35 +68,49 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--hub-checkpoints", action="store_true", help="push last/ at every validation, too"
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.recipe is None and options.resume is None:
+        parser.error("name a recipe, or with --resume a run that has one")
+    return options
 
 
 def run(
-    recipe: Path,
+    recipe: Path | None = None,
     *,
-    overrides: Sequence[str],
-    resume: Path | None,
+    overrides: Sequence[str] = (),
+    resume: Path | None = None,
     push: str | None = None,
     hub_checkpoints: bool = False,
 ) -> Run:
     """Carry out one run: settings, data, model, loop, and the way to the Hub if asked for.
 
+    Args:
+        recipe: may be left out of a run that is resumed, which has its own.
+        overrides: `section.key=value` each.
+        resume: folder of the run to go on with.
+        push: `user/name` on the Hub.
+        hub_checkpoints: push at every validation, too.
+
     Raises:
         HubNMTError: if something asked for cannot be had.
         FloatingPointError: if the numbers break.
     """
-    config, every = load_settings(recipe, overrides=overrides, resume=resume)
+    source = recipe or (stored_recipe(resume) if resume else None)
+    if source is None:
+        raise ConfigError("name a recipe, or with --resume a run that has one")
+    config, every = load_settings(source, overrides=overrides, resume=resume)
     publisher = Publisher(push, checkpoints=hub_checkpoints)
     n_threads = torch.get_num_threads()
-    torch.set_num_threads(config.run.n_threads or n_threads)
+    torch.set_num_threads(_bound_threads(config.run.n_threads) or n_threads)
     team = join_team(config.run.device)
     try:
         folder = resume or team.lead(lambda: choose_folder(config))
         is_new = resume is None or not team.lead(lambda: has_state(folder))
+        team.lead(publisher.prepare)
         with contextlib.ExitStack() as held:
             start = None  # the leader's: the others get what they need of it from there
             if is_new and config.run.pretrained:
-                config, start = _start_from(config, recipe, every, team)
+                config, start = _start_from(config, source, every, team)
             check = check_unused if resume is None else None
             corpus = _prepare_together(
                 config, folder, team, held, is_new=is_new, check=check, start=start
@@ -99,8 +120,9 @@ def run(
                 _begin(current, every, start)
             else:
                 current.resume()
-            sitting = () if is_new else overrides  # those of the start are remembered
-            with _stop_politely(current, _go_on(recipe, folder, sitting, publisher)):
+            # What it was started with is remembered; what this sitting was given is not.
+            sitting = (None, ()) if is_new else (recipe, overrides)
+            with _stop_politely(current, _go_on(folder, *sitting, publisher)):
                 current.train()
             if not current.must_stop:
                 team.lead(lambda: _hand_over(current))
@@ -110,8 +132,16 @@ def run(
     return current
 
 
+def _bound_threads(n_threads: int) -> int:
+    """Take no more threads than there are cores: the system may not even have them."""
+    n_cores = os.cpu_count() or 1
+    if n_threads > n_cores:
+        log.warning("run.n_threads = %d, but this machine has %d cores", n_threads, n_cores)
+    return min(n_threads, n_cores)
+
+
 def _start_from(
-    config: RunConfig, recipe: Path, every: Sequence[str], team: Team
+    config: RunConfig, recipe: Path | Tables, every: Sequence[str], team: Team
 ) -> tuple[RunConfig, Pretrained | None]:
     """Let the leader find the model to start from; all get the recipe with what it brings.
 
@@ -198,9 +228,12 @@ def _hand_over(current: Run) -> None:
     )
 
 
-def _go_on(recipe: Path, folder: Path, overrides: Sequence[str], publisher: Publisher) -> str:
+def _go_on(
+    folder: Path, recipe: Path | None, overrides: Sequence[str], publisher: Publisher
+) -> str:
     """Write the command that goes on with a run as this sitting began."""
-    words = ["python", "-m", "training.train", str(recipe), "--resume", str(folder)]
+    named = [] if recipe is None else [str(recipe)]
+    words = ["python", "-m", "training.train", *named, "--resume", str(folder)]
     words += [word for override in overrides for word in ("--set", override)]
     return shlex.join([*words, *publisher.options()])
 

@@ -21,7 +21,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from training.config import RunConfig
-from training.evaluate import Evaluation, evaluate
+from training.evaluate import Evaluation, HeldOutPairs, encode_pairs, evaluate
 from training.kept import read_note, write_note
 from training.meter import peak_memory_mib
 from training.prepare import Corpus
@@ -50,6 +50,7 @@ class Judge:
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
         self._folder = folder
         self._corpus = corpus
+        self._pairs: HeldOutPairs | None = None
         self._report = report
         self._scores = report.scores()
         if progress.best_bleu >= 0:  # also known without the record
@@ -87,7 +88,10 @@ class Judge:
         )
         device = next(model.parameters()).device
         translator = Translator(stored, device=str(device))
-        evaluation = evaluate(translator, self._corpus.valid, batch_tokens=self._batch_tokens)
+        if self._pairs is None:  # the same at every validation
+            sides = ([pair[side] for pair in self._corpus.valid] for side in (0, 1))
+            self._pairs = encode_pairs(translator, *sides)
+        evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         bleu = evaluation.scores.bleu
         is_best = self.best is None or bleu > self.best.bleu
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
@@ -102,7 +106,9 @@ class Judge:
             if is_better:
                 progress.best_bleu, progress.best_step = bleu, progress.step
         peak_mib = peak_memory_mib(device)
-        self._tell(evaluation, translator, progress, peak_mib=peak_mib, is_best=is_best)
+        self._tell(
+            evaluation, self._pairs, translator, progress, peak_mib=peak_mib, is_best=is_best
+        )
         return evaluation
 
     def _pick(self, parts: Parts, progress: Progress) -> Transformer:
@@ -128,17 +134,20 @@ class Judge:
     def _tell(
         self,
         evaluation: Evaluation,
+        pairs: HeldOutPairs,
         translator: Translator,
         progress: Progress,
         *,
         peak_mib: float,
         is_best: bool,
     ) -> None:
-        step, valid, n_samples = progress.step, self._corpus.valid, self._settings.n_samples
+        step, n_pairs, n_samples = progress.step, len(pairs.ids), self._settings.n_samples
         values = {"minutes": progress.seconds / 60, "peak_mib": peak_mib}
         self._report.add(step, "valid", evaluation.to_dict() | values)
-        chosen = range(0, len(valid), max(1, len(valid) // max(1, n_samples)))[:n_samples]
-        rows = [(*valid[i], evaluation.translations[i]) for i in chosen]
+        chosen = range(0, n_pairs, max(1, n_pairs // max(1, n_samples)))[:n_samples]
+        columns = (pairs.sources, pairs.references, evaluation.translations)
+        rows = [(src, tgt, text) for src, tgt, text in zip(*columns, strict=True)]
+        rows = [rows[i] for i in chosen]
         self._report.add_samples(step, rows)
         if rows and all(rows[0]):
             self._report.add_attention(step, translator.attend(rows[0][0], rows[0][1]))

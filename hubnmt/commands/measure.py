@@ -31,6 +31,18 @@ from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import open_output, read_aligned
 from hubnmt.translation import PairScore, Translation
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Decoded:
+    """How a model's translations came about; nothing is known of those in a file."""
+
+    guard: bool | None = None
+    fallbacks: int | None = None
+    """Parts that the guard had searched again."""
+    seconds: float | None = None
+    n_tokens: int = 0
+
+
 NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_log_probs=())
 
 
@@ -69,7 +81,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
     if options.hyp:
         hypotheses, references = read_aligned(options.hyp, options.ref)
-        seconds, n_tokens = None, 0
+        decoded = Decoded()
     else:
         if options.src is None:
             raise ConfigError("--model needs --src FILE")
@@ -84,17 +96,21 @@ def run_evaluate(options: argparse.Namespace) -> None:
                     chunk, batch_tokens=options.batch_tokens, **decoding
                 )
                 bar.update(len(chunk))
-        seconds = time.perf_counter() - started
+        decoded = Decoded(
+            guard=decoding.get("guard", True),
+            fallbacks=sum(translation.n_fallbacks for translation in translations),
+            seconds=time.perf_counter() - started,
+            n_tokens=sum(len(translation.tgt_tokens) for translation in translations),
+        )
         _print_warnings(translations)
         hypotheses = [translation.text for translation in translations]
-        n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
     scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
     try:
         if options.save:
             with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
                 sink.write("".join(f"{line}\n" for line in hypotheses).encode())
     finally:  # one that fails does not take the other along
-        _print_scores(scores, seconds, n_tokens, as_json=options.json)
+        _print_scores(scores, decoded, as_json=options.json)
 
 
 def _check_new(path: Path) -> None:
@@ -116,8 +132,9 @@ def _print_warnings(translations: Sequence[Translation]) -> None:
         print(said, file=sys.stderr)
 
 
-def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_json: bool) -> None:
-    speed = n_tokens / seconds if seconds else None
+def _print_scores(scores: Scores, decoded: Decoded, *, as_json: bool) -> None:
+    seconds = decoded.seconds
+    speed = decoded.n_tokens / seconds if seconds else None
     if as_json:
         values = {
             "n": scores.n,
@@ -126,6 +143,8 @@ def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_js
             "chrf": scores.chrf,
             "chrf_signature": scores.chrf_signature,
             "chrf++": scores.chrf_plus_plus,
+            "guard": decoded.guard,
+            "fallbacks": decoded.fallbacks,
             "seconds": seconds,
             "tgt_tokens_per_s": speed,
         }
@@ -137,6 +156,9 @@ def _print_scores(scores: Scores, seconds: float | None, n_tokens: int, *, as_js
     print(f"BLEU   {scores.bleu:.2f}{interval}  {scores.bleu_signature}")
     print(f"chrF   {scores.chrf:.2f}  {scores.chrf_signature}")
     print(f"chrF++ {scores.chrf_plus_plus:.2f}")
+    if decoded.guard is not None:
+        said = f"on, {decoded.fallbacks:,} searched again" if decoded.guard else "off"
+        print(f"guard  {said}")
     if seconds is not None:
         print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
 

@@ -15,7 +15,7 @@ from hubnmt.decoding.constraints import (
 )
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.model_step import ModelStep
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, run_search
 from hubnmt.decoding.sampling import sample
 from hubnmt.decoding.scoring import NOT_FINITE
 
@@ -26,12 +26,13 @@ __all__ = [
     "ForkedPrefix",
     "Hypothesis",
     "ModelStep",
+    "Search",
     "Step",
-    "Watch",
     "beam_search",
     "combine",
     "greedy_search",
     "limit_new_tokens",
     "repetition_control",
+    "run_search",
     "sample",
 ]

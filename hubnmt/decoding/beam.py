@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step
 from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
@@ -131,8 +131,7 @@ def beam_search(
     n_best: int = 1,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
-    watch: Watch | None = None,
-) -> list[list[Hypothesis]]:
+) -> Search:
     """Search the most probable targets, `beam_size` hypotheses wide.
 
     Each step ranks all continuations of a sentence's live hypotheses; of the best W those with eos
@@ -148,10 +147,9 @@ def beam_search(
         n_best: hypotheses returned per sentence, at most W.
         length_penalty: exponent of the length normalisation.
         constraint: forbids tokens.
-        watch: shown the tokens so far, at each step.
 
     Returns:
-        for each sentence its hypotheses, best first.
+        a search; it returns for each sentence its hypotheses, best first.
     """
     sentences = [
         _Sentence(
@@ -167,11 +165,10 @@ def beam_search(
     live = list(sentences)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
     for n_said in count_steps(max_tgt_tokens):
+        yield live[0].paths[0].walk()[0][1:]
         tokens = None
-        if watch is not None or constraint is not None:
+        if constraint is not None:
             tokens = newest.new_tensor([[path.walk()[0] for path in each.paths] for each in live])
-        if watch is not None and tokens is not None:
-            watch(tokens)
         log_probs = step(newest)  # (B', w, V)
         must_end = [n_said >= each.cap for each in live]
         allowed = constrain(

@@ -9,7 +9,7 @@ import itertools
 
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, make_hypothesis
 from hubnmt.decoding.scoring import (
     best_tokens,
     constrain,
@@ -41,8 +41,7 @@ def greedy_search(
     max_tgt_tokens: Tensor,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
-    watch: Watch | None = None,
-) -> list[list[Hypothesis]]:
+) -> Search:
     """Follow the most probable token until eos.
 
     Args:
@@ -52,20 +51,18 @@ def greedy_search(
         max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
         length_penalty: exponent for the score; does not change what is found.
         constraint: forbids tokens.
-        watch: shown the tokens so far, at each step.
 
     Returns:
-        for each sentence a list with its one hypothesis.
+        a search; it returns for each sentence a list with its one hypothesis.
     """
     results: list[list[Hypothesis]] = [[] for _ in max_tgt_tokens]
     live = [_Growing(number, cap, [bos_id]) for number, cap in enumerate(max_tgt_tokens.tolist())]
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B, 1)
     for n_said in count_steps(max_tgt_tokens):
+        yield live[0].tokens[1:]
         tokens = None
-        if watch is not None or constraint is not None:
+        if constraint is not None:
             tokens = newest.new_tensor([[each.tokens] for each in live])
-        if watch is not None and tokens is not None:
-            watch(tokens)
         log_probs = step(newest)  # (B, 1, V)
         must_end = [n_said >= each.cap for each in live]
         allowed = constrain(

@@ -5,8 +5,8 @@ searched at once, each with W hypotheses; the state (keys and values of a Transf
 in a test) belongs to the step.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -30,10 +30,6 @@ class Step(Protocol):
 Constraint = Callable[[Tensor, Tensor], Tensor]
 """`(log_probs (B, W, V), tokens so far (B, W, t)) -> log_probs (B, W, V)`, -inf where forbidden."""
 
-Watch = Callable[[Tensor], None]
-"""Called at each step with the tokens so far (B, W, t), bos first, best hypothesis first; what it
-raises ends the search."""
-
 
 class Hypothesis(NamedTuple):
     """One finished translation, in ids."""
@@ -47,6 +43,24 @@ class Hypothesis(NamedTuple):
     after a repetition penalty where a beam search applied one."""
     token_log_probs: tuple[float, ...]
     """Of each token and eos, nats; they sum to `log_prob`."""
+
+
+Search = Generator[list[int], None, list[list[Hypothesis]]]
+"""A search under way. Yields at each step the tokens so far, without bos, of the best hypothesis of
+the first sentence that has not ended; returns the hypotheses of each sentence, best first. Closing
+it ends the search."""
+
+Result = TypeVar("Result")
+
+
+def run_search(search: Generator[object, None, Result]) -> Result:
+    """Run a search to its end and return what it found."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 def make_hypothesis(

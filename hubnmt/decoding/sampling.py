@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Step, Watch, make_hypothesis
+from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, make_hypothesis
 from hubnmt.decoding.scoring import (
     constrain,
     count_steps,
@@ -99,8 +99,7 @@ def sample(
     top_p: float = 1.0,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
-    watch: Watch | None = None,
-) -> list[list[Hypothesis]]:
+) -> Search:
     """Draw `n_samples` translations of each sentence, token by token.
 
     Args:
@@ -115,16 +114,14 @@ def sample(
         top_p: probability to choose among.
         length_penalty: exponent of the score that samples are sorted by.
         constraint: forbids tokens.
-        watch: shown the tokens so far, at each step.
 
     Returns:
-        for each sentence its samples; log_prob is the model's, before warping.
+        a search; it returns for each sentence its samples; log_prob is the model's, before warping.
     """
     results: list[list[Hypothesis]] = [[] for _ in generators]
     live = _Live.begin(max_tgt_tokens, bos_id)
     for _ in count_steps(max_tgt_tokens):
-        if watch is not None:
-            watch(live.tokens)
+        yield [token for token in live.tokens[0, 0, 1:].tolist() if token != eos_id]
         log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
         refuse_nan(log_probs[:, :, eos_id].flatten().tolist())
         must_end = (live.n_tokens > live.caps).tolist()

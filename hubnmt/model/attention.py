@@ -83,9 +83,19 @@ class MultiHeadAttention(nn.Module):
         v: Tensor,
         *,
         attn_mask: Tensor | None = None,
+        is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend with projected queries (B, H, Q, E), keys and values (B, H, K, E).
+
+        Args:
+            q: queries.
+            k: keys.
+            v: values.
+            attn_mask: see `scaled_dot_product_attention`.
+            is_causal: says that the mask is the causal one over as many keys as queries; the fused
+                kernels are faster for knowing it than for reading it from a mask.
+            need_weights: also return what was looked at.
 
         Returns:
             (B, Q, D), and weights (B, H, Q, K) if `need_weights`; both paths are tested equal.
@@ -100,8 +110,9 @@ class MultiHeadAttention(nn.Module):
                 q, k, v, attn_mask=attn_mask, dropout=dropout
             )
         else:
+            mask = None if is_causal else attn_mask
             mixed = functional.scaled_dot_product_attention(
-                q, k, v, attn_mask=attn_mask, dropout_p=dropout
+                q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
             )
         merged = mixed.transpose(1, 2).flatten(2)  # (B, Q, D)
         return self.out_proj(merged), weights if need_weights else None

@@ -96,6 +96,7 @@ class DecoderLayer(nn.Module):
         *,
         self_mask: Tensor,
         memory_mask: Tensor,
+        is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Map x (B, T, D) to (B, T, D).
@@ -105,6 +106,7 @@ class DecoderLayer(nn.Module):
             cache: this layer's memory and past; the new keys and values are appended.
             self_mask: (B or 1, 1, T, K) over cached and new positions.
             memory_mask: (B, 1, 1, S).
+            is_causal: whether `self_mask` is the causal one and nothing was cached before.
             need_weights: also return what was looked at.
 
         Returns:
@@ -118,7 +120,7 @@ class DecoderLayer(nn.Module):
             q, k, v = self.self_attention.project_all(h)  # (B, H, T, E) each
             k, v = cache.append(k, v)  # (B, H, K, E) each
             mixed, self_weights = self.self_attention(
-                q, k, v, attn_mask=self_mask, need_weights=need_weights
+                q, k, v, attn_mask=self_mask, is_causal=is_causal, need_weights=need_weights
             )
             return mixed  # type: ignore[no-any-return]  # (B, T, D)
 

@@ -71,6 +71,7 @@ class Decoder(nn.Module):
         cache: DecoderCache[LayerCache],
         self_mask: Tensor,
         *,
+        is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Map x (B, T, D) to hidden (B, T, D), with self and cross weights per layer if asked."""
@@ -81,6 +82,7 @@ class Decoder(nn.Module):
                 layer_cache,
                 self_mask=self_mask,
                 memory_mask=cache.memory_mask,
+                is_causal=is_causal,
                 need_weights=need_weights,
             )
             if self_weights is not None and cross_weights is not None:
@@ -179,6 +181,12 @@ class Transformer(nn.Module):
         )
         return self.project(hidden), maps
 
+    def cross_attend(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
+        """Replay known tokens with explicit attention: the cross-attention, (B, L, H, T, S)."""
+        memory = self.encode(src_ids, src_pad_mask)
+        _, _, cross = self._teacher_force(tgt_in, memory, src_pad_mask, need_weights=True)
+        return torch.stack(cross, dim=1)  # (B, L, H, T, S)
+
     def _embed_src(self, src_ids: Tensor) -> Tensor:
         return self.positions(self.src_embedding(src_ids))  # type: ignore[no-any-return]  # (B, S, D)
 
@@ -189,4 +197,4 @@ class Transformer(nn.Module):
         n_tokens = tgt_in.shape[1]
         self_mask = permit_past(n_tokens, n_tokens, device=tgt_in.device)  # (1, 1, T, T)
         cache = self.remember(memory, src_pad_mask)
-        return self.decoder(x, cache, self_mask, need_weights=need_weights)  # type: ignore[no-any-return]
+        return self.decoder(x, cache, self_mask, is_causal=True, need_weights=need_weights)  # type: ignore[no-any-return]

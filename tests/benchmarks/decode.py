@@ -27,6 +27,7 @@ from turns import Job, take_turns
 
 from hubnmt.checkpoint import StoredModel, load_model
 from hubnmt.config import DecodingConfig
+from hubnmt.decoding import run_search
 from hubnmt.engine import TorchEngine
 from hubnmt.export import export_ctranslate2, list_pieces
 from hubnmt.locate import find_model
@@ -110,8 +111,12 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
         named = [[pieces[i] for i in row] for row in lists]
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
         jobs: dict[str, Job] = {
-            "hubnmt": lambda d=decoding, r=lists: engine.search(r, d, batch_tokens=10**6),
-            "hubnmt bf16": lambda d=decoding, r=lists: half.search(r, d, batch_tokens=10**6),
+            "hubnmt": lambda d=decoding, r=lists: run_search(
+                engine.search(r, d, batch_tokens=10**6)
+            ),
+            "hubnmt bf16": lambda d=decoding, r=lists: run_search(
+                half.search(r, d, batch_tokens=10**6)
+            ),
             "transformers": lambda r=rows, b=beam_size: marian.generate(
                 r, num_beams=b, min_new_tokens=N_TOKENS, max_new_tokens=N_TOKENS, do_sample=False
             ),

@@ -84,3 +84,45 @@ def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
         )
         assert ours == theirs, name
     assert curve(folder) == curve(tmp_path / "straight" / "farm")
+
+
+@pytest.mark.slow
+def test_a_sigterm_in_the_middle_of_a_validation_costs_nothing(
+    words: list[str], repo: Path, tmp_path: Path
+) -> None:
+    """The validation is finished, the state is saved, and the run goes on as if never stopped."""
+    for side in ("de", "en"):
+        text = (repo / "tests" / "fixtures" / f"farm.valid.{side}").read_text(encoding="utf-8")
+        (tmp_path / f"valid.{side}").write_text(text * 20, encoding="utf-8")
+    valid = f"data.valid={tmp_path / 'valid.de'},{tmp_path / 'valid.en'}"
+    changes = [valid, "run.max_steps=8", "run.eval_every=4", "run.n_threads=1"]
+    words += [word for each in (*changes, "decoding.max_new_tokens=60") for word in ("--set", each)]
+    for name in ("whole", "cut"):
+        settings = ["--set", f"run.folder={tmp_path / name}"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "training.train", *words, *settings],
+            cwd=repo,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        metrics = tmp_path / name / "farm" / "metrics.jsonl"
+        while name == "cut" and process.poll() is None:
+            if metrics.exists() and len(read_whole_lines(metrics)) == 4:
+                process.terminate()  # step 4 is on record, its validation is not
+                break
+            time.sleep(0.002)
+        try:
+            said = process.communicate(timeout=200)[1]
+        finally:
+            process.kill()
+        assert process.returncode == 0, said
+        assert ("stopping after this step" in said) == (name == "cut")
+    steps = [each["step"] for each in read_metrics(tmp_path / "cut" / "farm", "valid")]
+    assert steps == [4]
+    assert main(["--resume", str(tmp_path / "cut" / "farm")]) == 0
+    whole, cut = (tmp_path / name / "farm" for name in ("whole", "cut"))
+    for file in ("last/model.safetensors", "best/model.safetensors"):
+        assert (whole / file).read_bytes() == (cut / file).read_bytes()
+    steps = [each["step"] for each in read_metrics(cut, "valid")]
+    assert steps == [4, 8]

@@ -76,7 +76,6 @@ RANKS = [
     ],
     [
         "hubnmt.locate",
-        "hubnmt.watched",
         "hubnmt.explain",
         "hubnmt.ct2_engine",
         "hubnmt.retry",

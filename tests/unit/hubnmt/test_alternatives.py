@@ -15,6 +15,7 @@ from torch import Tensor
 from hubnmt import alternatives as alternatives_module
 from hubnmt.alternatives import find_alternatives
 from hubnmt.config import DecodingConfig
+from hubnmt.decoding import run_search
 from hubnmt.engine import TorchEngine, force_tokens
 from hubnmt.join import decode_line
 from hubnmt.model import Transformer
@@ -136,7 +137,7 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
             continue
         prefix = force_tokens([*said, by_text[each.piece.encode()]], tokenizer)
         row = random_model.src_tokenizer.encode(src)
-        alone = search([row], random_model.read_options({}), prefix=prefix)[0][0]
+        alone = run_search(search([row], random_model.read_options({}), prefix=prefix))[0][0]
         assert each.text == decode_line(alone.ids, tokenizer)
 
 

@@ -2,17 +2,17 @@
 
 import dataclasses
 import itertools
+import threading
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from hubnmt import ct2_engine as ct2_module
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.ct2_engine import CTranslate2Engine
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.engine import TorchEngine, force_prefix
 from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
@@ -26,8 +26,9 @@ CPU = torch.device("cpu")
 class Refusing(TorchEngine):
     """The reference, where it is not wanted."""
 
-    def search(self, rows: Any, *_: Any, **__: Any) -> list[list[Hypothesis]]:
+    def search(self, rows: Any, *_: Any, **__: Any) -> Search:
         assert not rows, "CTranslate2 should have searched these"
+        yield from ()
         return []
 
 
@@ -95,8 +96,11 @@ def test_both_engines_find_the_same(
 ) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(**{"max_new_tokens": 12, **options})
-    assert_same(other.search([*ROWS, []], decoding), reference.search([*ROWS, []], decoding))
-    assert other.search([], decoding) == []
+    assert_same(
+        run_search(other.search([*ROWS, []], decoding)),
+        run_search(reference.search([*ROWS, []], decoding)),
+    )
+    assert run_search(other.search([], decoding)) == []
 
 
 @pytest.mark.parametrize("options", OPTIONS[:7], ids=str)
@@ -105,12 +109,12 @@ def test_ctranslate2_itself_searches_what_it_can(
 ) -> None:
     """With room enough, nothing is left to the reference, and translations differ in length."""
     decoding = DecodingConfig(**{"max_new_tokens": 300, **options})
-    expected = reference.search(ROWS, decoding)
+    expected = run_search(reference.search(ROWS, decoding))
     lengths = [len(each.ids) for row in expected for each in row]
     assert max(lengths) < 300
     assert len(set(lengths)) > 1
     other = CTranslate2Engine(decided, engine_of(Refusing, decided), device=CPU, dtype="float32")
-    assert_same(other.search(ROWS, decoding), expected)
+    assert_same(run_search(other.search(ROWS, decoding)), expected)
 
 
 @pytest.mark.parametrize("options", OPTIONS[7:10], ids=str)
@@ -119,7 +123,7 @@ def test_what_means_something_else_there_is_left_to_the_reference(
 ) -> None:
     other = CTranslate2Engine(decided, engine_of(Refusing, decided), device=CPU, dtype="float32")
     with pytest.raises(AssertionError, match="should have searched"):
-        other.search(ROWS, DecodingConfig(**options))
+        run_search(other.search(ROWS, DecodingConfig(**options)))
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -130,17 +134,17 @@ def test_a_prefix_is_kept_there_too(
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=9)
     prefix = force_prefix(text, decided.tgt_tokenizer)
-    found = other.search(ROWS, decoding, prefix=prefix)
-    assert_same(found, reference.search(ROWS, decoding, prefix=prefix))
+    found = run_search(other.search(ROWS, decoding, prefix=prefix))
+    assert_same(found, run_search(reference.search(ROWS, decoding, prefix=prefix)))
     assert all(decided.tgt_tokenizer.decode(row[0].ids).startswith(text) for row in found)
 
 
 def test_batches_change_nothing(decided: StoredModel, reference: TorchEngine) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(beam_size=3, max_new_tokens=30)
-    together = other.search(ROWS, decoding)
+    together = run_search(other.search(ROWS, decoding))
     for batch_tokens in (1, 20):
-        assert_same(other.search(ROWS, decoding, batch_tokens=batch_tokens), together)
+        assert_same(run_search(other.search(ROWS, decoding, batch_tokens=batch_tokens)), together)
 
 
 def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
@@ -149,29 +153,31 @@ def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
     monkeypatch.setattr(ct2_module, "N_POSITIONS", 6)
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(beam_size=2, max_new_tokens=9)
-    assert_same(other.search(ROWS, decoding), reference.search(ROWS, decoding))
+    assert_same(
+        run_search(other.search(ROWS, decoding)), run_search(reference.search(ROWS, decoding))
+    )
 
 
-# --- watching ------------------------------------------------------------------------------------
+# --- step by step --------------------------------------------------------------------------------
 
 
-def test_a_greedy_search_can_be_watched(decided: StoredModel, reference: TorchEngine) -> None:
+def test_a_greedy_search_of_one_row_yields_its_tokens(
+    decided: StoredModel, reference: TorchEngine
+) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
-    seen: list[Tensor] = []
     decoding = DecodingConfig(beam_size=1, max_new_tokens=300)
-    ((best,),) = other.search(ROWS[:1], decoding, watch=seen.append)
-    said = [tokens[0, 0, 1:].tolist() for tokens in seen]
-    assert said == [best.ids[:n] for n in range(1, len(best.ids) + 1)]
+    ((best,),) = run_search(other.search(ROWS[:1], decoding))
+    seen = list(other.search(ROWS[:1], decoding))
+    assert seen == [best.ids[:n] for n in range(1, len(best.ids) + 1)]
 
 
-def test_a_watcher_can_end_the_search(decided: StoredModel, reference: TorchEngine) -> None:
+def test_a_greedy_search_can_be_closed(decided: StoredModel, reference: TorchEngine) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
-
-    def stop(tokens: Tensor) -> None:
-        raise InterruptedError(tokens.shape[2])
-
-    with pytest.raises(InterruptedError, match="2"):
-        other.search(ROWS[:1], DecodingConfig(beam_size=1, max_new_tokens=300), watch=stop)
+    search = other.search(ROWS[:1], DecodingConfig(beam_size=1, max_new_tokens=300))
+    next(search)
+    n_threads = threading.active_count()
+    search.close()
+    assert threading.active_count() < n_threads  # CTranslate2's own
 
 
 # --- as a user meets it --------------------------------------------------------------------------

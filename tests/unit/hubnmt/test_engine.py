@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hubnmt.batching import batch_sources, batch_targets
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.engine import TorchEngine, force_prefix, is_cut, max_tgt_tokens
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import PackedTransformer, Transformer
@@ -67,7 +67,7 @@ def assert_same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> 
 def test_log_probs_are_those_of_a_replay(
     strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    found = engine.search(rows, options(**strategy))
+    found = run_search(engine.search(rows, options(**strategy)))
     for src, hypotheses in zip(rows, found, strict=True):
         for each in hypotheses:
             expected = replay(engine, src, each.ids)
@@ -79,7 +79,7 @@ def test_log_probs_are_those_of_a_replay(
 def test_greedy_is_the_likeliest_piece_at_each_step(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    found = engine.search(rows[:3], options(**GREEDY))
+    found = run_search(engine.search(rows[:3], options(**GREEDY)))
     for src, (best,) in zip(rows, found, strict=False):
         said: list[int] = []
         src_ids, src_pad_mask = batch_sources([src], pad_id=0, eos_id=2)
@@ -102,9 +102,11 @@ def test_batched_is_the_same_as_one_at_a_time_in_any_order(
     batch_tokens: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
     decoding = options(**strategy)
-    alone = [engine.search([row], decoding)[0] for row in rows]
+    alone = [run_search(engine.search([row], decoding))[0] for row in rows]
     for order in (list(range(11)), [4, 9, 0, 7, 3, 10, 1, 8, 2, 6, 5]):
-        found = engine.search([rows[b] for b in order], decoding, batch_tokens=batch_tokens)
+        found = run_search(
+            engine.search([rows[b] for b in order], decoding, batch_tokens=batch_tokens)
+        )
         for b, hypotheses in zip(order, found, strict=True):
             assert_same(hypotheses, alone[b])
 
@@ -123,18 +125,18 @@ def test_a_batch_holds_no_more_than_its_budget(
     monkeypatch.setattr(PackedTransformer, "encode", measure)
     for strategy, width in ((GREEDY, 1), (BEAM, 4), (SAMPLE, 3)):
         shapes.clear()
-        engine.search(rows, options(**strategy), batch_tokens=60)
+        run_search(engine.search(rows, options(**strategy), batch_tokens=60))
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
 
 
 def test_nothing_to_translate_gives_nothing(engine: TorchEngine) -> None:
-    assert engine.search([], options()) == []
+    assert run_search(engine.search([], options())) == []
 
 
 def test_a_source_without_tokens_is_translated_too(engine: TorchEngine) -> None:
-    ((best,),) = engine.search([[]], options(**BEAM))
+    ((best,),) = run_search(engine.search([[]], options(**BEAM)))
     assert best.ids
     assert best.token_log_probs == pytest.approx(replay(engine, [], best.ids), rel=1e-4)
 
@@ -142,7 +144,9 @@ def test_a_source_without_tokens_is_translated_too(engine: TorchEngine) -> None:
 def test_equal_sources_have_equal_translations(engine: TorchEngine, rows: list[list[int]]) -> None:
     """Also where they are drawn at random: the seed belongs to the sentence."""
     for strategy in (GREEDY, BEAM, SAMPLE):
-        first, _, third = engine.search([rows[1], rows[4], rows[1]], options(**strategy))
+        first, _, third = run_search(
+            engine.search([rows[1], rows[4], rows[1]], options(**strategy))
+        )
         assert_same(first, third)
 
 
@@ -153,7 +157,7 @@ def test_equal_sources_have_equal_translations(engine: TorchEngine, rows: list[l
 def test_n_best_are_distinct_texts_best_first(
     n_best: int, engine: TorchEngine, rows: list[list[int]], tiny_tokenizer: Tokenizer
 ) -> None:
-    found = engine.search(rows, options(beam_size=6, n_best=n_best))
+    found = run_search(engine.search(rows, options(beam_size=6, n_best=n_best)))
     for hypotheses in found:
         texts = [tiny_tokenizer.decode(each.ids) for each in hypotheses]
         scores = [each.score for each in hypotheses]
@@ -166,8 +170,8 @@ def test_n_best_are_distinct_texts_best_first(
 def test_the_best_one_does_not_depend_on_how_many_are_returned(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    one = engine.search(rows, options(beam_size=6, n_best=1))
-    many = engine.search(rows, options(beam_size=6, n_best=6))
+    one = run_search(engine.search(rows, options(beam_size=6, n_best=1)))
+    many = run_search(engine.search(rows, options(beam_size=6, n_best=6)))
     for (alone,), first in zip(one, many, strict=True):
         assert first[0].score >= alone.score - 1e-5
 
@@ -176,8 +180,8 @@ def test_samples_that_read_the_same_are_one(
     engine: TorchEngine, rows: list[list[int]], tiny_tokenizer: Tokenizer
 ) -> None:
     """With top_k = 1 all samples are equal."""
-    ((only,),) = engine.search(rows[:1], options(sample=True, n_best=5, top_k=1))
-    ((greedy,),) = engine.search(rows[:1], options(**GREEDY))
+    ((only,),) = run_search(engine.search(rows[:1], options(sample=True, n_best=5, top_k=1)))
+    ((greedy,),) = run_search(engine.search(rows[:1], options(**GREEDY)))
     assert only.ids == greedy.ids
 
 
@@ -199,7 +203,7 @@ def test_no_translation_is_longer_than_allowed(
         lambda model, hidden: project(model, hidden).index_fill(-1, eos, -1e4),
     )
     for cap in (1, 5, None):
-        found = engine.search(rows, options(**strategy, max_new_tokens=cap))
+        found = run_search(engine.search(rows, options(**strategy, max_new_tokens=cap)))
         for src, hypotheses in zip(rows, found, strict=True):
             assert {len(each.ids) for each in hypotheses} == {cap or 2 * len(src) + 10}
 
@@ -237,7 +241,9 @@ def test_the_cap_counts_the_tokens_beyond_the_prefix(
     assert prefix is not None
     for cap in (1, 4):
         decoding = options(**strategy, max_new_tokens=cap)
-        for src, hypotheses in zip(rows, engine.search(rows, decoding, prefix=prefix), strict=True):
+        for src, hypotheses in zip(
+            rows, run_search(engine.search(rows, decoding, prefix=prefix)), strict=True
+        ):
             for each in hypotheses:
                 begun = [tiny_tokenizer.decode_bytes(each.ids[:t]) for t in range(len(each.ids))]
                 n_within = sum(len(said) <= len(text.encode()) for said in begun[1:])
@@ -253,7 +259,7 @@ def test_no_ngram_comes_twice_if_that_was_asked(
     n: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
     decoding = options(**strategy, no_repeat_ngram_size=n, max_new_tokens=30)
-    for hypotheses in engine.search(rows, decoding):
+    for hypotheses in run_search(engine.search(rows, decoding)):
         for each in hypotheses:
             grams = list(zip(*(each.ids[k:] for k in range(n)), strict=False))
             assert len(set(grams)) == len(grams)
@@ -276,7 +282,7 @@ def test_a_prefix_may_repeat_itself_but_what_follows_may_not(
     likely[tiny_tokenizer.encode("the")] = 40.0
     monkeypatch.setattr(engine.model, "project", lambda hidden: project(hidden) + likely)
     decoding = options(**strategy, no_repeat_ngram_size=n, max_new_tokens=30)
-    for hypotheses in engine.search(rows, decoding, prefix=prefix):
+    for hypotheses in run_search(engine.search(rows, decoding, prefix=prefix)):
         for each in hypotheses:
             ends = (t for t in range(40) if tiny_tokenizer.decode(each.ids[:t]).startswith(text))
             for t in range(next(ends), len(each.ids)):
@@ -286,19 +292,21 @@ def test_a_prefix_may_repeat_itself_but_what_follows_may_not(
 
 def test_pad_and_bos_are_never_said(engine: TorchEngine, rows: list[list[int]]) -> None:
     decoding = options(sample=True, n_best=20, temperature=9.0, max_new_tokens=40)
-    for hypotheses in engine.search(rows[:4], decoding):
+    for hypotheses in run_search(engine.search(rows[:4], decoding)):
         assert all({0, 1, 2}.isdisjoint(each.ids) for each in hypotheses)
 
 
 def test_the_seed_decides_what_is_drawn(engine: TorchEngine, rows: list[list[int]]) -> None:
     found = {
         seed: [
-            [each.ids for each in row] for row in engine.search(rows, options(**SAMPLE, seed=seed))
+            [each.ids for each in row]
+            for row in run_search(engine.search(rows, options(**SAMPLE, seed=seed)))
         ]
         for seed in (0, 1, 2**63 - 1)
     }
     assert found[0] == [
-        [each.ids for each in row] for row in engine.search(rows, options(**SAMPLE, seed=0))
+        [each.ids for each in row]
+        for row in run_search(engine.search(rows, options(**SAMPLE, seed=0)))
     ]
     for one, other in itertools.combinations(found.values(), 2):
         assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
@@ -312,7 +320,7 @@ def test_every_row_begins_with_the_prefix(
     tiny_tokenizer: Tokenizer,
 ) -> None:
     prefix = force_prefix("Two mén st", tiny_tokenizer)
-    for hypotheses in engine.search(rows, options(**strategy), prefix=prefix):
+    for hypotheses in run_search(engine.search(rows, options(**strategy), prefix=prefix)):
         for each in hypotheses:
             assert tiny_tokenizer.decode(each.ids).startswith("Two mén st")
 
@@ -323,7 +331,7 @@ def test_a_forced_target_has_the_score_of_a_replay(
 ) -> None:
     """What is forced costs what the model says, not what is left after forbidding the rest."""
     prefix = force_prefix("A dog is running", tiny_tokenizer)
-    found = engine.search(rows[:3], options(**strategy), prefix=prefix)
+    found = run_search(engine.search(rows[:3], options(**strategy), prefix=prefix))
     for src, hypotheses in zip(rows, found, strict=False):
         for each in hypotheses:
             expected = replay(engine, src, each.ids)
@@ -333,64 +341,67 @@ def test_a_forced_target_has_the_score_of_a_replay(
 def test_the_prefix_text_among_the_options_counts_for_nothing(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    plain = engine.search(rows[:2], options())
-    for mine, theirs in zip(engine.search(rows[:2], options(prefix="Two")), plain, strict=True):
+    plain = run_search(engine.search(rows[:2], options()))
+    for mine, theirs in zip(
+        run_search(engine.search(rows[:2], options(prefix="Two"))), plain, strict=True
+    ):
         assert_same(mine, theirs)
 
 
-# --- watching ------------------------------------------------------------------------------------
+# --- step by step --------------------------------------------------------------------------------
+
+
+def follow(search: Search) -> tuple[list[list[int]], list[list[Hypothesis]]]:
+    """Run a search; return what it yielded and what it found."""
+    seen: list[list[int]] = []
+
+    def remember() -> Search:
+        while True:
+            try:
+                seen.append(next(search))
+            except StopIteration as end:
+                return end.value
+            yield seen[-1]
+
+    found = run_search(remember())
+    return seen, found
 
 
 @STRATEGIES
-def test_a_watcher_sees_the_tokens_grow(
+def test_a_search_yields_the_tokens_so_far_at_each_step(
     strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    seen: list[Tensor] = []
-    (found,) = engine.search(rows[3:4], options(**strategy), watch=seen.append)
-    assert [tokens.shape[2] for tokens in seen] == list(range(1, len(seen) + 1))
-    assert all((tokens[:, :, 0] == 1).all() for tokens in seen)
-    assert all(tokens.shape[0] == 1 for tokens in seen)
-    width = 1 if strategy is GREEDY else 4 if strategy is BEAM else 3
-    assert [tokens.shape[1] for tokens in seen] == [1] + [width] * (len(seen) - 1)
+    seen, (found,) = follow(engine.search(rows[3:4], options(**strategy)))
+    assert seen[0] == []
     assert max(len(each.ids) for each in found) <= len(seen)
+    if strategy is not SAMPLE:  # a sample that has ended waits for the others
+        assert [len(ids) for ids in seen] == list(range(len(seen)))
 
 
-def test_the_greedy_watcher_sees_exactly_what_is_found(
+def test_a_greedy_search_yields_exactly_what_is_found(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    seen: list[Tensor] = []
-    ((best,),) = engine.search(rows[3:4], options(**GREEDY), watch=seen.append)
-    said = [tokens[0, 0, 1:].tolist() for tokens in seen]
-    assert said == [best.ids[:t] for t in range(len(best.ids) + 1)]
+    seen, ((best,),) = follow(engine.search(rows[3:4], options(**GREEDY)))
+    assert seen == [best.ids[:t] for t in range(len(best.ids) + 1)]
 
 
-def test_watching_changes_nothing_and_shows_every_batch(
+def test_every_batch_is_shown_from_its_beginning(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    n_starts = 0
-
-    def count(tokens: Tensor) -> None:
-        nonlocal n_starts
-        n_starts += tokens.shape[0] if tokens.shape[2] == 1 else 0
-
-    watched = engine.search(rows, options(**BEAM), batch_tokens=60, watch=count)
-    for mine, theirs in zip(watched, engine.search(rows, options(**BEAM)), strict=True):
+    seen, found = follow(engine.search(rows, options(**BEAM), batch_tokens=60))
+    for mine, theirs in zip(found, run_search(engine.search(rows, options(**BEAM))), strict=True):
         assert_same(mine, theirs)
-    assert n_starts == len(rows)
+    assert seen.count([]) > 1
 
 
-def test_a_watcher_can_end_the_search(engine: TorchEngine, rows: list[list[int]]) -> None:
-    n_steps = 0
-
-    def stop(tokens: Tensor) -> None:
-        nonlocal n_steps
-        n_steps += 1
-        if tokens.shape[2] == 3:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        engine.search(rows, options(**GREEDY), watch=stop)
-    assert n_steps == 3
+def test_a_search_under_way_leaves_the_callers_mode_alone(
+    engine: TorchEngine, rows: list[list[int]]
+) -> None:
+    search = engine.search(rows[:2], options(**BEAM))
+    next(search)
+    assert not torch.is_inference_mode_enabled()
+    search.close()
+    assert list(search) == []
 
 
 # --- prefixes ------------------------------------------------------------------------------------
@@ -432,9 +443,9 @@ def test_a_model_that_overflows_is_refused_at_once(
     broken = TorchEngine(
         engine.model, src_tokenizer=engine._src_tokenizer, tgt_tokenizer=engine._tgt_tokenizer
     )
-    steps = []
+    search, steps = broken.search(rows[:2], options(**strategy)), []
     with pytest.raises(ModelFolderError, match="not finite"):
-        broken.search(rows[:2], options(**strategy), watch=steps.append)
+        steps.extend(search)
     assert len(steps) == 1
 
 
@@ -447,7 +458,7 @@ def test_sums_that_overflow_end_at_the_longest_target(
         return out.fill_(-3e38)
 
     monkeypatch.setattr(torch, "log_softmax", log_softmax)
-    steps = []
+    search, steps = engine.search(rows[:2], options(**BEAM)), []
     with pytest.raises(ModelFolderError, match="not finite"):
-        engine.search(rows[:2], options(**BEAM), watch=steps.append)
+        steps.extend(search)
     assert len(steps) <= 8  # 7 tokens and eos

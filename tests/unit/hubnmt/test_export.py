@@ -8,7 +8,7 @@ import torch
 
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding import Hypothesis, run_search
 from hubnmt.engine import TorchEngine
 from hubnmt.errors import ConfigError
 from hubnmt.export import PAD, build_spec, export_ctranslate2, list_pieces
@@ -58,7 +58,7 @@ def search(stored: StoredModel, **options: int) -> list[list[Hypothesis]]:
     engine = TorchEngine(
         stored.model, src_tokenizer=stored.src_tokenizer, tgt_tokenizer=stored.tgt_tokenizer
     )
-    return engine.search(ROWS, DecodingConfig(**options))
+    return run_search(engine.search(ROWS, DecodingConfig(**options)))
 
 
 def test_ctranslate2_finds_the_same_greedy_translations(

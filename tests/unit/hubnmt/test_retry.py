@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt import retry
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.retry import RETRY_BEAM_SIZE, RETRY_NGRAM_SIZE, retry_suspicious
 from hubnmt.tokenizer import Tokenizer
 
@@ -23,9 +23,8 @@ class Searching:
     def __init__(self) -> None:
         self.asked: list[tuple[list[list[int]], DecodingConfig]] = []
 
-    def __call__(
-        self, rows: Sequence[Sequence[int]], decoding: DecodingConfig
-    ) -> list[list[Hypothesis]]:
+    def __call__(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
+        yield []
         self.asked.append(([list(row) for row in rows], decoding))
         return [[hypothesis(99, row[0])] for row in rows]
 
@@ -46,13 +45,15 @@ def run(
     """Find odd whatever begins with these tokens."""
     monkeypatch.setattr(retry, "find_suspicions", lambda *, tgt_ids, **_: odd.get(tgt_ids[0], []))
     found = [[hypothesis(row[0] + 100)] for row in ROWS]
-    return retry_suspicious(
-        ROWS,
-        found,
-        decoding or DecodingConfig(),
-        search,
-        src_tokenizer=tokenizer,
-        tgt_tokenizer=tokenizer,
+    return run_search(
+        retry_suspicious(
+            ROWS,
+            found,
+            decoding or DecodingConfig(),
+            search,
+            src_tokenizer=tokenizer,
+            tgt_tokenizer=tokenizer,
+        )
     )
 
 

@@ -34,7 +34,7 @@ def test_token_log_probs_are_those_of_a_replay(
     search = random_model._engine.search
 
     def remember(rows: Any, *args: Any, **kwargs: Any) -> Any:
-        found = search(rows, *args, **kwargs)
+        found = yield from search(rows, *args, **kwargs)
         said.extend((list(row), each[0].ids) for row, each in zip(rows, found, strict=True))
         return found
 

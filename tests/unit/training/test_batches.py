@@ -276,3 +276,13 @@ def test_a_batch_twice_is_its_rows_and_then_its_rows_again(tiny_tokenizer: Token
     assert torch.equal(twice.labels, batch.labels.repeat(2))
     inputs = batch.tgt_in.unsqueeze(-1)
     assert torch.equal(twice.pick(twice.tgt_in.unsqueeze(-1)), batch.pick(inputs).repeat(2, 1))
+
+
+@pytest.mark.gpu
+def test_gpu_gets_the_batch_from_pinned_memory(tiny_tokenizer: Tokenizer) -> None:
+    ends = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    batch = collate([([5, 6], [7]), ([8], [9, 10, 11])], **ends)
+    moved = batch.to(torch.device("cuda"))
+    torch.cuda.synchronize()
+    for here, there in zip((*batch.src, *batch[1:]), (*moved.src, *moved[1:]), strict=True):
+        assert torch.equal(here, there.cpu())

@@ -9,6 +9,7 @@ import pytest
 from hubnmt.errors import ConfigError
 from training.config import RunConfig, apply_override, inherit, load_recipe, parse_recipe
 
+RECIPES = Path(__file__).parents[3] / "training" / "recipes"
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
     "data": {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"},
@@ -313,3 +314,25 @@ def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:
 def test_a_slip_is_told_before_the_model_is_looked_for() -> None:
     with pytest.raises(ConfigError, match=r"\[model\] unknown key 'd_modl' .*d_model"):
         parse(run={"pretrained": "user/name"}, model={"d_modl": 64})
+
+
+@pytest.mark.parametrize("name", [path.name for path in RECIPES.glob("*.toml")])
+def test_a_stored_recipe_is_the_recipe(name: str) -> None:
+    """So that a run goes on without the file."""
+    config = load_recipe(RECIPES / name)
+    stored = json.loads(json.dumps(config.to_dict()))
+    assert load_recipe(stored) == config
+    assert load_recipe(stored, ["run.max_steps=7"]).run.max_steps == 7
+    assert stored == json.loads(json.dumps(config.to_dict()))  # left as it was
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 200_000, "x = " + "{a=" * 100_000])
+def test_a_recipe_of_brackets_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_recipe(tmp_path / "x.toml")
+
+
+def test_a_device_is_no_recipe() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: no such recipe"):
+        load_recipe(Path("/dev/zero"))

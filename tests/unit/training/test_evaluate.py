@@ -9,16 +9,22 @@ import torch
 
 from hubnmt.checkpoint import StoredModel
 from hubnmt.config import DecodingConfig
+from hubnmt.errors import InputError
+from hubnmt.guard import longest_loop
 from hubnmt.model.transformer import Transformer
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from training.evaluate import evaluate, measure_loss
+from training.evaluate import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
 
 PAIRS = [
     ("Ein Hund rennt.", "A dog is running in the snow."),
     ("Zwei Männer stehen am Herd.", "Two men."),
     ("Eine Frau in Blau fährt mit dem Fahrrad.", "A woman in blue rides a bicycle."),
+    ("Ein Hund rennt. Eine Frau fährt.", "A dog is running. A woman rides."),
+    ("EIN KLEINES MÄDCHEN KLETTERT!", "A LITTLE GIRL CLIMBS!"),
+    ("Ein Hund 🐕", "A dog 🐕"),
 ]
+"""The last three are what a page would split, put in small letters, or take apart."""
 MakeTranslator = Callable[..., Translator]
 
 
@@ -36,6 +42,31 @@ def make_translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> MakeT
         )
 
     return make
+
+
+def held_out(translator: Translator, pairs: list[tuple[str, str]]) -> HeldOutPairs:
+    return encode_pairs(translator, *([pair[side] for pair in pairs] for side in (0, 1)))
+
+
+def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
+    return evaluate(translator, held_out(translator, pairs), batch_tokens=1000)
+
+
+@torch.no_grad()
+def greedy_by_loop(translator: Translator, src: str) -> str:
+    """The most probable token, one after the other, and nothing else."""
+    tokenizer = translator.src_tokenizer
+    ids = tokenizer.encode(src)
+    src_ids = torch.tensor([[*ids, tokenizer.eos_id]])
+    tgt_in = torch.tensor([[tokenizer.bos_id]])
+    for _ in range(translator.decoding.max_tgt_tokens(len(ids))):
+        logits = translator.model(src_ids, tgt_in, torch.zeros_like(src_ids, dtype=torch.bool))
+        logits[0, -1, [tokenizer.pad_id, tokenizer.bos_id]] = -torch.inf
+        best = logits[0, -1].argmax()
+        if best == tokenizer.eos_id:
+            break
+        tgt_in = torch.cat([tgt_in, best.view(1, 1)], dim=1)
+    return " ".join(tokenizer.decode(tgt_in[0, 1:].tolist()).splitlines())
 
 
 def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
@@ -62,7 +93,7 @@ def test_a_validation_is_greedy_whatever_the_defaults(
     decoding: dict[str, Any], make_translator: MakeTranslator
 ) -> None:
     one, other = (
-        evaluate(make_translator(**options), PAIRS, batch_tokens=1000)
+        judge(make_translator(**options), PAIRS)
         for options in ({"max_new_tokens": None}, {"max_new_tokens": None} | decoding)
     )
     assert one.translations == other.translations
@@ -71,7 +102,7 @@ def test_a_validation_is_greedy_whatever_the_defaults(
 
 def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) -> None:
     translator = make_translator()
-    mine = measure_loss(translator, PAIRS, batch_tokens=1000)
+    mine = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=1000)
     assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
 
 
@@ -80,13 +111,13 @@ def test_dev_loss_does_not_depend_on_the_batches(
     batch_tokens: int, make_translator: MakeTranslator
 ) -> None:
     translator = make_translator()
-    expected = measure_loss(translator, PAIRS[::-1], batch_tokens=1000)
-    found = measure_loss(translator, PAIRS, batch_tokens=batch_tokens)
+    expected = measure_loss(translator, held_out(translator, PAIRS[::-1]), batch_tokens=1000)
+    found = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=batch_tokens)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_scores_are_those_of_sacrebleu_with_signature(make_translator: MakeTranslator) -> None:
-    evaluation = evaluate(make_translator(), PAIRS, batch_tokens=1000)
+    evaluation = judge(make_translator(), PAIRS)
     hypotheses, references = list(evaluation.translations), [[tgt for _, tgt in PAIRS]]
     bleu = sacrebleu.corpus_bleu(hypotheses, references)
     chrf = sacrebleu.corpus_chrf(hypotheses, references)
@@ -102,26 +133,45 @@ def test_translations_are_greedy_and_may_grow_as_long_as_the_folder_says(
     limit: int | None, make_translator: MakeTranslator
 ) -> None:
     translator = make_translator(beam_size=4, n_best=3, max_new_tokens=limit)
-    greedy = [translator.translate(src, beam_size=1, n_best=1).text for src, _ in PAIRS]
-    assert list(evaluate(translator, PAIRS, batch_tokens=1000).translations) == greedy
+    greedy = [greedy_by_loop(translator, src) for src, _ in PAIRS]
+    assert list(judge(translator, PAIRS).translations) == greedy
+    assert limit == 1 or any(longest_loop(translator.tgt_tokenizer.encode(each)) for each in greedy)
 
 
 def test_translations_keep_the_order_of_the_set(make_translator: MakeTranslator) -> None:
-    forwards = evaluate(make_translator(), PAIRS, batch_tokens=1000)
-    backwards = evaluate(make_translator(), PAIRS[::-1], batch_tokens=1000)
+    forwards = judge(make_translator(), PAIRS)
+    backwards = judge(make_translator(), PAIRS[::-1])
     assert forwards.translations == backwards.translations[::-1]
 
 
 def test_an_empty_side_is_no_stumbling_block(make_translator: MakeTranslator) -> None:
-    evaluation = evaluate(make_translator(), [*PAIRS, ("", "x"), ("y", "")], batch_tokens=1000)
-    assert evaluation.translations[3] == ""
+    evaluation = judge(make_translator(), [*PAIRS, ("", "x"), ("y", "")])
+    assert evaluation.translations[len(PAIRS)] == ""
     assert evaluation.dev_loss > 0
+
+
+def test_loss_and_scores_are_of_the_same_pairs(
+    make_translator: MakeTranslator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that would take all the memory there is counts for neither, and that is said."""
+    translator, endless = make_translator(), "lang " * 20_000
+    found = judge(translator, [PAIRS[0], (endless, "long"), ("kurz", endless), *PAIRS[1:]])
+    expected = judge(translator, PAIRS)
+    assert found.translations == expected.translations
+    assert found.dev_loss == pytest.approx(expected.dev_loss)
+    assert found.scores == expected.scores
+    assert "2 of 8 pairs to measure on have 256 tokens or more and are left out" in caplog.text
+
+
+def test_pairs_that_are_all_too_long_are_refused(make_translator: MakeTranslator) -> None:
+    with pytest.raises(InputError, match="no pair to measure on is shorter than 256 tokens"):
+        judge(make_translator(), [("lang " * 20_000, "long")])
 
 
 def test_nothing_is_learned(make_translator: MakeTranslator) -> None:
     translator = make_translator()
     before = [parameter.detach().clone() for parameter in translator.model.parameters()]
-    evaluate(translator, PAIRS, batch_tokens=1000)
+    judge(translator, PAIRS)
     after = list(translator.model.parameters())
     assert all(map(torch.equal, before, after))
     assert all(parameter.grad is None for parameter in after)

@@ -82,7 +82,7 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     stored = load_model(farm_run.folder / "best")
     translator = Translator(stored)
     sources = ["Der Hund wartet.", "Die Kuh wartet im Garten."]
-    said_by_model = [each.text for each in translator.translate(sources)]
+    said_by_model = [each.text for each in translator.translate(sources, guard=False)]
     facts = facts_of_run(farm_run.folder, name="farm", config=stored.model.config)
     facts = add_test(
         facts,

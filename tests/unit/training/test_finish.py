@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +17,15 @@ from safetensors.torch import load_file, save_file
 
 from hubnmt.checkpoint import load_model
 from hubnmt.config import DecodingConfig
+from hubnmt.decoding import Hypothesis
+from hubnmt.engine import TorchEngine
 from hubnmt.metrics import score_corpus
+from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training import finish as finishing
 from training.alignment import choose_head
-from training.finish import main, tune_decoding
+from training.evaluate import HeldOutPairs
+from training.finish import choose_trial, main, tune_decoding
 from training.train import Run
 
 Finish = Callable[..., Path]
@@ -90,7 +94,7 @@ def test_the_card_says_what_the_stored_folder_scores(
     dest = finish_run(*options)
     translator = Translator.from_pretrained(dest)
     sources, references = read_pair(test_pair)
-    texts = [each.text for each in translator.translate(sources)]
+    texts = [each.text for each in translator.translate(sources, guard=False, split=False)]
     scores = score_corpus(texts, references)
     expected = {"bleu": scores.bleu, "chrf": scores.chrf}
     assert metrics_of(translator.card) == pytest.approx(expected, abs=0.0051)
@@ -177,17 +181,30 @@ def test_half_is_judged_as_it_is_stored(
 ) -> None:
     """Every translation that counts is made with the rounded weights."""
     n_judged = 0
-    translate = Translator.translate
+    search = TorchEngine.search
 
-    def look(self: Translator, text: Any, **options: Any) -> Any:
+    def look(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
         nonlocal n_judged
         n_judged += 1
         assert all(torch.equal(tensor, tensor.half().float()) for tensor in self.model.parameters())
-        return translate(self, text, **options)
+        return search(self, rows, *options, **more)
 
-    monkeypatch.setattr(Translator, "translate", look)
+    monkeypatch.setattr(TorchEngine, "search", look)
     finish_run("--half")
     assert n_judged >= 4
+
+
+def test_the_device_can_be_chosen(finish_run: Finish) -> None:
+    assert (finish_run("--device", "cpu") / "model.safetensors").is_file()
+
+
+def test_a_device_that_is_none_is_refused_before_the_work(
+    run_dir: Path, valid_pair: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--device", "gpu"]
+    assert main(words) == 2
+    assert "--device = 'gpu' is no device; try auto, cpu or cuda" in caplog.text
+    assert not (tmp_path / "dest").exists()
 
 
 def test_without_a_test_set_no_score_is_claimed(
@@ -240,28 +257,36 @@ def test_finishing_again_replaces_the_folder(finish_run: Finish) -> None:
 # --- the parts -----------------------------------------------------------------------------------
 
 
-class CannedTranslator:
+class CannedEngine:
     """Translates well with one setting only, and remembers what it was asked."""
 
-    def __init__(self, good: tuple[int, float]) -> None:
+    def __init__(self, good: tuple[int, float], tokenizer: Tokenizer) -> None:
         self.asked: list[tuple[int, float]] = []
-        self.decoding = DecodingConfig()
         self._good = good
+        self._bad = tokenizer.encode("nothing like it at all")
 
-    def translate(self, sources: list[str], *, beam_size: int, length_penalty: float) -> list[Any]:
-        self.asked.append((beam_size, length_penalty))
-        is_good = (beam_size, length_penalty) == self._good
-        texts = sources if is_good else ["nothing like it at all"] * len(sources)
-        return [type("Canned", (), {"text": text}) for text in texts]
+    def search(
+        self, rows: list[list[int]], decoding: DecodingConfig, **_: Any
+    ) -> Generator[list[int], None, list[list[Hypothesis]]]:
+        yield from ()
+        self.asked.append((decoding.beam_size, decoding.length_penalty))
+        is_good = self.asked[-1] == self._good
+        return [[Hypothesis(row if is_good else self._bad, 0.0, 0.0, ())] for row in rows]
 
 
 @pytest.mark.parametrize("good", [(1, 1.0), (3, 0.6), (3, 1.4)])
-def test_tuning_finds_the_setting_that_scores_best(good: tuple[int, float]) -> None:
+def test_tuning_finds_the_setting_that_scores_best(
+    good: tuple[int, float], tiny_tokenizer: Tokenizer
+) -> None:
     texts = ["the cow waits in the garden today", "a dog runs behind the barn"]
-    canned: Any = CannedTranslator(good)
-    chosen, trials = tune_decoding(canned, texts, texts)
+    pairs = HeldOutPairs(texts, texts, [(tiny_tokenizer.encode(text), ()) for text in texts])
+    engine = CannedEngine(good, tiny_tokenizer)
+    canned: Any = SimpleNamespace(
+        engine=engine, tgt_tokenizer=tiny_tokenizer, decoding=DecodingConfig()
+    )
+    chosen, trials = tune_decoding(canned, pairs)
     assert (chosen.beam_size, chosen.length_penalty) == good
-    assert canned.asked == [(1, 1.0), (3, 0.6), (3, 1.4)]
+    assert engine.asked == [(1, 1.0), (3, 0.6), (3, 1.4)]
     assert max(trials, key=lambda trial: trial["bleu"])["bleu"] == pytest.approx(100)
     assert len(trials) == 3
 
@@ -274,24 +299,15 @@ def test_tuning_finds_the_setting_that_scores_best(good: tuple[int, float]) -> N
         ({1: 41.3, 3: 41.2, 9: 41.35}, 1),
     ],
 )
-def test_a_wider_beam_must_bring_more_than_noise(
-    bleu: dict[int, float], expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def score(outputs: list[str], _: list[str]) -> Any:
-        beam_size, length_penalty = map(float, outputs[0].split())
-        is_well_set = beam_size == 1 or length_penalty == 1.4
-        return SimpleNamespace(bleu=bleu[int(beam_size)] if is_well_set else 0.0)
-
-    def translate(sources: list[str], *, beam_size: int, length_penalty: float) -> list[Any]:
-        return [SimpleNamespace(text=f"{beam_size} {length_penalty}")] * len(sources)
-
-    monkeypatch.setattr(finishing, "BEAM_SIZES", (1, 3, 9))
-    monkeypatch.setattr(finishing, "LENGTH_PENALTIES", (1.0, 1.4))
-    monkeypatch.setattr(finishing, "score_corpus", score)
-    tied: Any = SimpleNamespace(translate=translate, decoding=DecodingConfig())
-    chosen, _ = tune_decoding(tied, ["a"], ["a"])
-    assert chosen.beam_size == expected
-    assert chosen.length_penalty == (1.0 if expected == 1 else 1.4)
+def test_a_wider_beam_must_bring_more_than_noise(bleu: dict[int, float], expected: int) -> None:
+    well_set = [(1, 1.0), (3, 1.4), (9, 1.4)]
+    trials = [
+        {"beam_size": beam, "length_penalty": penalty, "bleu": bleu[beam] - 9 * (penalty == 0.6)}
+        for beam, penalty in [(1, 1.0), (3, 0.6), (3, 1.4), (9, 0.6), (9, 1.4)]
+    ]
+    best = choose_trial(trials)
+    assert best["beam_size"] == expected
+    assert (expected, best["length_penalty"]) in well_set
 
 
 # --- mistakes ------------------------------------------------------------------------------------
@@ -423,13 +439,13 @@ def test_the_test_set_is_translated_once_and_last(
 ) -> None:
     """Nothing can have been chosen on it."""
     asked: list[str] = []
-    translate = Translator.translate
+    search = TorchEngine.search
 
-    def remember(self: Translator, text: Any, **options: Any) -> Any:
-        asked.append({12: "valid", 7: "test"}[len(text)])
-        return translate(self, text, **options)
+    def remember(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
+        asked.append({12: "valid", 7: "test"}[len(rows)])
+        return search(self, rows, *options, **more)
 
-    monkeypatch.setattr(Translator, "translate", remember)
+    monkeypatch.setattr(TorchEngine, "search", remember)
     finish_run()
     assert asked.count("test") == 1
     assert asked[-1] == "test"

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from hubnmt.checkpoint import load_model
-from hubnmt.translator import Translator
+from hubnmt.engine import TorchEngine
 from training.config import RunConfig, load_recipe
 from training.data_config import DataConfig
 from training.hand_over import hand_over, last_lines, name_tests
@@ -92,13 +92,13 @@ def test_the_test_set_is_translated_once(
     end: HandOver, test_files: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    translate = Translator.translate
+    search = TorchEngine.search
 
-    def remember(self: Translator, text: Any, **options: Any) -> Any:
-        asked.append(len(text))
-        return translate(self, text, **options)
+    def remember(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
+        asked.append(len(rows))
+        return search(self, rows, *options, **more)
 
-    monkeypatch.setattr(Translator, "translate", remember)
+    monkeypatch.setattr(TorchEngine, "search", remember)
     end(f"data.test={test_files}")
     assert asked.count(7) == 1
     assert asked[-1] == 7
@@ -203,5 +203,5 @@ def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
     lines = list(last_lines(Path("runs/x"), make_data(test_split="test"), "me/x"))
     assert "  python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF" in lines
     assert "--test" not in "".join(last_lines(Path("runs/x"), make_data(), "me/x"))
-    assert lines[-1] == "  hubnmt push models/x me/x --private"
+    assert lines[-1] == "  hubnmt push models/x me/x"
     assert not [line for line in lines if "runs/x/best" in line]  # it is there already

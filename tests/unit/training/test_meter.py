@@ -1,6 +1,9 @@
 """Meter: tokens weigh, pauses do not count, and times read as people say them."""
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -58,3 +61,25 @@ def test_memory_only_grows() -> None:
     block = torch.ones(2**22)  # 16 MiB
     assert peak_memory_mib(torch.device("cpu")) >= before > 1
     assert block.sum() == 2**22
+
+
+IMPORT_ON_WINDOWS = """
+import importlib, pkgutil, sys
+import training.train, training.finish  # all libraries, as they are here
+import psutil
+names = [name for name in sys.modules if name.partition(".")[0] == "training"]
+for name in names:
+    del sys.modules[name]
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+sys.platform = "win32"
+import training
+for module in pkgutil.iter_modules(training.__path__):
+    importlib.import_module(f"training.{module.name}")
+"""
+
+
+def test_training_can_be_imported_without_what_windows_lacks(repo: Path) -> None:
+    command = [sys.executable, "-c", IMPORT_ON_WINDOWS]
+    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

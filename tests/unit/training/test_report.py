@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_a_number_that_is_none_does_not_break_the_file(value: float, tmp_path: P
 
 def test_a_second_report_goes_on_where_the_first_ended(tmp_path: Path) -> None:
     for step in (1, 2):
-        run_report = RunReport(tmp_path)
+        run_report = RunReport(tmp_path, step=step - 1)
         run_report.add(step, "train", {"loss": 1.0})
         run_report.add_samples(step, ROWS)
         run_report.close()
@@ -112,6 +113,32 @@ def test_curves_hold_the_numbers(tmp_path: Path) -> None:
     assert sorted(events.Tags()["scalars"]) == ["train/loss", "valid/bleu"]
     points = [(event.step, event.value) for event in events.Scalars("train/loss")]
     assert points == [(1, 2.0), (2, 1.5)]
+
+
+def test_a_report_that_goes_on_forgets_what_is_behind_its_step(tmp_path: Path) -> None:
+    """Also the curves: those of a killed run would be drawn twice."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for first, last, value in ((1, 6, 2.0), (4, 5, 1.0)):
+        run_report = RunReport(tmp_path, step=first - 1)
+        for step in range(first, last + 1):
+            run_report.add(step, "train", {"loss": value})
+        run_report.close()
+        time.sleep(1.1)  # the files are read in the order of their seconds
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    expected = [(1, 2.0), (2, 2.0), (3, 2.0), (4, 1.0), (5, 1.0)]
+    assert [(event.step, event.value) for event in events.Scalars("train/loss")] == expected
+    assert [(record["step"], record["loss"]) for record in read_metrics(tmp_path)] == expected
+
+
+@pytest.mark.parametrize("line", ["[" * 200_000, '{"step":', "3", "{}", '{"step": "x"}'])
+def test_a_line_that_is_no_record_is_passed_over(line: str, tmp_path: Path) -> None:
+    record = '{"step": 4, "kind": "valid", "bleu": 7.5}'
+    (tmp_path / "metrics.jsonl").write_text(f"{line}\n{record}\n", encoding="utf-8")
+    run_report = RunReport(tmp_path, step=9)
+    assert run_report.scores() == {4: 7.5}
+    run_report.close()
 
 
 def test_without_tensorboard_the_rest_is_written_and_the_lack_is_said(
@@ -199,7 +226,7 @@ def test_a_disk_that_is_full_when_curves_are_drawn_is_one_line(
     """TensorBoard writes in a thread of its own, and tells at whatever is drawn next."""
 
     class FullBoard:
-        def __init__(self, _: str) -> None: ...
+        def __init__(self, _: str, *, purge_step: int) -> None: ...
 
         def full(self, *_: Any) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -263,6 +290,6 @@ def test_a_disk_that_is_full_when_a_run_goes_on_is_one_line(
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(ModelFolderError, match=r"metrics\.jsonl: .*No space left"):
-        run_report.rewind(0)
+        RunReport(tmp_path, step=0)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
     run_report.close()

@@ -35,6 +35,22 @@ def test_an_optimizer_that_cannot_be_is_refused(values: dict[str, Any], message:
         ({"judged": "best"}, "'average' or 'ema' or 'raw'"),
         ({"ema_decay": 1.0}, "ema_decay = 1.0 must be in [0, 1)"),
         ({"save_every": 0}, "save_every = 0 must be at least 1"),
+        *(
+            ({"name": name}, f"name = {name!r} names no folder in runs: choose a word")
+            for name in (
+                "../../x",
+                "/tmp/x",
+                "a/b",
+                "..",
+                ".",
+                "",
+                " ",
+                "a\\b",
+                "C:x",
+                "a\0b",
+                "a\n",
+            )
+        ),
         ({"max_minutes": 0.0}, "max_minutes = 0.0 must be above 0"),
         ({"max_minutes": float("nan")}, "max_minutes = nan must be above 0"),
         ({"compile": 1}, "compile = 1 must be bool"),

@@ -88,8 +88,24 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """The digest would take all of it, and leave nothing to learn from."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe: a pipe can be read but once; save it"):
+    with pytest.raises(InputError, match=r"pipe: a pipe or a device, .*; save it as a file first"):
         fingerprint(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "link.tsv"])
+def test_a_device_is_refused_before_it_is_read(name: str, tmp_path: Path) -> None:
+    """It may have no end, and be one line."""
+    (tmp_path / "link.tsv").symlink_to("/dev/zero")
+    path = str(tmp_path / name)
+    files = (path,) if name.endswith("tsv") else (path, path)
+    for use in (fingerprint, lambda corpus: next(read_corpus(corpus, src_lang="a", tgt_lang="b"))):
+        with pytest.raises(InputError, match=r"a pipe or a device, .*save it as a file first"):
+            use(CorpusConfig(files=files))
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        fingerprint(CorpusConfig(files=("a\0.de", "a\0.en")))
 
 
 def test_a_folder_is_no_text_file(tmp_path: Path) -> None:

@@ -348,6 +348,45 @@ def test_a_torn_state_is_refused(share: float, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", [STATE_FILE, "snapshots/00000007.pt"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_state_with_changed_bytes_is_refused(name: str, seed: int, tmp_path: Path) -> None:
+    """torch would take other weights without a word."""
+    save(tmp_path, make_parts(width=2000), make_progress())
+    content = bytearray((tmp_path / name).read_bytes())
+    rng = random.Random(seed)
+    for place in rng.sample(range(len(content)), min(400, len(content) // 4)):
+        content[place] ^= rng.randrange(1, 256)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelFolderError, match=r"state\.pt: not a whole state of") as error:
+        load(tmp_path, make_parts(width=2000))
+    assert "\n" not in str(error.value)
+
+
+def test_every_byte_of_the_weights_counts(tmp_path: Path) -> None:
+    parts = make_parts()
+    save(tmp_path, parts)
+    content = (tmp_path / STATE_FILE).read_bytes()
+    weight = weights(parts)[0].numpy().tobytes()
+    place = content.index(weight)
+    for n in range(len(weight)):
+        changed = bytearray(content)
+        changed[place + n] ^= 1
+        (tmp_path / STATE_FILE).write_bytes(changed)
+        with pytest.raises(ModelFolderError, match="has changed since it was saved"):
+            load(tmp_path, make_parts())
+
+
+def test_a_state_of_another_weight_decay_is_refused(tmp_path: Path) -> None:
+    """It decayed norms, biases and embeddings, too: its run would go on as another."""
+    save(tmp_path, make_parts())
+    parts = make_parts()
+    groups = [{"params": [each]} for each in parts.stepper.model.parameters()]
+    parts.stepper.optimizer = torch.optim.AdamW(groups)
+    with pytest.raises(ModelFolderError, match="weight decay was for norms, biases and embeddings"):
+        load(tmp_path, parts)
+
+
 @pytest.mark.parametrize(
     "content", [b"no state", b"PK\x03\x04" + b"\0" * 99, bytes(range(256)) * 9, b"\0", [1, 2]]
 )

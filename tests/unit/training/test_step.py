@@ -99,9 +99,9 @@ def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -
 
 
 def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
-    current = make_run("optimizer.weight_decay=0.1")
+    current = make_run()
     twin = [p.detach().clone().requires_grad_() for p in current.stepper.parameters]
-    reference = torch.optim.AdamW(twin, lr=0.003, betas=(0.9, 0.98), weight_decay=0.1)
+    reference = torch.optim.AdamW(twin, lr=0.003, betas=(0.9, 0.98), weight_decay=0.0)
     for parameter, gradient in zip(twin, gradients_of(make_run(), [0, 1]), strict=True):
         parameter.grad = gradient
     reference.step()
@@ -241,3 +241,53 @@ def test_a_step_asks_the_device_for_no_number(
         numbers = stepper.launch([batch, batch], lr=0.01)
     assert numbers.device == meta
     assert numbers.shape == (4,)
+
+
+# --- what decays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run: MakeRun) -> None:
+    settings = [f"model.tie_output={str(tied).lower()}", "optimizer.weight_decay=0.1"]
+    current = make_run(*settings)
+    for parameter in current.stepper.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: each.detach().clone() for name, each in current.model.named_parameters()}
+    current.stepper._update(0.5)  # no gradient, so all that moves is what decays
+    for name, parameter in current.model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embedding" not in name
+        expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
+        torch.testing.assert_close(parameter.detach(), expected)
+    assert tied != ("output_proj.weight" in before)
+
+
+def test_without_weight_decay_old_states_have_the_same_groups(make_run: MakeRun) -> None:
+    (group,) = make_run().stepper.optimizer.param_groups
+    assert len(group["params"]) == len(make_run().stepper.parameters)
+
+
+# --- the causal mask -----------------------------------------------------------------------------
+
+
+def test_causal_attention_makes_the_loss_of_the_mask(make_run: MakeRun) -> None:
+    """With gradients a CPU attends by the explicit mask, without by the fused kernel."""
+    current = make_run()
+    batch = collect(current, [0, 3, 5, 9])
+    assert len(batch.labels) < batch.tgt_in.numel()  # there are pads
+    by_mask = current.stepper.batch_loss(batch)
+    with torch.no_grad():
+        fused = current.stepper.batch_loss(batch)
+    torch.testing.assert_close(fused, by_mask.detach())
+
+
+@pytest.mark.gpu
+def test_gpu_loss_and_gradients_are_those_of_the_mask(make_run: MakeRun) -> None:
+    current = make_run("run.device=cpu")
+    batch = collect(current, [0, 3, 5, 9])
+    found = []
+    for device in ("cpu", "cuda"):
+        model = current.model.to(device)
+        loss = current.stepper.batch_loss(batch.to(torch.device(device)))
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        found.append([loss.cpu(), *(each.cpu() for each in gradients)])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)

@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from hubnmt import Translator
-from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
+from hubnmt.errors import ConfigError, HubNMTError, ModelFolderError
+from tests.hub import READER, REPO
+from tests.hub_server import Fault, HubServer
 from tests.runs import break_at, differing, read_metrics, stop_at
 from training import step, train
 from training.loop import Run
@@ -68,14 +70,13 @@ def test_two_vocabularies_make_a_whole_model_too(run_farm: RunFarm, tmp_path: Pa
 
 def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     run_farm: RunFarm,
-    farm_recipe: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stop_at(3, monkeypatch)
     run_farm(tmp_path)
-    hint = f"python -m training.train {farm_recipe} --resume {tmp_path / 'farm'}"
+    hint = f"python -m training.train --resume {tmp_path / 'farm'}"
     said = [message for message in caplog.messages if "go on with" in message]
     assert len(said) == 1
     assert said[0].endswith(hint)  # what it was started with is remembered
@@ -86,6 +87,7 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     run_farm: RunFarm,
     farm_recipe: Path,
     tmp_path: Path,
+    hub: HubServer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -95,11 +97,11 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     stop_at(1, monkeypatch)
     settings = ["run.max_steps=7", f"data.cache={tmp_path / 'a cache'}"]
     folder = tmp_path / "farm"
-    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push="me/farm")
+    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push=REPO)
     assert (resumed.config.run.n_threads, resumed.config.run.max_steps) == (1, 7)
     assert torch.get_num_threads() == n_threads  # a caller keeps its own
     hint = caplog.text.partition(f"--resume {folder} ")[2]
-    options = ["--set", settings[0], "--set", settings[1], "--push", "me/farm"]
+    options = ["--set", settings[0], "--set", settings[1], "--push", REPO]
     assert shlex.split(hint.splitlines()[0]) == options
 
 
@@ -137,7 +139,7 @@ def test_resuming_with_another_recipe_is_refused_with_the_differences(
     ]
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"run": 3}'])
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"run": 3}', "[" * 200_000])
 def test_a_folder_that_holds_no_run_cannot_be_resumed(
     content: str | None, run_farm: RunFarm, tmp_path: Path
 ) -> None:
@@ -146,6 +148,30 @@ def test_a_folder_that_holds_no_run_cannot_be_resumed(
         (tmp_path / "farm" / "recipe.json").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match="farm"):
         run_farm(tmp_path, resume=True)
+
+
+def test_a_run_goes_on_without_its_recipe(farm_run: Run, run_farm: RunFarm, tmp_path: Path) -> None:
+    """The folder has it."""
+    run_farm(tmp_path, "run.max_steps=3")
+    folder = tmp_path / "farm"
+    assert main(["--resume", str(folder), "--set", "run.max_steps=8"]) == 0
+    last = Translator.from_pretrained(folder / "last")
+    assert differing(last, Translator.from_pretrained(farm_run.folder / "last")) == []
+
+
+def test_a_change_is_refused_without_the_recipe_too(
+    run_farm: RunFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_farm(tmp_path, "run.max_steps=1")
+    assert main(["--resume", str(tmp_path / "farm"), "--set", "optimizer.lr=0.02"]) == 2
+    assert "optimizer.lr was 0.01, is 0.02" in capsys.readouterr().err
+
+
+def test_no_more_threads_are_taken_than_there_are_cores(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run_farm(tmp_path, "run.n_threads=1000000", "run.max_steps=1").progress.step == 1
+    assert f"but this machine has {os.cpu_count()} cores" in caplog.text
 
 
 def test_a_torn_state_is_refused_and_left_where_it_is(run_farm: RunFarm, tmp_path: Path) -> None:
@@ -199,6 +225,17 @@ def test_an_absurd_rate_is_found_out(
     options = farm_options(tmp_path, "optimizer.lr=1e30", "optimizer.warmup_steps=0")
     assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
     assert "error: training stopped: step 2:" in capsys.readouterr().err
+
+
+def test_a_validation_of_no_number_stops_the_run_before_anything_is_kept(
+    farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["optimizer.lr=1e30", "optimizer.warmup_steps=0", "run.eval_every=1"]
+    options = farm_options(tmp_path, *settings)
+    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
+    said = "error: training stopped: step 1: validation loss nan; lower optimizer.lr"
+    assert said in capsys.readouterr().err
+    assert not any((tmp_path / "farm" / name).exists() for name in ("best", "last", "state.pt"))
 
 
 def test_a_run_does_not_go_on_with_other_texts(
@@ -340,49 +377,66 @@ def command(
     return words
 
 
+@pytest.mark.parametrize("is_public", [False, True])
 def test_checkpoints_and_result_go_to_the_hub(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_public: bool, command: Callable[..., list[str]], hub: HubServer
 ) -> None:
-    pushed: list[tuple[str, str]] = []
+    """A new repository is private, one that is there stays as it is."""
+    if is_public:
+        hub.store.create("model", REPO)
+    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 0
+    best, *steps, _ = hub.repo(REPO).history()
+    assert best.startswith("Best of training: validation BLEU ")
+    assert steps == ["Step 8, in training", "Step 4, in training"]
+    assert hub.repo(REPO).private is not is_public
+    assert Translator.from_pretrained(REPO).config.d_model == 12
 
-    def push(folder: Path, repo: str, *, private: bool, message: str) -> None:
-        assert private
-        assert message
-        assert Translator.from_pretrained(folder).config.d_model == 12
-        pushed.append((folder.name, repo))
 
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 0
-    assert pushed == [("last", "me/farm"), ("last", "me/farm"), ("best", "me/farm")]
+@pytest.mark.parametrize("trouble", ["a token that only reads", "no Hub", "another's model"])
+def test_a_hub_that_will_not_take_the_model_is_told_before_the_first_step(
+    trouble: str,
+    command: Callable[..., list[str]],
+    hub: HubServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if trouble == "a token that only reads":
+        hub.store.create("model", REPO)
+        monkeypatch.setenv("HF_TOKEN", READER)
+    elif trouble == "no Hub":
+        hub.faults.add(Fault("GET", times=None, status=503))
+    else:
+        hub.store.put(REPO, {"config.json": b"{}"})
+    assert main(command(extra=("--push", REPO))) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "farm").exists()
 
 
 def test_a_finished_run_is_handed_over_again(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., list[str]], tmp_path: Path, hub: HubServer
 ) -> None:
     """Also one that was shorter than a validation, whose state knows of none."""
     assert main(command("run.max_steps=2")) == 0
     folder = tmp_path / "farm"
     (folder / "best" / "README.md").unlink()
-    pushed: list[str] = []
-    monkeypatch.setattr("training.publish.push", lambda path, *_, **__: pushed.append(path.name))
-    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", "me/farm"))
+    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", REPO))
     assert main(again) == 0
-    assert pushed == ["best"]
-    assert "# Farm" in (folder / "best" / "README.md").read_text(encoding="utf-8")
+    assert len(hub.repo(REPO).history()) == 2
+    card = hub.repo(REPO).files()["README.md"].decode()
+    assert "# Farm\n" in card
+    assert "steps until the best weights: 2" in card
     assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
-def test_a_hub_out_of_reach_costs_nothing_but_the_push(
+def test_a_hub_that_goes_away_costs_nothing_but_the_push(
     command: Callable[..., list[str]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hub: HubServer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def push(*_: Any, **__: Any) -> None:
-        raise HubError("the Hub cannot be reached")
-
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 2
+    hub.faults.add(Fault("preupload", times=None, status=503))
+    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 2
     assert "try again: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
     state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
     assert state["progress"]["step"] == 8
@@ -394,21 +448,6 @@ def test_a_push_to_nowhere_is_refused_before_training(
     assert main(command(extra=("--hub-checkpoints",))) == 2
     assert "--hub-checkpoints needs --push USER/NAME" in capsys.readouterr().err
     assert not (tmp_path / "farm").exists()
-
-
-def test_what_goes_to_the_hub_has_its_card(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cards: list[str] = []
-
-    def push(folder: Path, *_: Any, **__: Any) -> None:
-        cards.append((folder / "README.md").read_text(encoding="utf-8"))
-
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command("run.max_steps=2", extra=("--push", "me/farm"))) == 0
-    (card,) = cards
-    assert "# Farm\n" in card
-    assert "steps until the best weights: 2" in card
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ REFERENCES = ["A dog is running in the snow.", "Two men cook.", "A girl climbs i
 HYPOTHESES = ["A dog runs in the snow.", "Two men are cooking.", "A girl climbs in a playhouse."]
 FIELDS = {
     *("n", "bleu", "bleu_signature", "chrf", "chrf_signature", "chrf++"),
-    *("seconds", "tgt_tokens_per_s"),
+    *("guard", "fallbacks", "seconds", "tgt_tokens_per_s"),
 }
 
 
@@ -38,6 +38,7 @@ def test_given_translations_are_scored(run: Run, tmp_path: Path) -> None:
     assert (answer["bleu"], answer["bleu_signature"]) == (expected.bleu, expected.bleu_signature)
     assert (answer["chrf"], answer["chrf_signature"]) == (expected.chrf, expected.chrf_signature)
     assert answer["chrf++"] == expected.chrf_plus_plus
+    assert (answer["guard"], answer["fallbacks"]) == (None, None)  # no model, so no guard
     shown = run("evaluate", *files)
     assert f"{expected.bleu:.2f}" in shown
     assert f"{expected.chrf:.2f}" in shown
@@ -60,6 +61,27 @@ def test_a_model_is_scored_and_its_translations_can_be_kept(
     assert answer["tgt_tokens_per_s"] > 0
     assert answer["chrf"] == pytest.approx(score_corpus(expected, references).chrf)
     assert kept.read_bytes().decode().split("\n") == [*expected, ""]
+
+
+def test_the_guard_is_said_with_how_often_it_fired(
+    lines: list[str], model: str, run: Run, tmp_path: Path
+) -> None:
+    limit = 20  # enough to repeat itself
+    files = [
+        *("--model", model, "--max-new-tokens", limit),
+        *("--src", write_lines(tmp_path / "src", lines[:3])),
+        *("--ref", write_lines(tmp_path / "ref", lines[:3])),
+    ]
+    translations = Translator.from_pretrained(model).translate(lines[:3], max_new_tokens=limit)
+    n_fallbacks = sum(each.n_fallbacks for each in translations)
+    assert n_fallbacks > 0  # an untrained model repeats itself
+    for flags, guard, fallbacks, said in (
+        (["--guard"], True, n_fallbacks, f"guard  on, {n_fallbacks} searched again"),
+        (["--no-guard"], False, 0, "guard  off"),
+    ):
+        answer = json.loads(run("evaluate", *files, "--json", *flags))
+        assert (answer["guard"], answer["fallbacks"]) == (guard, fallbacks)
+        assert said in run("evaluate", *files, *flags).splitlines()
 
 
 def test_kept_translations_stay_one_a_line(

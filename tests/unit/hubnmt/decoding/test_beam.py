@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, beam_search, greedy_search
+from hubnmt.decoding import Hypothesis, beam_search, greedy_search, run_search
 
 BOS, EOS, V = 7, 2, 4
 IDS = {"bos_id": BOS, "eos_id": EOS}
@@ -14,7 +14,7 @@ PENALTIES = pytest.mark.parametrize("length_penalty", [-1.5, 0.0, 0.7, 1.0, 2.0]
 
 
 def search(step: Any, caps: list[int], **options: Any) -> list[list[Hypothesis]]:
-    return beam_search(step, **IDS, max_tgt_tokens=torch.tensor(caps), **options)
+    return run_search(beam_search(step, **IDS, max_tgt_tokens=torch.tensor(caps), **options))
 
 
 def assert_same(found: list[Hypothesis], expected: Any) -> None:
@@ -102,8 +102,13 @@ def test_beam_of_one_is_greedy(length_penalty: float, TableStep: Any, random_tab
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(40)]
     caps = [seed % 9 for seed in range(40)]
     found = search(TableStep(tables), caps, beam_size=1, length_penalty=length_penalty)
-    expected = greedy_search(
-        TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps), length_penalty=length_penalty
+    expected = run_search(
+        greedy_search(
+            TableStep(tables),
+            **IDS,
+            max_tgt_tokens=torch.tensor(caps),
+            length_penalty=length_penalty,
+        )
     )
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
@@ -120,8 +125,10 @@ def garden_path(prefix: tuple[int, ...]) -> list[float]:
 
 
 def test_beam_finds_what_greedy_misses(TableStep: Any, search_exhaustively: Any) -> None:
-    ((greedy,),) = greedy_search(
-        TableStep([garden_path]), **IDS, max_tgt_tokens=torch.tensor([3]), length_penalty=0.0
+    ((greedy,),) = run_search(
+        greedy_search(
+            TableStep([garden_path]), **IDS, max_tgt_tokens=torch.tensor([3]), length_penalty=0.0
+        )
     )
     ((found,),) = search(TableStep([garden_path]), [3], beam_size=2, length_penalty=0.0)
     assert (greedy.ids, found.ids) == ([0], [1])
@@ -282,7 +289,7 @@ def test_what_only_one_hypothesis_can_say_is_searched_with_one(
 
 def test_no_sentences_give_no_results(TableStep: Any) -> None:
     none = torch.zeros(0, dtype=torch.int64)
-    assert beam_search(TableStep([]), **IDS, max_tgt_tokens=none, beam_size=3) == []
+    assert run_search(beam_search(TableStep([]), **IDS, max_tgt_tokens=none, beam_size=3)) == []
 
 
 def test_numbers_that_are_none_do_not_keep_a_search_going(

@@ -20,6 +20,7 @@ from hubnmt.decoding import (
     greedy_search,
     limit_new_tokens,
     repetition_control,
+    run_search,
     sample,
 )
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
@@ -167,16 +168,16 @@ class NoiseStep:
 
 
 def run_greedy(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return greedy_search(step, **options)
+    return run_search(greedy_search(step, **options))
 
 
 def run_beam(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return beam_search(step, beam_size=4, n_best=4, **options)
+    return run_search(beam_search(step, beam_size=4, n_best=4, **options))
 
 
 def run_sampling(step: Any, **options: Any) -> list[list[Hypothesis]]:
     generators = [torch.Generator().manual_seed(seed) for seed in range(B)]
-    return sample(step, n_samples=3, generators=generators, temperature=2.0, **options)
+    return run_search(sample(step, n_samples=3, generators=generators, temperature=2.0, **options))
 
 
 Strategy = Callable[..., list[list[Hypothesis]]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import greedy_search
+from hubnmt.decoding import greedy_search, run_search
 
 BOS, EOS, V = 7, 2, 4
 IDS = {"bos_id": BOS, "eos_id": EOS}
@@ -30,7 +30,7 @@ def test_agrees_with_a_loop(max_tgt_tokens: int, TableStep: Any, random_table: A
     for seed in range(20):
         table = random_table(seed)
         caps = torch.tensor([max_tgt_tokens])
-        ((found,),) = greedy_search(TableStep([table]), **IDS, max_tgt_tokens=caps)
+        ((found,),) = run_search(greedy_search(TableStep([table]), **IDS, max_tgt_tokens=caps))
         ids, log_prob = follow(table, max_tgt_tokens)
         assert found.ids == ids
         assert found.log_prob == pytest.approx(log_prob, rel=1e-5)
@@ -44,7 +44,9 @@ def test_batched_is_the_same_as_one_at_a_time_in_any_order(
 
     def search(order: list[int]) -> list[Any]:
         step = TableStep([tables[b] for b in order])
-        return greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([caps[b] for b in order]))
+        return run_search(
+            greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([caps[b] for b in order]))
+        )
 
     alone = [search([b])[0] for b in range(11)]
     assert search(list(range(11))) == alone
@@ -56,7 +58,7 @@ def test_finished_sentences_leave_the_batch(TableStep: Any, random_table: Any) -
     lengths = [5, 1, 3, 3, 8]
     tables = [random_table(b, eos_bonus=-99, ends_after=n) for b, n in enumerate(lengths)]
     step = TableStep(tables)
-    results = greedy_search(step, **IDS, max_tgt_tokens=torch.full((5,), 20))
+    results = run_search(greedy_search(step, **IDS, max_tgt_tokens=torch.full((5,), 20)))
     assert [len(found.ids) for (found,) in results] == lengths
     assert step.shapes == [(sum(n >= t for n in lengths), 1) for t in range(9)]
 
@@ -64,13 +66,15 @@ def test_finished_sentences_leave_the_batch(TableStep: Any, random_table: Any) -
 def test_each_sentence_has_its_own_cap(TableStep: Any, random_table: Any) -> None:
     caps = [4, 0, 7, 1]
     tables = [random_table(b, eos_bonus=-99) for b in range(4)]
-    results = greedy_search(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps))
+    results = run_search(greedy_search(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
     assert [len(found.ids) for (found,) in results] == caps
 
 
 def test_forced_eos_costs_what_the_model_says(TableStep: Any) -> None:
     step = TableStep([lambda _: [-0.5, -3.0, -2.0, -4.0]])
-    ((found,),) = greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), length_penalty=0.0)
+    ((found,),) = run_search(
+        greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), length_penalty=0.0)
+    )
     assert found.ids == [0, 0, 0]
     assert found.log_prob == found.score == pytest.approx(3 * -0.5 - 2.0)
 
@@ -80,9 +84,11 @@ def test_length_penalty_changes_the_score_only(
     length_penalty: float, TableStep: Any, random_table: Any
 ) -> None:
     caps = torch.tensor([6])
-    ((one,),) = greedy_search(TableStep([random_table(4)]), **IDS, max_tgt_tokens=caps)
-    ((other,),) = greedy_search(
-        TableStep([random_table(4)]), **IDS, max_tgt_tokens=caps, length_penalty=length_penalty
+    ((one,),) = run_search(greedy_search(TableStep([random_table(4)]), **IDS, max_tgt_tokens=caps))
+    ((other,),) = run_search(
+        greedy_search(
+            TableStep([random_table(4)]), **IDS, max_tgt_tokens=caps, length_penalty=length_penalty
+        )
     )
     assert other[:2] == one[:2]
 
@@ -99,8 +105,10 @@ def test_constraint_sees_what_was_said_and_is_obeyed(TableStep: Any) -> None:
         return log_probs
 
     tables = [lambda _: [-0.5, -1.0, -9.0, -2.0], lambda _: [-2.0, -0.5, -1.0, -3.0]]
-    results = greedy_search(
-        TableStep(tables), **IDS, max_tgt_tokens=torch.tensor([9, 9]), constraint=forbid_repeats
+    results = run_search(
+        greedy_search(
+            TableStep(tables), **IDS, max_tgt_tokens=torch.tensor([9, 9]), constraint=forbid_repeats
+        )
     )
     assert [found.ids for (found,) in results] == [[0, 1, 3], [1]]
     assert seen == [[[[]], [[]]], [[[0]], [[1]]], [[[0, 1]]], [[[0, 1, 3]]]]
@@ -111,10 +119,12 @@ def test_ends_at_the_cap_even_if_a_constraint_forbids_eos(TableStep: Any) -> Non
         return log_probs.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
     step = TableStep([lambda _: [-0.5, -3.0, -2.0, -4.0]])
-    ((found,),) = greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), constraint=never_end)
+    ((found,),) = run_search(
+        greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), constraint=never_end)
+    )
     assert len(found.ids) <= 3
 
 
 def test_no_sentences_give_no_results(TableStep: Any) -> None:
     none = torch.zeros(0, dtype=torch.int64)
-    assert greedy_search(TableStep([]), **IDS, max_tgt_tokens=none) == []
+    assert run_search(greedy_search(TableStep([]), **IDS, max_tgt_tokens=none)) == []

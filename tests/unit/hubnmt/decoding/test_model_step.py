@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hubnmt.batching import SourceBatch, batch_sources
-from hubnmt.decoding import ModelStep, beam_search, greedy_search
+from hubnmt.decoding import ModelStep, beam_search, greedy_search, run_search
 from hubnmt.explain import score_targets
 from hubnmt.model import PackedTransformer, Transformer
 from hubnmt.tokenizer import Tokenizer
@@ -83,12 +83,14 @@ def test_beam_search_over_it_agrees_with_a_slow_search_over_forward_passes(
     length_penalty: float, model: Transformer, rows: list[list[int]], search_slowly: Any
 ) -> None:
     options = {"beam_size": 3, "length_penalty": length_penalty}
-    results = beam_search(
-        ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
-        **IDS,
-        max_tgt_tokens=torch.tensor(CAPS),
-        n_best=3,
-        **options,
+    results = run_search(
+        beam_search(
+            ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
+            **IDS,
+            max_tgt_tokens=torch.tensor(CAPS),
+            n_best=3,
+            **options,
+        )
     )
     for row, cap, found in zip(rows, CAPS, results, strict=True):
         expected = search_slowly(
@@ -101,14 +103,18 @@ def test_beam_search_over_it_agrees_with_a_slow_search_over_forward_passes(
 
 def test_beam_of_one_is_greedy(model: Transformer, rows: list[list[int]]) -> None:
     caps = torch.tensor(CAPS)
-    greedy = greedy_search(
-        ModelStep(PackedTransformer(model), *batch_up(rows)), **IDS, max_tgt_tokens=caps
+    greedy = run_search(
+        greedy_search(
+            ModelStep(PackedTransformer(model), *batch_up(rows)), **IDS, max_tgt_tokens=caps
+        )
     )
-    beam = beam_search(
-        ModelStep(PackedTransformer(model), *batch_up(rows)),
-        **IDS,
-        max_tgt_tokens=caps,
-        beam_size=1,
+    beam = run_search(
+        beam_search(
+            ModelStep(PackedTransformer(model), *batch_up(rows)),
+            **IDS,
+            max_tgt_tokens=caps,
+            beam_size=1,
+        )
     )
     for (mine,), (theirs,) in zip(beam, greedy, strict=True):
         assert mine.ids == theirs.ids
@@ -118,12 +124,14 @@ def test_beam_of_one_is_greedy(model: Transformer, rows: list[list[int]]) -> Non
 def test_search_score_is_replay_score(
     model: Transformer, rows: list[list[int]], tiny_tokenizer: Tokenizer
 ) -> None:
-    results = beam_search(
-        ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
-        **IDS,
-        max_tgt_tokens=torch.tensor(CAPS),
-        beam_size=4,
-        n_best=4,
+    results = run_search(
+        beam_search(
+            ModelStep(PackedTransformer(model), *batch_up(rows), never=NEVER),
+            **IDS,
+            max_tgt_tokens=torch.tensor(CAPS),
+            beam_size=4,
+            n_best=4,
+        )
     )
     pairs = [(row, each.ids) for row, found in zip(rows, results, strict=True) for each in found]
     replayed = score_targets(
@@ -143,7 +151,7 @@ def test_batched_is_the_same_as_one_at_a_time_in_any_order(
     def search(order: list[int]) -> list[Any]:
         step = ModelStep(PackedTransformer(model), *batch_up([rows[b] for b in order]), never=NEVER)
         caps = torch.tensor([CAPS[b] for b in order])
-        return beam_search(step, **IDS, max_tgt_tokens=caps, beam_size=3, n_best=2)
+        return run_search(beam_search(step, **IDS, max_tgt_tokens=caps, beam_size=3, n_best=2))
 
     alone = [search([b])[0] for b in range(B)]
     for order in ([0, 1, 2], [2, 0, 1], [1, 0]):

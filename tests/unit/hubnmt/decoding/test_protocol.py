@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search
+from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search, run_search
 from hubnmt.decoding.protocol import Step, make_hypothesis
 
 IDS = {"bos_id": 7, "eos_id": 2}
@@ -33,9 +33,9 @@ def test_score_is_log_prob_over_length_with_eos(
     options["length_penalty"] = length_penalty
     step = TableStep([random_table(1), random_table(2)])
     if beam_size is None:
-        results = greedy_search(step, **options)
+        results = run_search(greedy_search(step, **options))
     else:
-        results = beam_search(step, **options, beam_size=beam_size, n_best=beam_size)
+        results = run_search(beam_search(step, **options, beam_size=beam_size, n_best=beam_size))
     found: list[Hypothesis] = [hypothesis for each in results for hypothesis in each]
     assert len(found) == 2 * (beam_size or 1)
     for each in found:
@@ -49,9 +49,11 @@ def test_token_log_probs_are_those_of_the_path_and_sum_to_log_prob(
     tables = [random_table(seed) for seed in (4, 5, 6)]
     options: dict[str, Any] = {**IDS, "max_tgt_tokens": torch.tensor([5, 2, 6])}
     if beam_size is None:
-        results = greedy_search(TableStep(tables), **options)
+        results = run_search(greedy_search(TableStep(tables), **options))
     else:
-        results = beam_search(TableStep(tables), **options, beam_size=beam_size, n_best=beam_size)
+        results = run_search(
+            beam_search(TableStep(tables), **options, beam_size=beam_size, n_best=beam_size)
+        )
     for table, found in zip(tables, results, strict=True):
         for each in found:
             path = [*each.ids, 2]
@@ -67,7 +69,9 @@ def test_a_made_hypothesis_adds_up() -> None:
 
 def test_ids_are_plain_numbers_without_bos_and_eos(TableStep: Any, random_table: Any) -> None:
     step = TableStep([random_table(3)])
-    (found,) = beam_search(step, **IDS, max_tgt_tokens=torch.tensor([5]), beam_size=4, n_best=4)
+    (found,) = run_search(
+        beam_search(step, **IDS, max_tgt_tokens=torch.tensor([5]), beam_size=4, n_best=4)
+    )
     for hypothesis in found:
         assert not {7, 2} & set(hypothesis.ids)
         assert all(type(token) is int for token in hypothesis.ids)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, greedy_search, sample
+from hubnmt.decoding import Hypothesis, greedy_search, run_search, sample
 from hubnmt.decoding.scoring import warp_for_sampling
 
 BOS, EOS, V = 7, 2, 4
@@ -36,13 +36,15 @@ def draw(
     **options: Any,
 ) -> list[list[Hypothesis]]:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(len(caps))]
-    return sample(
-        step,
-        **IDS,
-        max_tgt_tokens=torch.tensor(caps),
-        n_samples=n_samples,
-        generators=generators,
-        **options,
+    return run_search(
+        sample(
+            step,
+            **IDS,
+            max_tgt_tokens=torch.tensor(caps),
+            n_samples=n_samples,
+            generators=generators,
+            **options,
+        )
     )
 
 
@@ -183,17 +185,19 @@ def test_finished_sentences_leave_the_batch(TableStep: Any, random_table: Any) -
     assert n_rows == [sum(cap >= t for cap in caps) for t in range(max(caps) + 1)]
 
 
-def test_a_watcher_sees_the_samples_grow(TableStep: Any, random_table: Any) -> None:
-    seen: list[Tensor] = []
+def test_the_best_so_far_grows_by_a_token_a_step(TableStep: Any, random_table: Any) -> None:
     step = TableStep([random_table(6, eos_bonus=-99)])
-    (found,) = draw(step, [5], n_samples=3, watch=seen.append)
-    assert [tuple(tokens.shape) for tokens in seen] == [
-        (1, 1, 1),
-        *((1, 3, t) for t in range(2, 7)),
-    ]
-    for sooner, later in itertools.pairwise(seen[1:]):
-        assert torch.equal(later[:, :, :-1], sooner)
-    assert sorted(seen[-1][0, :, 1:].tolist()) == sorted(each.ids for each in found)
+    search = sample(
+        step,
+        **IDS,
+        max_tgt_tokens=torch.tensor([5]),
+        n_samples=3,
+        generators=[torch.Generator().manual_seed(0)],
+    )
+    seen = list(search)
+    assert [len(ids) for ids in seen] == list(range(6))
+    for sooner, later in itertools.pairwise(seen):
+        assert later[:-1] == sooner
 
 
 # --- greedy as the limit -------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def test_the_narrowest_sampling_is_greedy(
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(25)]
     caps = [seed % 8 for seed in range(25)]
     drawn = draw(TableStep(tables), caps, n_samples=2, **options)
-    greedy = greedy_search(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps))
+    greedy = run_search(greedy_search(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
     for found, (expected,) in zip(drawn, greedy, strict=True):
         assert [each.ids for each in found] == [expected.ids] * 2
         assert found[0].log_prob == pytest.approx(expected.log_prob, rel=1e-5)

@@ -280,3 +280,31 @@ def test_shapes() -> None:
     assert output.shape == (B, Q, D)
     assert weights is not None
     assert weights.shape == (B, H, Q, K)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_mask_that_is_known_to_be_causal_changes_nothing(need_weights: bool) -> None:
+    attention, x = MultiHeadAttention(D, H), torch.randn(B, Q, D)
+    past = torch.ones(Q, Q, dtype=torch.bool).tril()[None, None]
+    with torch.no_grad():
+        masked, causal = (
+            attention(
+                *attention.project_all(x),
+                attn_mask=past,
+                is_causal=is_causal,
+                need_weights=need_weights,
+            )[0]
+            for is_causal in (False, True)
+        )
+    torch.testing.assert_close(causal, masked)
+
+
+@pytest.mark.gpu
+def test_gpu_takes_the_flash_kernel_for_a_causal_mask() -> None:
+    attention = MultiHeadAttention(128, 2).to("cuda", torch.bfloat16)
+    qkv = attention.project_all(torch.randn(B, Q, 128, device="cuda", dtype=torch.bfloat16))
+    past = torch.ones(Q, Q, dtype=torch.bool, device="cuda").tril()[None, None]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        flash, _ = attention(*qkv, attn_mask=past, is_causal=True)
+    explicit, _ = attention(*qkv, attn_mask=past, need_weights=True)
+    torch.testing.assert_close(flash, explicit, rtol=2e-2, atol=2e-2)
