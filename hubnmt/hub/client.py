@@ -1,30 +1,31 @@
-"""The line to the Hub: an address, a token, patience, and plain words when it breaks.
+"""HTTP client of the Hub: address, token, retries, what a repository holds, downloads.
 
-Takes the environment (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`, as `huggingface_hub` reads them)
-and calls to make, gives what they return. Must not know models. What the client does by itself
-(2.4) sets the measure of patience here: requests about repositories are tried once, lists six
-times, downloads go on after a broken connection but not after an answer of 5xx, a commit is never
-repeated.
+The environment is read as `huggingface_hub` does (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`).
+That library (2.4) tries requests about repositories once and lists six times, and does not repeat a
+commit; the retries here make all of them alike.
 """
 
+import dataclasses
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import huggingface_hub
-from huggingface_hub import HfApi, get_session, get_token
+from huggingface_hub import HfApi, get_session, get_token, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
     build_hf_headers,
     hf_raise_for_status,
+    tqdm,
 )
 
 from hubnmt.errors import HubError, HubNMTError
+from hubnmt.hub.reference import COMMIT
 from hubnmt.hub.trouble import HTTP_ERROR, explain, is_unreachable
 
 WAITS_S = (1.0, 3.0)
@@ -34,10 +35,44 @@ LONGEST_WAIT_S = 30.0
 TIMEOUT_S = 20.0
 """For an answer about a repository, which is small."""
 
+SLOW_AFTER_S, LEAST_BYTES_PER_S = 60.0, 10_000
+"""A download that is slower on average, after so long, is given up: it keeps others waiting."""
+PARTIAL = 206
+"""Status of an answer that begins where it was asked to."""
+SHOWN_BYTES = 10**6
+"""Downloads larger than this have a progress bar."""
+
 NOBODY_THERE = {"ConnectError", "ConnectTimeout"}
 """No network, a wrong address: that does not pass in seconds."""
 
+Kind = Literal["model", "space"]
+HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""How the Hub names content: git's SHA-1 of the blob, or the SHA-256 of a large file."""
+MAX_SIZE = 2**63
+
 _Answer = TypeVar("_Answer")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class HubFile:
+    """A file in a repository; None for what the Hub did not state, or not as a size or a hash."""
+
+    name: str
+    size: int | None
+    digest: str | None
+    """Names its content, see `HASH`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RepoState:
+    """What a repository holds at a revision."""
+
+    commit: str
+    files: Mapping[str, HubFile]
+    library: str | None = None
+    tags: tuple[str, ...] = ()
+    is_private: bool = False
+    is_gated: bool = False
 
 
 def connect(token: str | None = None) -> HfApi:
@@ -99,20 +134,125 @@ def patiently(call: Callable[[], _Answer]) -> _Answer:
     return call()
 
 
-def ask_about(repo: str, call: Callable[[], _Answer]) -> _Answer:
-    """Ask what the Hub knows of a repository, patiently.
+def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> RepoState:
+    """Ask what a repository holds: the commit, and its files with sizes and hashes.
+
+    A mirror may answer anything: names of commits and content become parts of paths here.
 
     Raises:
-        HubError: if the client fails over the answer, as it does over some heads of cards.
+        HubError: if the answer cannot be read, as for some heads of cards.
         HTTP_ERROR, OSError, RuntimeError, ValueError: as the client does.
     """
     try:
-        return patiently(call)
-    except (TypeError, AttributeError, KeyError) as error:
+        return _read_state(
+            patiently(
+                lambda: api.repo_info(
+                    repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT_S
+                )
+            )
+        )
+    except (HTTP_ERROR, OSError, RuntimeError, ValueError):
+        raise
+    except Exception as error:  # the client reads the answer without looking at its types
         raise HubError(
             f"what the Hub says of {repo} cannot be read ({type(error).__name__}): the head of its "
             "README.md is likely broken; its owner can mend it on the Hub"
         ) from None
+
+
+def _read_state(info: Any) -> RepoState:
+    """Take over from the client's answer what has the right type.
+
+    Raises:
+        TypeError: if there is no commit, or no list of files.
+    """
+    if not (isinstance(info.sha, str) and COMMIT.fullmatch(info.sha)):
+        raise TypeError("the commit is no hash")
+    names = [sibling.rfilename for sibling in info.siblings]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a file's name is no text")
+    library = getattr(info, "library_name", None)
+    tags = info.tags if isinstance(info.tags, list) else []
+    return RepoState(
+        commit=info.sha,
+        files={each.rfilename: _read_file(each) for each in info.siblings},
+        library=library if isinstance(library, str) else None,
+        tags=tuple(tag for tag in tags if isinstance(tag, str)),
+        is_private=bool(info.private),
+        is_gated=bool(getattr(info, "gated", False)),
+    )
+
+
+def _read_file(sibling: Any) -> HubFile:
+    size, digest = sibling.size, sibling.lfs.sha256 if sibling.lfs else sibling.blob_id
+    is_hash = isinstance(digest, str) and HASH.fullmatch(digest)
+    return HubFile(
+        name=sibling.rfilename,
+        size=size if type(size) is int and 0 <= size < MAX_SIZE else None,
+        digest=digest if is_hash else None,
+    )
+
+
+def download(
+    api: HfApi, repo: str, commit: str, name: str, sink: BinaryIO, *, max_bytes: int
+) -> None:
+    """Write a file of a repository; where the connection breaks, go on from there.
+
+    Not the client's own download: that names a file in the cache by the ETag in the answer, which
+    may be a path that leads out of it, and writes whatever comes, however much.
+
+    Args:
+        api: the Hub.
+        repo: `user/name`.
+        commit: hash.
+        name: of the file.
+        sink: an empty file.
+        max_bytes: most that may come.
+
+    Raises:
+        HubError: if more comes, or too slowly.
+        HTTP_ERROR, OSError: if it cannot be had.
+    """
+    url = hf_hub_url(repo, name, revision=commit, endpoint=api.endpoint)
+    began = time.monotonic()
+    is_shown = max_bytes >= SHOWN_BYTES
+    with tqdm(
+        total=max_bytes, unit="B", unit_scale=True, desc=name, disable=None if is_shown else True
+    ) as progress:
+        while True:
+            before = sink.tell()
+            try:
+                patiently(partial(_stream, api, url, sink, max_bytes, began, progress))
+            except (OSError, HTTP_ERROR):
+                if sink.tell() <= before:
+                    raise
+            else:
+                return
+
+
+def _stream(
+    api: HfApi, url: str, sink: BinaryIO, max_bytes: int, began: float, progress: Any
+) -> None:
+    """Receive a file from where it was left."""
+    start = sink.tell()
+    if start == max_bytes:
+        return
+    headers = build_hf_headers(token=api.token) | {"Accept-Encoding": "identity"}
+    headers |= {"Range": f"bytes={start}-"} if start else {}
+    timeout = huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT
+    with get_session().stream("GET", url, headers=headers, timeout=timeout) as answer:
+        hf_raise_for_status(answer)
+        if answer.status_code != PARTIAL:
+            sink.seek(0)
+            sink.truncate()
+        for piece in answer.iter_raw():  # as sent: what is packed could be far larger than stated
+            sink.write(piece)
+            progress.update(sink.tell() - progress.n)
+            if sink.tell() > max_bytes:
+                raise HubError(f"{url} sends more than the Hub states ({max_bytes:,} bytes)")
+            elapsed = time.monotonic() - began
+            if elapsed > SLOW_AFTER_S and sink.tell() < elapsed * LEAST_BYTES_PER_S:
+                raise HubError(f"{url} comes too slowly; the download was given up: try again")
 
 
 def read_pages(api: HfApi, path: str, query: Mapping[str, Any]) -> Iterator[list[Any]]:

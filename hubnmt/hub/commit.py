@@ -10,17 +10,14 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.hf_api import RepoSibling
 
-from hubnmt.hub.client import TIMEOUT_S, WAITS_S, ask_about, patiently, pause
+from hubnmt.hub.client import WAITS_S, HubFile, Kind, RepoState, patiently, pause, read_repo
 from hubnmt.hub.digest import digest_bytes, matches
 from hubnmt.hub.trouble import HTTP_ERROR, causes, is_unreachable
 
 Content = Path | bytes
-Kind = Literal["model", "space"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +37,6 @@ class Wish:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """What a repository holds."""
-
-    commit: str
-    files: Mapping[str, RepoSibling]
-    library: str | None = None
-    tags: Sequence[str] = ()
-    is_private: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
     """What became of a wish."""
 
@@ -62,24 +48,7 @@ class Committed:
     """Its address, if one was asked for."""
 
 
-def look(api: HfApi, repo: str, kind: Kind, revision: str) -> State:
-    """Ask what a repository holds."""
-    info: Any = ask_about(  # one type per kind, alike in what is read here
-        repo,
-        lambda: api.repo_info(
-            repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT_S
-        ),
-    )
-    return State(
-        commit=info.sha or "",
-        files={sibling.rfilename: sibling for sibling in info.siblings or []},
-        library=getattr(info, "library_name", None),
-        tags=info.tags or [],
-        is_private=bool(info.private),
-    )
-
-
-def commit(api: HfApi, wish: Wish, state: State) -> Committed:
+def commit(api: HfApi, wish: Wish, state: RepoState) -> Committed:
     """Make one commit of what differs; none if nothing does.
 
     Raises:
@@ -105,7 +74,7 @@ def commit(api: HfApi, wish: Wish, state: State) -> Committed:
     raise AssertionError("the last try returns or raises")
 
 
-def differences(wish: Wish, state: State) -> tuple[list[str], list[str]]:
+def differences(wish: Wish, state: RepoState) -> tuple[list[str], list[str]]:
     """List the names to send and those to remove."""
     sent = [
         name
@@ -115,18 +84,17 @@ def differences(wish: Wish, state: State) -> tuple[list[str], list[str]]:
     return sent, [name for name in wish.unwanted if name in state.files]
 
 
-def _is_same(content: Content, there: RepoSibling | None) -> bool:
+def _is_same(content: Content, there: HubFile | None) -> bool:
     """Compare by hash; the Hub states the one it files the content under."""
-    if there is None:
+    if there is None or there.digest is None:
         return False
-    stated = there.lfs.sha256 if there.lfs else there.blob_id
     if isinstance(content, bytes):
-        return stated in digest_bytes(content).values()
-    return stated is not None and content.stat().st_size == there.size and matches(content, stated)
+        return there.digest in digest_bytes(content).values()
+    return content.stat().st_size == there.size and matches(content, there.digest)
 
 
 def _send(
-    api: HfApi, wish: Wish, state: State, sent: Sequence[str], removed: Sequence[str]
+    api: HfApi, wish: Wish, state: RepoState, sent: Sequence[str], removed: Sequence[str]
 ) -> Committed:
     """Upload large files, then commit; the client's operations serve once."""
     additions = [CommitOperationAdd(name, wish.contents[name]) for name in sent]
@@ -159,14 +127,13 @@ def _answer_was_lost(error: BaseException) -> bool:
 def _find_landed(api: HfApi, wish: Wish, others: Mapping[str, str]) -> Committed | None:
     """Look whether the Hub holds what was wished for."""
     if not wish.create_pr:
-        state = look(api, wish.repo, wish.kind, wish.revision)
+        state = read_repo(api, wish.repo, wish.revision, kind=wish.kind)
         done = differences(wish, state) == ([], [])
         return Committed(commit=state.commit, changed=()) if done else None
     for ref, oid in _pull_requests(api, wish).items():
-        if ref not in others and differences(wish, look(api, wish.repo, wish.kind, ref)) == (
-            [],
-            [],
-        ):
+        if ref in others:
+            continue
+        if differences(wish, read_repo(api, wish.repo, ref, kind=wish.kind)) == ([], []):
             url = f"{api.endpoint}/{wish.repo}/discussions/{ref.rpartition('/')[2]}"
             return Committed(commit=oid, changed=(), pull_request=url)
     return None

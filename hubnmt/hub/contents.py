@@ -7,15 +7,15 @@ so no listing can lead outside a folder.
 
 from collections.abc import Mapping, Sequence
 
-from hubnmt.checkpoint import LIBRARY, MAX_JSON_MIB
+from hubnmt.checkpoint import LIBRARY, MAX_CARD_MIB, MAX_JSON_MIB
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
-from hubnmt.tokenizer import MAX_FILE_MIB
+from hubnmt.tokenizer import MAX_FILE_MIB, max_file_bytes
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 JOINT_TOKENIZER = ("tokenizer.json",)
 TWO_TOKENIZERS = ("tokenizer_src.json", "tokenizer_tgt.json")
-MAX_CARD_MIB = 2
+TOKENIZERS = JOINT_TOKENIZER + TWO_TOKENIZERS
 MAX_HEADER_MIB = 16
 """Room for names and shapes in a weights file, far beyond what ours take."""
 
@@ -79,15 +79,31 @@ def _describe_foreign(
     return f"{target} is {kind}{detail}; `hubnmt list` shows models that work here"
 
 
-def check_weights_size(size: int | None, config: ModelConfig, *, target: str) -> None:
-    """Compare the size of the weights with what the config describes, before they are fetched.
+def check_sizes(sizes: Mapping[str, int | None], config: ModelConfig, *, target: str) -> None:
+    """Compare sizes with what the config describes, before the files are fetched.
 
     Raises:
         HubError: if they cannot belong together.
     """
-    least, most = 2 * config.n_parameters, 4 * config.n_parameters + MAX_HEADER_MIB * 2**20
+    for name in TOKENIZERS:
+        size, most = sizes.get(name), largest_size(name, config)
+        if size is not None and size > most:
+            raise HubError(
+                f"{target}: {name} has {size:,} bytes, but {CONFIG} describes a vocabulary that "
+                f"takes at most {most:,}; refused"
+            )
+    size, least, most = sizes.get(WEIGHTS), 2 * config.n_parameters, largest_size(WEIGHTS, config)
     if size is not None and not least <= size <= most:
         raise HubError(
             f"{target}: {WEIGHTS} has {size:,} bytes, but {CONFIG} describes "
             f"{config.n_parameters:,} parameters ({least:,} to {most:,} bytes); refused"
         )
+
+
+def largest_size(name: str, config: ModelConfig | None) -> int:
+    """Say how many bytes a file of a model may have; without a config, what any may have."""
+    if config is not None and name == WEIGHTS:
+        return 4 * config.n_parameters + MAX_HEADER_MIB * 2**20
+    if config is not None and name in TOKENIZERS:
+        return max_file_bytes(max(config.src_vocab_size, config.tgt_vocab_size))
+    return LIMITS_MIB[name] * 2**20

@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
-from hubnmt.checkpoint import LIBRARY, bundled_models, load_config
+from hubnmt.checkpoint import LIBRARY, bundled_models, load_config, read_card
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import connect, endpoint, plain_words, read_pages
-from hubnmt.hub.contents import ALLOWED, CARD
+from hubnmt.hub.client import MAX_SIZE, connect, endpoint, plain_words, read_pages
+from hubnmt.hub.contents import ALLOWED
 from hubnmt.hub.pull import find_whole
-from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
 from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
@@ -114,15 +114,13 @@ def _find_ours(reference: HubReference) -> ListedModel | None:
 
 def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) -> ListedModel:
     config: ModelConfig = load_config(folder)
-    card = folder / CARD
-    text = card.read_text("utf-8", "replace") if card.is_file() else ""
     files = [folder / name for name in ALLOWED if (folder / name).is_file()]
     return ListedModel(
         name=name,
         source=source,
         src_lang=config.src_lang,
         tgt_lang=config.tgt_lang,
-        scores=read_scores(read_metadata(text)),
+        scores=read_scores(read_metadata(read_card(folder))),
         size_bytes=sum(file.stat().st_size for file in files),
         n_parameters=config.n_parameters,
     )
@@ -166,7 +164,7 @@ def _from_row(row: Any) -> ListedModel | None:
     languages = (*read_languages(metadata), "", "")
     weights = _table(row, "safetensors")
     counts = _table(weights, "parameters")
-    known = counts and all(kind in DTYPE_BYTES and type(n) is int for kind, n in counts.items())
+    known = counts and all(kind in DTYPE_BYTES and _is_count(n) for kind, n in counts.items())
     total, commit = weights.get("total"), row.get("sha")
     return ListedModel(
         name=name,
@@ -175,10 +173,14 @@ def _from_row(row: Any) -> ListedModel | None:
         tgt_lang=languages[1],
         scores=read_scores(metadata),
         size_bytes=sum(n * DTYPE_BYTES[kind] for kind, n in counts.items()) if known else None,
-        n_parameters=total if type(total) is int else None,
-        commit=commit if isinstance(commit, str) else "",
+        n_parameters=total if _is_count(total) else None,
+        commit=commit if isinstance(commit, str) and COMMIT.fullmatch(commit) else "",
         is_private=row.get("private") is True,
     )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def _table(values: dict[str, Any], key: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundErro
 
 from hubnmt.card import CardFacts, address_card, write_card
 from hubnmt.checkpoint import LIBRARY, StoredModel, load_model
-from hubnmt.errors import HubError, ModelFolderError
-from hubnmt.hub.client import connect, patiently, plain_words
-from hubnmt.hub.commit import Content, State, Wish, commit, look
+from hubnmt.errors import HubError, ModelFolderError, shorten
+from hubnmt.hub.client import RepoState, connect, patiently, plain_words, read_repo
+from hubnmt.hub.commit import Content, Wish, commit
 from hubnmt.hub.contents import ALLOWED, CARD, CONFIG, WEIGHTS
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
 from hubnmt.metadata import check_metadata
@@ -162,29 +162,29 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
     try:
         check_metadata(text)
         ModelCard(text)
-    except ValueError as error:  # the client's own view of a card, its scores included
-        first = str(error).splitlines()[0]
-        raise ModelFolderError(f"{path}: {first}; mend its head, between the --- lines") from None
+    except Exception as error:  # the client's own view of a card: its parser raises what it meets
+        reason = shorten(error)
+        raise ModelFolderError(f"{path}: {reason}; mend its head, between the --- lines") from None
     return address_card(text, repo).encode()
 
 
 # --- where it goes ---
 
 
-def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> State:
+def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoState:
     """Look at the repository and the branch, making what is not there."""
     try:
-        return look(api, repo, "model", revision)
+        return read_repo(api, repo, revision)
     except RepositoryNotFoundError:
         patiently(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
     except RevisionNotFoundError:
         pass
     if revision != MAIN:
         patiently(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
-    return look(api, repo, "model", revision)
+    return read_repo(api, repo, revision)
 
 
-def _check_target(state: State, repo: str, *, private: bool) -> None:
+def _check_target(state: RepoState, repo: str, *, private: bool) -> None:
     """Refuse to show what should be private, and to write over what is not ours.
 
     Raises:

@@ -16,10 +16,9 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from hubnmt.checkpoint import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import connect, patiently, plain_words
-from hubnmt.hub.commit import Content, State, Wish, commit, look
+from hubnmt.hub.client import RepoState, connect, patiently, plain_words, read_repo
+from hubnmt.hub.commit import Content, Wish, commit
 from hubnmt.hub.contents import choose_files
-from hubnmt.hub.pull import ask
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
@@ -116,28 +115,28 @@ def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
             f"{model!r} is only on this machine, where a Space cannot reach it: "
             "push it first (hubnmt push DIR USER/NAME), then name it as USER/NAME"
         )
-    info = ask(api, reference)
-    sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or []}
-    library = None if LIBRARY in (info.tags or []) else info.library_name
+    state = read_repo(api, reference.repo, reference.revision)
+    sizes = {name: file.size for name, file in state.files.items()}
+    library = None if LIBRARY in state.tags else state.library
     choose_files(sizes, target=model, library=library)
-    if (info.private or info.gated) and not with_token:
-        kind = "private" if info.private else "gated"
+    if (state.is_private or state.is_gated) and not with_token:
+        kind = "private" if state.is_private else "gated"
         raise HubError(
             f"{model} is {kind}, and the Space has no token to read it: add --with-token to give "
             "it yours as a secret (best one that may read only this model)"
         )
 
 
-def _prepare(api: HfApi, repo: str, *, private: bool) -> State:
+def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:
     try:
-        return look(api, repo, "space", MAIN)
+        return read_repo(api, repo, MAIN, kind="space")
     except RepositoryNotFoundError:
         patiently(
             lambda: api.create_repo(
                 repo, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=True
             )
         )
-    return look(api, repo, "space", MAIN)
+    return read_repo(api, repo, MAIN, kind="space")
 
 
 def _variables(api: HfApi, repo: str) -> Mapping[str, str]:

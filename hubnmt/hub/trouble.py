@@ -23,10 +23,18 @@ from huggingface_hub.errors import (
 
 from hubnmt.errors import HubError, HubUnreachableError
 
-HTTP_ERROR = cast(
-    "type[Exception]", next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
-)
-"""What the HTTP library under `huggingface_hub` raises: httpx in 1.x, another one in 2.x."""
+
+def find_http_error(theirs: type[Exception]) -> type[Exception]:
+    """Find what the HTTP library under `huggingface_hub` raises: httpx in 1.x, another one in 2.x.
+
+    Args:
+        theirs: the client's own error, which inherits from it; itself if a later one does not.
+    """
+    found = (base for base in theirs.__mro__ if base.__name__ == "HTTPError")
+    return cast("type[Exception]", next(found, theirs))
+
+
+HTTP_ERROR = find_http_error(HfHubHTTPError)
 
 TRANSIENT = {408, 429, 500, 502, 503, 504}
 """Answers after which the same request may succeed."""

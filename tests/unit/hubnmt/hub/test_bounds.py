@@ -4,9 +4,11 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
-from hubnmt.hub import HubReference, list_cached, pull
 from hubnmt.hub.bounds import forget_oldest, note_use
 from hubnmt.hub.contents import WEIGHTS
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 

@@ -10,13 +10,14 @@ from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub import client
 from hubnmt.hub.client import (
     WAITS_S,
-    ask_about,
+    HubFile,
     connect,
     endpoint,
     is_offline,
     patiently,
     plain_words,
     read_pages,
+    read_repo,
 )
 from hubnmt.hub.trouble import HTTP_ERROR
 from tests.hub import TOKEN
@@ -92,9 +93,22 @@ def test_nobody_is_asked_twice_where_nobody_is(name: str, waits: list[float]):
     assert call.n_calls == 1
 
 
-def test_an_answer_the_client_fails_over_is_a_sentence():
+def test_an_answer_the_client_fails_over_is_a_sentence(hub: HubServer):
+    hub.store.create("model", "user/a")
+    hub.edit = lambda answer: answer.update(cardData={"self": 1})
     with pytest.raises(HubError, match=r"of user/a cannot be read \(TypeError\).*README"):
-        ask_about("user/a", Flaky(1, TypeError("multiple values for argument 'self'")))
+        read_repo(connect(), "user/a", "main")
+
+
+def test_what_a_repository_holds_is_told(hub: HubServer):
+    hub.store.put("user/a", {"a.txt": b"one", "b.safetensors": b"three"}).gated = True
+    state = read_repo(connect(), "user/a", "main")
+    files = hub.repo("user/a").resolve("main").files
+    assert state.commit == hub.repo("user/a").branches["main"]
+    assert (state.is_gated, state.is_private) == (True, False)
+    for name in ("a.txt", "b.safetensors"):
+        blob = files[name]
+        assert state.files[name] == HubFile(name=name, size=len(blob.data), digest=blob.etag)
 
 
 # --- lists ---------------------------------------------------------------------------------------

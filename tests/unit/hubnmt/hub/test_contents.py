@@ -6,7 +6,14 @@ import pytest
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
-from hubnmt.hub.contents import ALLOWED, LIMITS_MIB, check_weights_size, choose_files
+from hubnmt.hub.contents import (
+    ALLOWED,
+    LIMITS_MIB,
+    WEIGHTS,
+    check_sizes,
+    choose_files,
+    largest_size,
+)
 
 GOOD: dict[str, int | None] = {
     "config.json": 100,
@@ -63,14 +70,29 @@ def test_each_small_file_has_a_limit(name: str):
 def test_weights_must_have_the_size_of_their_config(tiny_config: ModelConfig):
     n = tiny_config.n_parameters
     for size in (2 * n, 4 * n + 5000, None):
-        check_weights_size(size, tiny_config, target="user/name")
+        check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
     for size in (2 * n - 1, 4 * n + 2**25):
         with pytest.raises(HubError, match="describes"):
-            check_weights_size(size, tiny_config, target="user/name")
+            check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
 
 
 def test_the_size_follows_the_config(tiny_config: ModelConfig):
     wider = dataclasses.replace(tiny_config, d_ff=tiny_config.d_ff * 64)
-    check_weights_size(2 * wider.n_parameters, wider, target="user/name")
+    check_sizes({WEIGHTS: 2 * wider.n_parameters}, wider, target="user/name")
     with pytest.raises(HubError, match="describes"):
-        check_weights_size(2 * tiny_config.n_parameters, wider, target="user/name")
+        check_sizes({WEIGHTS: 2 * tiny_config.n_parameters}, wider, target="user/name")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"])
+def test_a_tokenizer_may_be_as_large_as_its_vocabulary_asks(tiny_config: ModelConfig, name: str):
+    most = largest_size(name, tiny_config)
+    assert most < 2**18
+    check_sizes({name: most}, tiny_config, target="user/name")
+    with pytest.raises(HubError, match=f"{name} has .* describes a vocabulary"):
+        check_sizes({name: most + 1}, tiny_config, target="user/name")
+
+
+def test_without_a_config_each_file_has_its_limit():
+    assert {largest_size(name, None) for name in LIMITS_MIB} == {
+        limit * 2**20 for limit in LIMITS_MIB.values()
+    }

@@ -10,6 +10,7 @@ import pytest
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
 from hubnmt.hub import listing
+from hubnmt.hub.bounds import forget_oldest
 from hubnmt.hub.listing import Catalogue, list_bundled, list_cached, list_hub
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
@@ -127,12 +128,16 @@ def test_a_row_without_a_name_is_passed_over():
 
 @pytest.mark.parametrize(
     "weights",
-    [3, {"parameters": 3}, {"parameters": {"F32": "9" * 9}}, {"parameters": {"I8": 2}}, {}],
+    [
+        *(3, {}, {"parameters": 3}, {"parameters": {"I8": 2}}),
+        *({"parameters": {"F32": n}, "total": n} for n in ("9" * 9, 10**400, -1, True, None)),
+    ],
 )
 def test_a_size_nobody_can_tell_is_absent(weights: object):
     model = listing._from_row({"id": "user/a", "safetensors": weights})
     assert model is not None
     assert model.size_bytes is None
+    assert model.n_parameters is None
 
 
 # --- on this machine -----------------------------------------------------------------------------
@@ -174,6 +179,21 @@ def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):
     folder = pull(HubReference(REPO)).folder
     (folder / "config.json").resolve().write_text("{}")
     assert list_cached() == []
+
+
+@pytest.mark.parametrize(
+    "head", ["x: 1" + ":59" * 400 + ".5", "x: !!int ''", "x: !!bool maybe", "[" * 5000, "x: *a"]
+)
+def test_a_card_that_cannot_be_read_harms_no_other_model(head: str, full_hub: HubServer):
+    """In the cache it stays until somebody deletes it."""
+    pull(HubReference(REPO))
+    evil = read_folder(pull(HubReference(REPO)).folder)
+    evil["README.md"] = f"---\ntags: [hubnmt]\n{head}\n---\n".encode()
+    full_hub.store.put("evil/card", evil)
+    pull(HubReference("evil/card"))
+    assert sorted(names(list_cached())) == ["evil/card", REPO]
+    assert len(list(list_hub())) in (3, 4)
+    forget_oldest(0)
 
 
 def test_bundled_models_are_listed(model_folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,9 +2,12 @@
 
 import json
 import logging
+import operator
 import os
+import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,10 @@ import pytest
 
 from hubnmt.checkpoint import load_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
-from hubnmt.hub import list_cached
+from hubnmt.hub import client
 from hubnmt.hub.contents import ALLOWED
-from hubnmt.hub.pull import ask, find_cached, pull, pull_to
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
@@ -296,7 +300,7 @@ def test_a_name_that_climbs_out_is_not_followed(
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", WEIGHTS])
 def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, status=status))
     assert read_folder(pull(REFERENCE).folder) == stored
@@ -313,7 +317,7 @@ def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored:
         (503, r"trouble of its own \(503\): try again"),
     ],
 )
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", WEIGHTS])
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     status: int, sentence: str, path: str, hub: HubServer, stored: dict[str, bytes]
 ):
@@ -339,24 +343,39 @@ def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
     assert len(hub.asked("GET /api/models")) == 1
 
 
-def test_a_broken_download_goes_on_where_it_stopped(
+def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict[str, bytes]):
+    for _ in range(6):
+        hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
+    assert read_folder(pull(REFERENCE).folder) == stored
+    first, *others = hub.asked(WEIGHTS)
+    assert "range" not in {name.lower() for name in first.headers}
+    starts = [{k.lower(): v for k, v in each.headers.items()}["range"] for each in others]
+    assert starts == [f"bytes={5000 * n}-" for n in range(1, 7)]
+
+
+def test_the_storage_of_large_files_gets_no_token(hub: HubServer, stored: dict[str, bytes]):
+    pull(REFERENCE)
+    (asked,) = hub.asked(WEIGHTS)
+    assert "authorization" not in {name.lower() for name in asked.headers}
+    assert TOKEN in str(hub.asked("resolve/.*safetensors")[0].headers)
+
+
+def test_a_download_that_trickles_is_given_up(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
-    theirs = huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", theirs)
-    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "PIECE_BYTES", 1000)
-    hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
-    assert read_folder(pull(REFERENCE).folder) == stored
-    first, second = hub.asked(WEIGHTS)
-    assert "Range" not in {name.title() for name in first.headers}
-    ranges = {name.lower(): value for name, value in second.headers.items()}
-    assert ranges["range"] == "bytes=5000-"
+    monkeypatch.setattr(client, "SLOW_AFTER_S", 0.2)
+    monkeypatch.setattr(client, "LEAST_BYTES_PER_S", 10**9)
+    hub.faults.add(Fault(WEIGHTS, times=None, pause_s=0.1))
+    with pytest.raises(HubError, match="comes too slowly"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
 
 
 def test_a_connection_that_always_breaks_leaves_nothing_half(
     hub: HubServer, stored: dict[str, bytes]
 ):
-    hub.faults.add(Fault(WEIGHTS, times=None, cut_after=2000))
+    hub.faults.add(Fault(WEIGHTS, times=3, cut_after=2000))
+    hub.faults.add(Fault(WEIGHTS, times=None, cut_after=0))
     with pytest.raises(HubUnreachableError, match="try again"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -377,13 +396,15 @@ def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pyt
     assert cache_is_empty_or_whole(stored)
 
 
-@pytest.mark.parametrize("lie", [7, -7])
-def test_a_wrong_size_is_not_kept(lie: int, hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=lie))
-    with pytest.raises(HubError, match="broke off: try again"):
+def test_a_wrong_length_of_an_answer_is_of_no_matter_if_all_of_the_content_comes(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.faults.add(Fault(WEIGHTS, times=None, lie_about_size=-7))
+    with pytest.raises(HubError, match="other content than the Hub states"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
     hub.faults.clear()
+    hub.faults.add(Fault(WEIGHTS, times=None, lie_about_size=7))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
@@ -413,7 +434,7 @@ def test_a_file_changed_in_the_cache_is_seen(hub: HubServer, stored: dict[str, b
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*tokenizer", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*tokenizer", WEIGHTS])
 def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: dict[str, bytes]):
     old = pull(REFERENCE)
     spoon = bytearray(stored["model.safetensors"])
@@ -427,6 +448,143 @@ def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: d
     assert cache_is_empty_or_whole(stored | {f"new {k}": v for k, v in changed.items()})
     assert pull(REFERENCE, local_files_only=True) == old
     assert read_folder(pull(REFERENCE).folder) == changed
+
+
+# --- a mirror that means harm --------------------------------------------------------------------
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file of the user's beside the cache."""
+    path = tmp_path / "precious.txt"
+    path.write_text("mine")
+    return path
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def check_only_the_cache_changed(folder: Path, before: set[Path]) -> None:
+    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+    ours = cache / f"models--{REPO.replace('/', '--')}"
+    assert [path for path in files_of(folder) - before if not path.is_relative_to(ours)] == []
+    assert (folder / "precious.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"ETag": etag} for etag in ("../../../precious.txt", "/{}/precious.txt", "", "x" * 300)),
+        *({"X-Repo-Commit": commit} for commit in ("../../x", "", "{}")),
+    ],
+)
+@pytest.mark.parametrize("path", ["config.json", "model.safetensors"])
+def test_what_a_mirror_says_in_headers_is_no_path(
+    headers: dict[str, str], path: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    headers = {name: value.format(precious.parent) for name, value in headers.items()}
+    linked = {f"X-Linked-{name}": value for name, value in headers.items()}
+    hub.faults.add(Fault(f"resolve/.*{path}", times=None, replaced=headers | linked))
+    before = files_of(precious.parent)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    check_only_the_cache_changed(precious.parent, before)
+
+
+WRONG = [7, -1, 10**400, "", "many", "../../../precious.txt", "a" * 100_000, None, {}, [3], True]
+"""What may stand where the Hub has a hash, a size, a text or a table."""
+
+
+@pytest.mark.parametrize("key", ["blobId", "size", "lfs", "sha256", "rfilename"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_stated_with_wrong_types_is_one_line(
+    key: str, name: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    def spoil(value: object, answer: dict[str, Any]) -> None:
+        (row,) = (row for row in answer["siblings"] if row["rfilename"] == name)
+        table = {"sha256": value, "size": 1, "pointerSize": 1}
+        row |= {"lfs": table} if key == "sha256" else {key: value}
+
+    for value in WRONG:
+        hub.edit = partial(spoil, value)
+        check_whole_or_one_line(stored, precious.parent)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("sha", "siblings", "tags", "library_name", "lastModified", "id", "cardData"),
+        *("gated", "private", "safetensors", "model-index"),
+    ],
+)
+def test_a_repository_described_with_wrong_types_is_one_line(
+    key: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    for value in WRONG:
+        hub.edit = operator.methodcaller("update", {key: value})
+        check_whole_or_one_line(stored, precious.parent)
+
+
+def check_whole_or_one_line(stored: dict[str, bytes], folder: Path) -> None:
+    before = files_of(folder)
+    said = ""
+    try:
+        assert read_folder(pull(REFERENCE).folder) == stored
+    except HubError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert len(said) < 500
+    check_only_the_cache_changed(folder, before)
+    shutil.rmtree(huggingface_hub.constants.HF_HUB_CACHE, ignore_errors=True)
+
+
+def test_a_file_that_never_ends_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
+    """The disk fills before the hash is known."""
+    hub.faults.add(Fault("GET .*tokenizer.json", times=None, endless=True))
+    with pytest.raises(HubError, match="more than the Hub states"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+
+
+def test_a_link_in_the_cache_that_leads_out_is_not_followed_to_remove(
+    hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    folder = pull(REFERENCE).folder
+    (folder / "README.md").unlink()
+    decoy = precious.with_name("a" * 40)
+    decoy.write_text("mine")
+    (folder / "README.md").symlink_to(decoy)
+    find_cached(REFERENCE)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    assert decoy.read_text() == "mine"
+
+
+def test_a_branch_that_moves_between_two_files_gives_one_commit(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    old, other = head(hub), {"decoding.json": b'{"beam_size": 3}', "README.md": b"# other"}
+    hub.faults.add(Fault("GET .*decoding.json", before=lambda: hub.store.put(REPO, other)))
+    pulled = pull(REFERENCE)
+    assert (pulled.commit, read_folder(pulled.folder)) == (old, stored)
+    hub.faults.add(Fault("GET .*README.md", before=lambda: hub.store.put(REPO, stored)))
+    assert read_folder(pull(REFERENCE).folder) == stored | other
+
+
+def test_a_mirror_that_serves_the_newest_file_whatever_commit_is_asked_for_is_seen(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    commit = hub.repo(REPO).commits[head(hub)]
+    hub.faults.add(
+        Fault(
+            "GET .*decoding.json",
+            before=lambda: commit.files.update(
+                {"tokenizer.json": hub.store.blob("tokenizer.json", b"{}")}
+            ),
+        )
+    )
+    with pytest.raises(HubError, match="other content than the Hub states"):
+        pull(REFERENCE)
+    assert find_cached(REFERENCE) is None
 
 
 # --- within a limit ------------------------------------------------------------------------------
@@ -452,20 +610,17 @@ def test_a_branch_that_grew_is_measured_anew(hub: HubServer, stored: dict[str, b
         pull(REFERENCE, max_bytes=1999)
 
 
-def test_a_size_that_is_not_stated_is_not_taken_for_none(
-    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-):
-    def ask_less(*asked: Any) -> Any:
-        info = ask(*asked)
-        for sibling in info.siblings:
-            if sibling.rfilename == "model.safetensors":
-                sibling.size = None
-        return info
+def test_a_size_that_is_not_stated_is_not_taken_for_none(hub: HubServer, stored: dict[str, bytes]):
+    def hide(answer: dict[str, Any]) -> None:
+        (weights,) = (r for r in answer["siblings"] if r["rfilename"] == "model.safetensors")
+        del weights["size"], weights["lfs"]
+        weights["blobId"] = hub.repo(REPO).resolve("main").files["model.safetensors"].sha256
 
-    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "ask", ask_less)
+    hub.edit = hide
     with pytest.raises(HubError, match=r"the size of model\.safetensors"):
         pull(REFERENCE, max_bytes=10**9)
     assert hub.asked(WEIGHTS) == []
+    assert read_folder(pull(REFERENCE).folder) == stored
 
 
 # --- into a folder -------------------------------------------------------------------------------

@@ -7,7 +7,14 @@ import huggingface_hub.errors as theirs
 import pytest
 
 from hubnmt.errors import HubError, HubUnreachableError
-from hubnmt.hub.trouble import HTTP_ERROR, causes, explain, hide_tokens, is_unreachable
+from hubnmt.hub.trouble import (
+    HTTP_ERROR,
+    causes,
+    explain,
+    find_http_error,
+    hide_tokens,
+    is_unreachable,
+)
 from tests.hub import TOKEN
 
 HUB = "https://hub.example"
@@ -80,3 +87,9 @@ def test_causes_are_walked_from_the_outside():
 def test_a_mistake_of_ours_is_not_the_hubs_silence():
     assert not is_unreachable(ValueError("x"))
     assert not is_unreachable(OSError("x"))
+
+
+def test_a_client_with_another_http_library_can_be_imported():
+    assert HTTP_ERROR in theirs.HfHubHTTPError.__mro__
+    assert HTTP_ERROR.__name__ == "HTTPError"
+    assert find_http_error(OSError) is OSError
