@@ -215,9 +215,9 @@ def download(
     """
     url = hf_hub_url(repo, name, revision=commit, endpoint=api.endpoint)
     began = time.monotonic()
-    is_shown = max_bytes >= SHOWN_BYTES
-    with tqdm(
-        total=max_bytes, unit="B", unit_scale=True, desc=name, disable=None if is_shown else True
+    hidden = None if max_bytes >= SHOWN_BYTES else True  # None: where nobody looks
+    with tqdm(  # type: ignore[no-untyped-call]  # theirs has no types
+        total=max_bytes, unit="B", unit_scale=True, desc=name, disable=hidden
     ) as progress:
         while True:
             before = sink.tell()
