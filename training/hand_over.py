@@ -117,10 +117,11 @@ def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
 
 def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
     """Write the commands that are left, with what is known of their arguments."""
-    name = repo or f"USER/{folder.name}"
+    # One that was pushed to is there, and `--private` is for new ones.
+    target = [f"USER/{folder.name}", "--private"] if repo is None else [repo]
     if repo is None:
         yield "to share it as it is:"
-        yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), name, "--private"])
+        yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), *target])
     dest = str(Path("models") / folder.name)
     words = ["python", "-m", "training.finish", str(folder), dest, "--valid", _list(data.valid)]
     tests = list(name_tests(data))
@@ -129,7 +130,7 @@ def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str
         words += ["--test-name", test.name] if len(tests) > 1 else []
     yield "to choose beam size and length penalty first (minutes), measure again and share that:"
     yield f"  {shlex.join(words)}"
-    yield "  " + shlex.join(["hubnmt", "push", dest, name, "--private"])
+    yield "  " + shlex.join(["hubnmt", "push", dest, *target])
 
 
 def _list(files: tuple[str, ...]) -> str:

@@ -10,14 +10,14 @@ import shlex
 from pathlib import Path
 
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.hub.push import push
+from hubnmt.hub.push import prepare_repo, push
 from hubnmt.hub.reference import parse_reference
 
 log = logging.getLogger("training")
 
 
 class Publisher:
-    """Pushes the model folders of one run to one repository, private unless it is there already."""
+    """Pushes the model folders of one run to one repository, which is made private if it is new."""
 
     def __init__(self, repo: str | None, *, checkpoints: bool = False) -> None:
         """Remember where to; None means nowhere.
@@ -41,6 +41,15 @@ class Publisher:
         push = [] if self.repo is None else ["--push", self.repo]
         return [*push, "--hub-checkpoints"] if self._checkpoints else push
 
+    def prepare(self) -> None:
+        """Find out whether the Hub will take the model, before the training that makes it.
+
+        Raises:
+            HubNMTError: if it refuses or cannot be reached.
+        """
+        if self.repo is not None:
+            prepare_repo(self.repo, private=True)
+
     def push_checkpoint(self, folder: Path, *, step: int) -> None:
         """Push `last/` if that is wanted; a failure is only told."""
         if self.repo is None or not self._checkpoints:
@@ -62,6 +71,6 @@ class Publisher:
         try:
             push(folder, self.repo, private=True, message=message)
         except HubNMTError as error:
-            retry = shlex.join(["hubnmt", "push", str(folder), self.repo, "--private"])
+            retry = shlex.join(["hubnmt", "push", str(folder), self.repo])
             raise type(error)(f"{error}; the model is whole, try again: {retry}") from error
         log.info("pushed %s to %s", folder, self.repo)

@@ -86,6 +86,7 @@ def run(
     try:
         folder = resume or team.lead(lambda: choose_folder(config))
         is_new = resume is None or not team.lead(lambda: has_state(folder))
+        team.lead(publisher.prepare)
         with contextlib.ExitStack() as held:
             start = None  # the leader's: the others get what they need of it from there
             if is_new and config.run.pretrained:

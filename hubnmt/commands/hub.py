@@ -55,7 +55,7 @@ def add_push(commands: Commands) -> None:
     command = commands.add_parser("push", help="publish a model folder on the Hub")
     command.add_argument("dir", type=Path, metavar="DIR", help="model folder")
     command.add_argument("repo", metavar="USER/NAME", help="made if it is not there")
-    command.add_argument("--private", action="store_true", help="seen by you alone")
+    command.add_argument("--private", action="store_true", help="make a new one private")
     command.add_argument("--revision", metavar="R", help="branch, made if missing (default: main)")
     command.add_argument("--create-pr", action="store_true", help="propose it as a pull request")
     command.add_argument("--message", metavar="M", help="of the commit")

@@ -57,7 +57,7 @@ def push(
     Args:
         folder: a model folder; files of other kinds in it stay here.
         repo: `user/name`; made if it is not there.
-        private: make a new repository private; one that is public is refused.
+        private: make a new repository private; one that is there stays as it is.
         revision: branch to push to, made if it is not there; None is `main`.
         create_pr: propose the change as a pull request in place of making it.
         message: of the commit.
@@ -73,7 +73,7 @@ def push(
     api = connect(token)
     with plain_words(repo):
         state = _prepare(api, repo, revision or MAIN, private=private)
-        _check_target(state, repo, private=private)
+        _check_target(state, repo)
         wish = Wish(
             repo=repo,
             kind="model",
@@ -90,6 +90,24 @@ def push(
     logger.info("%s: %s", repo, ", ".join(done.changed) or "nothing had changed")
     url = done.pull_request or f"{api.endpoint}/{repo}"
     return Pushed(url=url, commit=done.commit, changed=done.changed)
+
+
+def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) -> None:
+    """Find out before long work whether `push` may write to a repository; make it if it is new.
+
+    Args:
+        repo: `user/name`.
+        private: make a new repository private; one that is there stays as it is.
+        token: None takes `HF_TOKEN` or the login.
+
+    Raises:
+        HubError: if the Hub refuses or cannot be reached, or the repository holds something else.
+    """
+    check_repo(repo)
+    api = connect(token)
+    with plain_words(repo):
+        _check_target(_prepare(api, repo, MAIN, private=private), repo)
+        patiently(lambda: api.auth_check(repo, write=True))
 
 
 def _check_branch(revision: str | None, *, create_pr: bool) -> None:
@@ -174,7 +192,10 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
 def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoState:
     """Look at the repository and the branch, making what is not there."""
     try:
-        return read_repo(api, repo, revision)
+        state = read_repo(api, repo, revision)
+        if private and not state.is_private:
+            logger.warning("%s is there and public: only a new repository is made private", repo)
+        return state
     except RepositoryNotFoundError:
         patiently(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
     except RevisionNotFoundError:
@@ -184,14 +205,12 @@ def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoStat
     return read_repo(api, repo, revision)
 
 
-def _check_target(state: RepoState, repo: str, *, private: bool) -> None:
-    """Refuse to show what should be private, and to write over what is not ours.
+def _check_target(state: RepoState, repo: str) -> None:
+    """Refuse to write over what is not ours.
 
     Raises:
         HubError: with the remedy.
     """
-    if private and not state.is_private:
-        raise HubError(f"{repo} is public: make it private in its settings, or push to a new name")
     has_model = CONFIG in state.files or WEIGHTS in state.files
     if LIBRARY not in (state.library, *state.tags) and (state.library or has_model):
         kind = f"a model of the library {state.library!r}" if state.library else "another model"

@@ -245,6 +245,10 @@ class _Handler(BaseHTTPRequestHandler):
         repo = self._readable(kind, id)
         return answers.describe_refs(repo, pull_requests=self._asks("include_prs"))
 
+    def auth_check(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
+        self._writable(kind, id)
+        return {}
+
     def create_branch(self, body: bytes, kind: str, id: str, branch: str) -> dict[str, Any]:
         repo = self._writable(kind, id)
         if branch in repo.branches:
@@ -406,6 +410,7 @@ ROUTES: list[tuple[str, str, str]] = [
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
     ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),
     ("GET", rf"{REPO}/refs", "refs"),
+    ("GET", rf"{REPO}/auth-check/write", "auth_check"),
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),
     ("POST", rf"{REPO}/preupload/(?P<revision>[^/]+)", "preupload"),
     ("POST", rf"{REPO}/commit/(?P<revision>[^/]+)", "commit"),

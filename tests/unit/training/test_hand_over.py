@@ -203,5 +203,5 @@ def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
     lines = list(last_lines(Path("runs/x"), make_data(test_split="test"), "me/x"))
     assert "  python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF" in lines
     assert "--test" not in "".join(last_lines(Path("runs/x"), make_data(), "me/x"))
-    assert lines[-1] == "  hubnmt push models/x me/x --private"
+    assert lines[-1] == "  hubnmt push models/x me/x"
     assert not [line for line in lines if "runs/x/best" in line]  # it is there already

@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from hubnmt import Translator
-from hubnmt.errors import ConfigError, HubError, HubNMTError, ModelFolderError
+from hubnmt.errors import ConfigError, HubNMTError, ModelFolderError
+from tests.hub import READER, REPO
+from tests.hub_server import Fault, HubServer
 from tests.runs import break_at, differing, read_metrics, stop_at
 from training import step, train
 from training.loop import Run
@@ -86,6 +88,7 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     run_farm: RunFarm,
     farm_recipe: Path,
     tmp_path: Path,
+    hub: HubServer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -95,11 +98,11 @@ def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
     stop_at(1, monkeypatch)
     settings = ["run.max_steps=7", f"data.cache={tmp_path / 'a cache'}"]
     folder = tmp_path / "farm"
-    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push="me/farm")
+    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push=REPO)
     assert (resumed.config.run.n_threads, resumed.config.run.max_steps) == (1, 7)
     assert torch.get_num_threads() == n_threads  # a caller keeps its own
     hint = caplog.text.partition(f"--resume {folder} ")[2]
-    options = ["--set", settings[0], "--set", settings[1], "--push", "me/farm"]
+    options = ["--set", settings[0], "--set", settings[1], "--push", REPO]
     assert shlex.split(hint.splitlines()[0]) == options
 
 
@@ -340,49 +343,66 @@ def command(
     return words
 
 
+@pytest.mark.parametrize("is_public", [False, True])
 def test_checkpoints_and_result_go_to_the_hub(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_public: bool, command: Callable[..., list[str]], hub: HubServer
 ) -> None:
-    pushed: list[tuple[str, str]] = []
+    """A new repository is private, one that is there stays as it is."""
+    if is_public:
+        hub.store.create("model", REPO)
+    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 0
+    best, *steps, _ = hub.repo(REPO).history()
+    assert best.startswith("Best of training: validation BLEU ")
+    assert steps == ["Step 8, in training", "Step 4, in training"]
+    assert hub.repo(REPO).private is not is_public
+    assert Translator.from_pretrained(REPO).config.d_model == 12
 
-    def push(folder: Path, repo: str, *, private: bool, message: str) -> None:
-        assert private
-        assert message
-        assert Translator.from_pretrained(folder).config.d_model == 12
-        pushed.append((folder.name, repo))
 
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 0
-    assert pushed == [("last", "me/farm"), ("last", "me/farm"), ("best", "me/farm")]
+@pytest.mark.parametrize("trouble", ["a token that only reads", "no Hub", "another's model"])
+def test_a_hub_that_will_not_take_the_model_is_told_before_the_first_step(
+    trouble: str,
+    command: Callable[..., list[str]],
+    hub: HubServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if trouble == "a token that only reads":
+        hub.store.create("model", REPO)
+        monkeypatch.setenv("HF_TOKEN", READER)
+    elif trouble == "no Hub":
+        hub.faults.add(Fault("GET", times=None, status=503))
+    else:
+        hub.store.put(REPO, {"config.json": b"{}"})
+    assert main(command(extra=("--push", REPO))) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "farm").exists()
 
 
 def test_a_finished_run_is_handed_over_again(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., list[str]], tmp_path: Path, hub: HubServer
 ) -> None:
     """Also one that was shorter than a validation, whose state knows of none."""
     assert main(command("run.max_steps=2")) == 0
     folder = tmp_path / "farm"
     (folder / "best" / "README.md").unlink()
-    pushed: list[str] = []
-    monkeypatch.setattr("training.publish.push", lambda path, *_, **__: pushed.append(path.name))
-    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", "me/farm"))
+    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", REPO))
     assert main(again) == 0
-    assert pushed == ["best"]
-    assert "# Farm" in (folder / "best" / "README.md").read_text(encoding="utf-8")
+    assert len(hub.repo(REPO).history()) == 2
+    card = hub.repo(REPO).files()["README.md"].decode()
+    assert "# Farm\n" in card
+    assert "steps until the best weights: 2" in card
     assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
-def test_a_hub_out_of_reach_costs_nothing_but_the_push(
+def test_a_hub_that_goes_away_costs_nothing_but_the_push(
     command: Callable[..., list[str]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hub: HubServer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def push(*_: Any, **__: Any) -> None:
-        raise HubError("the Hub cannot be reached")
-
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command(extra=("--push", "me/farm", "--hub-checkpoints"))) == 2
+    hub.faults.add(Fault("preupload", times=None, status=503))
+    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 2
     assert "try again: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
     state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
     assert state["progress"]["step"] == 8
@@ -394,21 +414,6 @@ def test_a_push_to_nowhere_is_refused_before_training(
     assert main(command(extra=("--hub-checkpoints",))) == 2
     assert "--hub-checkpoints needs --push USER/NAME" in capsys.readouterr().err
     assert not (tmp_path / "farm").exists()
-
-
-def test_what_goes_to_the_hub_has_its_card(
-    command: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cards: list[str] = []
-
-    def push(folder: Path, *_: Any, **__: Any) -> None:
-        cards.append((folder / "README.md").read_text(encoding="utf-8"))
-
-    monkeypatch.setattr("training.publish.push", push)
-    assert main(command("run.max_steps=2", extra=("--push", "me/farm"))) == 0
-    (card,) = cards
-    assert "# Farm\n" in card
-    assert "steps until the best weights: 2" in card
 
 
 @contextlib.contextmanager

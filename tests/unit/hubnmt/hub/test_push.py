@@ -15,7 +15,7 @@ from hubnmt import Translator
 from hubnmt.checkpoint import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
 from hubnmt.hub.pull import pull
-from hubnmt.hub.push import collect, push
+from hubnmt.hub.push import collect, prepare_repo, push
 from hubnmt.hub.reference import HubReference
 from hubnmt.metadata import read_metadata
 from tests.hub import READER, REPO, TOKEN, change_weights, read_folder
@@ -156,11 +156,48 @@ def test_private_makes_a_private_repository(hub: HubServer, model_folder: Path):
     assert hub.repo(REPO).private
 
 
-def test_private_is_never_pushed_to_a_public_one(hub: HubServer, model_folder: Path):
+def test_private_is_for_new_repositories_only(
+    hub: HubServer, model_folder: Path, caplog: pytest.LogCaptureFixture
+):
     hub.store.create("model", REPO)
-    with pytest.raises(HubError, match="is public: make it private"):
-        push(model_folder, REPO, private=True)
-    assert is_untouched(hub)
+    push(model_folder, REPO, private=True)
+    assert set(hub.repo(REPO).files()) == FILES
+    assert not hub.repo(REPO).private
+    assert "is there and public: only a new repository is made private" in caplog.text
+
+
+# --- before the work ------------------------------------------------------------------------------
+
+
+def test_a_new_repository_is_made_before_the_work(hub: HubServer, model_folder: Path):
+    prepare_repo(REPO, private=True)
+    assert hub.repo(REPO).private
+    push(model_folder, REPO, private=True)
+    assert set(hub.repo(REPO).files()) == FILES
+
+
+def test_a_repository_that_is_there_stays_as_it_is(hub: HubServer, model_folder: Path):
+    push(model_folder, REPO)
+    before = hub.repo(REPO).history()
+    hub.requests.clear()
+    prepare_repo(REPO, private=True)
+    assert hub.asked("^(POST|PUT)") == []
+    assert hub.repo(REPO).history() == before
+    assert not hub.repo(REPO).private
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_token_that_may_not_write_is_refused_before_the_work(is_there: bool, hub: HubServer):
+    if is_there:
+        hub.store.create("model", REPO)
+    with pytest.raises(HubError, match="your token needs the right"):
+        prepare_repo(REPO, token=READER)
+
+
+def test_a_model_of_another_library_is_refused_before_the_work(hub: HubServer):
+    hub.store.put(REPO, {"README.md": b"---\nlibrary_name: keras\n---\n"})
+    with pytest.raises(HubError, match="holds a model of the library 'keras'"):
+        prepare_repo(REPO)
 
 
 def test_a_missing_branch_is_made(hub: HubServer, model_folder: Path):
