@@ -8,16 +8,26 @@ https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 
 import contextlib
 import dataclasses
+import hashlib
 import logging
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 
-from hubnmt.checkpoint import LIBRARY, check_place, load_config, load_model, replace_folder
+from hubnmt.checkpoint import (
+    LIBRARY,
+    MAX_CARD_MIB,
+    MAX_JSON_MIB,
+    check_place,
+    load_config,
+    load_model,
+    replace_folder,
+)
+from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError
 from hubnmt.hub.client import (
     HASH,
@@ -28,14 +38,34 @@ from hubnmt.hub.client import (
     plain_words,
     read_repo,
 )
-from hubnmt.hub.contents import ALLOWED, CONFIG, check_sizes, choose_files, largest_size
-from hubnmt.hub.digest import matches
 from hubnmt.hub.reference import HubReference
+from hubnmt.tokenizer import MAX_FILE_MIB, max_file_bytes
 
 logger = logging.getLogger(__name__)
 
 TRIES = 2
 """Downloads of a file whose content came out wrong."""
+
+PIECE = 2**20
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+JOINT_TOKENIZER = ("tokenizer.json",)
+TWO_TOKENIZERS = ("tokenizer_src.json", "tokenizer_tgt.json")
+TOKENIZERS = JOINT_TOKENIZER + TWO_TOKENIZERS
+MAX_HEADER_MIB = 16
+"""Room for names and shapes in a weights file, far beyond what ours take."""
+
+LIMITS_MIB = {
+    CONFIG: MAX_JSON_MIB,
+    "decoding.json": MAX_JSON_MIB,
+    "tokenizer.json": MAX_FILE_MIB,
+    "tokenizer_src.json": MAX_FILE_MIB,
+    "tokenizer_tgt.json": MAX_FILE_MIB,
+    CARD: MAX_CARD_MIB,
+}
+"""The allow-list but for the weights, whose limit the config sets. In order of fetching."""
+
+ALLOWED = (*LIMITS_MIB, WEIGHTS)
 
 FolderName = str | Path
 
@@ -290,3 +320,104 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
             if (pulled.folder / name).is_file():
                 shutil.copyfile(pulled.folder / name, draft / name)
     return Pulled(folder, pulled.commit)
+
+
+# --- which files make a model, and how large they may be ---
+
+
+def choose_files(
+    files: Mapping[str, int | None], *, target: str, library: str | None = None
+) -> list[str]:
+    """List the files to fetch, config first, weights last.
+
+    Args:
+        files: name to size in bytes, of all files of the repository.
+        target: how the repository was named.
+        library: what the Hub says made it.
+
+    Raises:
+        HubError: if this is not a model of ours, or a file is too large.
+    """
+    is_foreign = library not in (None, LIBRARY)
+    missing = [name for name in (CONFIG, WEIGHTS) if name not in files]
+    has_tokenizer = any(set(kind) <= set(files) for kind in (JOINT_TOKENIZER, TWO_TOKENIZERS))
+    if not has_tokenizer:
+        missing.append(JOINT_TOKENIZER[0])
+    if is_foreign or missing:
+        raise HubError(_describe_foreign(files, missing, target, library if is_foreign else None))
+    for name, limit in LIMITS_MIB.items():
+        size = files.get(name)
+        if size is not None and size > limit * 2**20:
+            raise HubError(
+                f"{target}: {name} has {size / 2**20:,.0f} MiB, at most {limit} are taken; refused"
+            )
+    return [name for name in ALLOWED if name in files]
+
+
+def _describe_foreign(
+    files: Mapping[str, int | None], missing: Sequence[str], target: str, library: str | None
+) -> str:
+    """Say what a repository is, since it is not ours."""
+    kind = f"a model of the library {library!r}" if library else "not a hubnmt model"
+    pickles = [name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl"))]
+    shards = [name for name in files if name.startswith("model-") and name.endswith("safetensors")]
+    facts = []
+    if missing:
+        facts.append(f"it has no {' and no '.join(missing)}")
+    if shards:
+        facts.append("its weights come in several files, ours in one")
+    elif pickles and WEIGHTS in missing:
+        facts.append(f"its weights are pickled ({pickles[0]}), which could run code")
+    detail = f": {'; '.join(facts)}" if facts else ""
+    return f"{target} is {kind}{detail}; `hubnmt list` shows models that work here"
+
+
+def check_sizes(sizes: Mapping[str, int | None], config: ModelConfig, *, target: str) -> None:
+    """Compare sizes with what the config describes, before the files are fetched.
+
+    Raises:
+        HubError: if they cannot belong together.
+    """
+    for name in TOKENIZERS:
+        size, most = sizes.get(name), largest_size(name, config)
+        if size is not None and size > most:
+            raise HubError(
+                f"{target}: {name} has {size:,} bytes, but {CONFIG} describes a vocabulary that "
+                f"takes at most {most:,}; refused"
+            )
+    size, least, most = sizes.get(WEIGHTS), 2 * config.n_parameters, largest_size(WEIGHTS, config)
+    if size is not None and not least <= size <= most:
+        raise HubError(
+            f"{target}: {WEIGHTS} has {size:,} bytes, but {CONFIG} describes "
+            f"{config.n_parameters:,} parameters ({least:,} to {most:,} bytes); refused"
+        )
+
+
+def largest_size(name: str, config: ModelConfig | None) -> int:
+    """Say how many bytes a file of a model may have; without a config, what any may have."""
+    if config is not None and name == WEIGHTS:
+        return 4 * config.n_parameters + MAX_HEADER_MIB * 2**20
+    if config is not None and name in TOKENIZERS:
+        return max_file_bytes(max(config.src_vocab_size, config.tgt_vocab_size))
+    return LIMITS_MIB[name] * 2**20
+
+
+# --- whether content is what the Hub states ---
+
+
+def digest_bytes(data: bytes) -> dict[str, str]:
+    """Hash content both ways: `blob_id` as git does, `sha256` as LFS does."""
+    git = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
+    return {"blob_id": git.hexdigest(), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def matches(path: Path, expected: str) -> bool:
+    """Hash a file the way `expected` was made (40 digits: git, 64: LFS) and compare."""
+    if len(expected) == 64:
+        digest = hashlib.sha256()
+    else:
+        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest() == expected

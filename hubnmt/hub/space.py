@@ -16,9 +16,9 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from hubnmt.checkpoint import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import RepoState, connect, patiently, plain_words, read_repo
-from hubnmt.hub.commit import Content, Wish, commit
-from hubnmt.hub.contents import choose_files
+from hubnmt.hub.client import RepoState, connect, plain_words, read_repo, retry
+from hubnmt.hub.pull import choose_files
+from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
@@ -84,11 +84,11 @@ def open_space(
             raise HubError(f"Space {repo} serves another app: name a new one, or empty it first")
         # Variable and secret first: the commit starts the build, which reads them.
         if _variables(api, repo).get(VARIABLE) != model:
-            patiently(lambda: api.add_space_variable(repo, VARIABLE, model))
+            retry(lambda: api.add_space_variable(repo, VARIABLE, model))
         if with_token:
-            patiently(lambda: api.add_space_secret(repo, SECRET, token or get_token() or ""))
+            retry(lambda: api.add_space_secret(repo, SECRET, token or get_token() or ""))
         contents = collect(repo, model)
-        wish = Wish(
+        request = CommitRequest(
             repo=repo,
             kind="space",
             revision=MAIN,
@@ -96,7 +96,7 @@ def open_space(
             unwanted=[n for n in state.files if OURS.fullmatch(n) and n not in contents],
             message=f"Serve {model} with hubnmt",
         )
-        done = commit(api, wish, state)
+        done = commit(api, request, state)
     url = f"{api.endpoint}/spaces/{repo}"
     return Opened(url=url, commit=done.commit, changed=done.changed)
 
@@ -131,7 +131,7 @@ def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:
     try:
         return read_repo(api, repo, MAIN, kind="space")
     except RepositoryNotFoundError:
-        patiently(
+        retry(
             lambda: api.create_repo(
                 repo, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=True
             )
@@ -140,7 +140,7 @@ def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:
 
 
 def _variables(api: HfApi, repo: str) -> Mapping[str, str]:
-    found = patiently(lambda: api.get_space_variables(repo))
+    found = retry(lambda: api.get_space_variables(repo))
     return {key: variable.value for key, variable in found.items()}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hubnmt.errors import HubError
-from hubnmt.hub.bounds import forget_oldest, note_use
+from hubnmt.hub.listing import evict_lru, touch
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
@@ -45,7 +45,7 @@ class BoundedLoad:
             return self.load(name)
         try:
             pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
-            note_use(pulled.folder)
+            touch(pulled.folder)
             if self.forgets:
                 _check_tokenizers(pulled.folder, name)
             translator = self.load(str(pulled.folder))
@@ -53,7 +53,7 @@ class BoundedLoad:
             return translator
         finally:
             if self.forgets:
-                forget_oldest(MAX_CACHE_MB * 10**6)
+                evict_lru(MAX_CACHE_MB * 10**6)
 
 
 def _check_tokenizers(folder: Path, name: str) -> None:

@@ -1,11 +1,13 @@
 """A model comes whole and as the Hub states it, or not at all; and the next try works."""
 
+import dataclasses
 import json
 import logging
 import operator
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,17 +17,30 @@ import huggingface_hub
 import pytest
 
 from hubnmt.checkpoint import load_model
+from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub import client
-from hubnmt.hub.contents import ALLOWED
 from hubnmt.hub.listing import list_cached
-from hubnmt.hub.pull import find_cached, pull, pull_to
+from hubnmt.hub.pull import (
+    ALLOWED,
+    LIMITS_MIB,
+    WEIGHTS,
+    check_sizes,
+    choose_files,
+    digest_bytes,
+    find_cached,
+    largest_size,
+    matches,
+    pull,
+    pull_to,
+)
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import Blob, Fault, HubServer
 
 REFERENCE = HubReference(REPO)
-WEIGHTS = r"GET /objects/"
+OBJECTS = r"GET /objects/"
+"""Where large files are fetched."""
 
 
 @pytest.fixture
@@ -300,7 +315,7 @@ def test_a_name_that_climbs_out_is_not_followed(
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", OBJECTS])
 def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, status=status))
     assert read_folder(pull(REFERENCE).folder) == stored
@@ -317,7 +332,7 @@ def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored:
         (503, r"trouble of its own \(503\): try again"),
     ],
 )
-@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", OBJECTS])
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     status: int, sentence: str, path: str, hub: HubServer, stored: dict[str, bytes]
 ):
@@ -345,9 +360,9 @@ def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
 
 def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict[str, bytes]):
     for _ in range(6):
-        hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
+        hub.faults.add(Fault(OBJECTS, times=1, cut_after=5000))
     assert read_folder(pull(REFERENCE).folder) == stored
-    first, *others = hub.asked(WEIGHTS)
+    first, *others = hub.asked(OBJECTS)
     assert "range" not in {name.lower() for name in first.headers}
     starts = [{k.lower(): v for k, v in each.headers.items()}["range"] for each in others]
     assert starts == [f"bytes={5000 * n}-" for n in range(1, 7)]
@@ -355,7 +370,7 @@ def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict
 
 def test_the_storage_of_large_files_gets_no_token(hub: HubServer, stored: dict[str, bytes]):
     pull(REFERENCE)
-    (asked,) = hub.asked(WEIGHTS)
+    (asked,) = hub.asked(OBJECTS)
     assert "authorization" not in {name.lower() for name in asked.headers}
     assert TOKEN in str(hub.asked("resolve/.*safetensors")[0].headers)
 
@@ -365,7 +380,7 @@ def test_a_download_that_trickles_is_given_up(
 ):
     monkeypatch.setattr(client, "SLOW_AFTER_S", 0.2)
     monkeypatch.setattr(client, "LEAST_BYTES_PER_S", 10**9)
-    hub.faults.add(Fault(WEIGHTS, times=None, pause_s=0.1))
+    hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.1))
     with pytest.raises(HubError, match="comes too slowly"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -374,8 +389,8 @@ def test_a_download_that_trickles_is_given_up(
 def test_a_connection_that_always_breaks_leaves_nothing_half(
     hub: HubServer, stored: dict[str, bytes]
 ):
-    hub.faults.add(Fault(WEIGHTS, times=3, cut_after=2000))
-    hub.faults.add(Fault(WEIGHTS, times=None, cut_after=0))
+    hub.faults.add(Fault(OBJECTS, times=3, cut_after=2000))
+    hub.faults.add(Fault(OBJECTS, times=None, cut_after=0))
     with pytest.raises(HubUnreachableError, match="try again"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -384,13 +399,13 @@ def test_a_connection_that_always_breaks_leaves_nothing_half(
 
 
 def test_slow_bytes_arrive(hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault(WEIGHTS, times=1, pause_s=0.02))
+    hub.faults.add(Fault(OBJECTS, times=1, pause_s=0.02))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
 def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.05)
-    hub.faults.add(Fault(WEIGHTS, times=None, pause_s=0.4))
+    hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.4))
     with pytest.raises(HubUnreachableError, match="cannot reach"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -399,22 +414,22 @@ def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pyt
 def test_a_wrong_length_of_an_answer_is_of_no_matter_if_all_of_the_content_comes(
     hub: HubServer, stored: dict[str, bytes]
 ):
-    hub.faults.add(Fault(WEIGHTS, times=None, lie_about_size=-7))
+    hub.faults.add(Fault(OBJECTS, times=None, lie_about_size=-7))
     with pytest.raises(HubError, match="other content than the Hub states"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
     hub.faults.clear()
-    hub.faults.add(Fault(WEIGHTS, times=None, lie_about_size=7))
+    hub.faults.add(Fault(OBJECTS, times=None, lie_about_size=7))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", [WEIGHTS, "GET .*tokenizer.json"])
+@pytest.mark.parametrize("path", [OBJECTS, "GET .*tokenizer.json"])
 def test_wrong_content_once_is_fetched_again(path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, spoil=True))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", [WEIGHTS, "GET .*config.json"])
+@pytest.mark.parametrize("path", [OBJECTS, "GET .*config.json"])
 def test_wrong_content_for_ever_is_never_kept(path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=None, spoil=True))
     with pytest.raises(HubError, match=r"other content than the Hub states.*proxy or mirror"):
@@ -434,7 +449,7 @@ def test_a_file_changed_in_the_cache_is_seen(hub: HubServer, stored: dict[str, b
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", ["GET /api/models", "GET .*tokenizer", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*tokenizer", OBJECTS])
 def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: dict[str, bytes]):
     old = pull(REFERENCE)
     spoon = bytearray(stored["model.safetensors"])
@@ -597,7 +612,7 @@ def test_what_is_too_large_is_refused_before_anything_is_fetched(
     hub.store.put(REPO, {"picture.png": bytes(10**6)})  # not a model's file
     with pytest.raises(HubError, match=r"of up to 0 MB are fetched here; .*hubnmt pull user/"):
         pull(REFERENCE, max_bytes=size - 1)
-    assert hub.asked(WEIGHTS) == []
+    assert hub.asked(OBJECTS) == []
     assert not Path(huggingface_hub.constants.HF_HUB_CACHE).exists()
     pull(REFERENCE, max_bytes=size)
     pull(REFERENCE, max_bytes=0)  # all of it is here already
@@ -619,7 +634,7 @@ def test_a_size_that_is_not_stated_is_not_taken_for_none(hub: HubServer, stored:
     hub.edit = hide
     with pytest.raises(HubError, match=r"the size of model\.safetensors"):
         pull(REFERENCE, max_bytes=10**9)
-    assert hub.asked(WEIGHTS) == []
+    assert hub.asked(OBJECTS) == []
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
@@ -708,3 +723,113 @@ def test_what_came_is_loaded_before_it_is_given(
     with pytest.raises(ModelFolderError, match="tokenizer"):
         pull_to(REFERENCE, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+CONTENTS = [b"", b"x", "ü\n".encode(), bytes(range(256)) * 9000]
+
+
+@pytest.mark.parametrize("data", CONTENTS, ids=len)
+def test_hashes_are_those_of_the_hub(data: bytes, tmp_path: Path):
+    (tmp_path / "file").write_bytes(data)
+    small, large = Blob(data).oid, Blob(data, is_lfs=True).sha256
+    assert digest_bytes(data) == {"blob_id": small, "sha256": large}
+    assert matches(tmp_path / "file", small)
+    assert matches(tmp_path / "file", large)
+
+
+def test_the_small_one_is_gits(tmp_path: Path):
+    (tmp_path / "file").write_bytes(CONTENTS[3])
+    command = ["git", "hash-object", "--no-filters", str(tmp_path / "file")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert digest_bytes(CONTENTS[3])["blob_id"] == said
+
+
+def test_other_content_does_not_match(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"a")
+    for expected in digest_bytes(b"b").values():
+        assert not matches(tmp_path / "file", expected)
+
+
+# --- which files, and how large ------------------------------------------------------------------
+
+GOOD: dict[str, int | None] = {
+    "config.json": 100,
+    "tokenizer.json": 100,
+    "model.safetensors": 100,
+}
+
+
+def test_config_comes_first_and_weights_last():
+    names = choose_files(dict.fromkeys(reversed(ALLOWED), 1), target="user/name")
+    assert names[0] == "config.json"
+    assert names[-1] == "model.safetensors"
+    assert set(names) == set(ALLOWED)
+
+
+def test_two_tokenizers_do_as_well():
+    files = {name: size for name, size in GOOD.items() if name != "tokenizer.json"}
+    with pytest.raises(HubError, match=r"no tokenizer\.json"):
+        choose_files(files | {"tokenizer_src.json": 1}, target="user/name")
+    chosen = choose_files(
+        files | {"tokenizer_src.json": 1, "tokenizer_tgt.json": 1}, target="user/name"
+    )
+    assert len(chosen) == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.bin", "a/config.json", "../config.json", "config.json/", ".env", "model.py", "x.pkl"],
+)
+def test_no_other_name_is_chosen(name: str):
+    assert name not in choose_files({**GOOD, name: 1}, target="user/name")
+
+
+@pytest.mark.parametrize("missing", GOOD)
+def test_what_is_missing_is_named(missing: str):
+    files = {name: size for name, size in GOOD.items() if name != missing}
+    with pytest.raises(HubError, match=f"not a hubnmt model: it has no {missing}"):
+        choose_files(files, target="user/name")
+
+
+def test_another_librarys_model_is_named_though_its_files_look_like_ours():
+    with pytest.raises(HubError, match="a model of the library 'marian'; `hubnmt list`"):
+        choose_files(GOOD, target="user/name", library="marian")
+
+
+@pytest.mark.parametrize("name", LIMITS_MIB)
+def test_each_small_file_has_a_limit(name: str):
+    limit = LIMITS_MIB[name] * 2**20
+    choose_files({**GOOD, name: limit}, target="user/name")
+    with pytest.raises(HubError, match="at most"):
+        choose_files({**GOOD, name: limit + 1}, target="user/name")
+
+
+def test_weights_must_have_the_size_of_their_config(tiny_config: ModelConfig):
+    n = tiny_config.n_parameters
+    for size in (2 * n, 4 * n + 5000, None):
+        check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
+    for size in (2 * n - 1, 4 * n + 2**25):
+        with pytest.raises(HubError, match="describes"):
+            check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
+
+
+def test_the_size_follows_the_config(tiny_config: ModelConfig):
+    wider = dataclasses.replace(tiny_config, d_ff=tiny_config.d_ff * 64)
+    check_sizes({WEIGHTS: 2 * wider.n_parameters}, wider, target="user/name")
+    with pytest.raises(HubError, match="describes"):
+        check_sizes({WEIGHTS: 2 * tiny_config.n_parameters}, wider, target="user/name")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"])
+def test_a_tokenizer_may_be_as_large_as_its_vocabulary_asks(tiny_config: ModelConfig, name: str):
+    most = largest_size(name, tiny_config)
+    assert most < 2**18
+    check_sizes({name: most}, tiny_config, target="user/name")
+    with pytest.raises(HubError, match=f"{name} has .* describes a vocabulary"):
+        check_sizes({name: most + 1}, tiny_config, target="user/name")
+
+
+def test_without_a_config_each_file_has_its_limit():
+    assert {largest_size(name, None) for name in LIMITS_MIB} == {
+        limit * 2**20 for limit in LIMITS_MIB.values()
+    }

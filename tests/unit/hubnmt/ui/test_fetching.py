@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import HubError, ModelFolderError, ModelNotFoundError
-from hubnmt.hub.contents import WEIGHTS
 from hubnmt.hub.listing import list_cached
-from hubnmt.hub.pull import pull
+from hubnmt.hub.pull import WEIGHTS, pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui import fetching
