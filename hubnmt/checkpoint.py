@@ -21,14 +21,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few
+from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
+from hubnmt.textfile import read_small
 from hubnmt.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 LIBRARY = "hubnmt"
 PRETRAINED = Path(__file__).parent / "pretrained"
 MAX_JSON_MIB = 1
+MAX_CARD_MIB = 2
 FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """What weights may be stored as, by safetensors' name for it."""
 CARD_FILE = "README.md"
@@ -147,13 +149,12 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
     load_weights(model, weights)
-    card = folder / CARD_FILE
     return StoredModel(
         model=model,
         src_tokenizer=src_tokenizer,
         tgt_tokenizer=tgt_tokenizer,
         decoding=decoding,
-        card=card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        card=read_card(folder),
         dtype=dtype,
     )
 
@@ -186,14 +187,27 @@ def _parse(cls: type[_Config], values: Any, path: Path) -> _Config:
         raise ModelFolderError(str(error)) from None
 
 
+def read_card(folder: Path) -> str:
+    """Read the model card; empty if there is none. Bytes that are not UTF-8 become U+FFFD.
+
+    Raises:
+        ModelFolderError: if it is too large, or cannot be read.
+    """
+    path = folder / CARD_FILE
+    if not path.is_file():
+        return ""
+    return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")
+
+
 def _load_tokenizers(folder: Path, config: ModelConfig) -> tuple[Tokenizer, Tokenizer]:
     joint = folder / "tokenizer.json"
     if joint.exists() or not (folder / "tokenizer_src.json").exists():
-        src = tgt = Tokenizer.load(joint)
+        src = tgt = Tokenizer.load(joint, vocab_size=config.src_vocab_size)
         names = (joint.name, joint.name)
     else:
         names = ("tokenizer_src.json", "tokenizer_tgt.json")
-        src, tgt = (Tokenizer.load(folder / name) for name in names)
+        src = Tokenizer.load(folder / names[0], vocab_size=config.src_vocab_size)
+        tgt = Tokenizer.load(folder / names[1], vocab_size=config.tgt_vocab_size)
     wanted = (config.src_vocab_size, config.tgt_vocab_size)
     for tokenizer, size, name in zip((src, tgt), wanted, names, strict=True):
         if tokenizer.vocab_size != size:
@@ -253,9 +267,9 @@ def _open_weights(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
             yield file
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ModelFolderError(
-            f"{path}: not a whole safetensors file ({error}); pull or save the model again"
+            f"{path}: not a whole safetensors file ({shorten(error)}); pull or save the model again"
         ) from error
 
 
@@ -284,10 +298,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
-    if path.stat().st_size > MAX_JSON_MIB * 2**20:
-        raise ModelFolderError(f"{path}: larger than {MAX_JSON_MIB} MiB; refused")
+    content = read_small(path, MAX_JSON_MIB * 2**20)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(content.decode("utf-8"))
         json.dumps(values, ensure_ascii=False).encode()  # every key and text, however deep
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end]

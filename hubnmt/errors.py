@@ -42,3 +42,8 @@ def first_few(problems: list[str], between: str = "; ") -> str:
     """List the first `N_NAMED`, and say how many more there are."""
     n_more = len(problems) - N_NAMED
     return between.join([*problems[:N_NAMED], *([f"and {n_more:,} more"] if n_more > 0 else [])])
+
+
+def shorten(error: BaseException) -> str:
+    """Return what an exception of another library says, on one line and not too long."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

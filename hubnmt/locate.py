@@ -11,7 +11,8 @@ from typing import Any
 
 from hubnmt.checkpoint import bundled_models
 from hubnmt.errors import ConfigError, HubUnreachableError, ModelNotFoundError
-from hubnmt.hub import parse_reference, pull
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import parse_reference
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:

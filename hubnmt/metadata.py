@@ -1,12 +1,13 @@
-"""What a model card's YAML head says.
+"""The YAML head of a model card: its metadata, and the measured scores in it.
 
-Takes the text of a card, gives its metadata and the measured scores in it. A card is anybody's
-text: what cannot be read says nothing, and the model works without. Must not know the network.
+A card is anybody's text: what cannot be read says nothing, and the model works without. All values
+are read as texts: YAML's own rules for numbers and dates raise over some, and take `no` for false.
 Source of the format: https://huggingface.co/docs/hub/model-cards
 """
 
 import dataclasses
 import logging
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +19,8 @@ from hubnmt.errors import ModelFolderError
 
 logger = logging.getLogger(__name__)
 
-MAX_HEAD_CHARS = 100_000
-"""A card's YAML head longer than this is not read: no honest one is."""
-
-MERGE = "tag:yaml.org,2002:merge"
-"""What YAML takes the key `<<` for."""
+MAX_HEAD_CHARS = 20_000
+"""A card's YAML head longer than this is not read: ours have 2,000, and PyYAML takes a second."""
 
 METRIC_NAMES = {"bleu": "BLEU", "sacrebleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++"}
 
@@ -39,26 +37,21 @@ class Score:
     """What it was measured on; may be empty."""
 
 
-class _NotPlainError(Exception):
-    """What a plain head does not have."""
+class _AliasError(Exception):
+    """An alias in a head."""
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """Reads YAML that is as large as it looks.
+class _TextLoader(yaml.BaseLoader):
+    """Reads lists, tables and texts, each as large as it looks.
 
-    By aliases and merge keys a few lines can stand for gigabytes; no card of ours has them.
+    By aliases a few lines can stand for gigabytes, or contain themselves; no card of ours has them.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Read one value."""
         if self.check_event(yaml.AliasEvent):
-            raise _NotPlainError("an alias (*name): write the value out")
+            raise _AliasError
         return super().compose_node(parent, index)
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge other tables into one: refused."""
-        if any(key.tag == MERGE for key, _ in node.value):
-            raise _NotPlainError("a merge key (<<): write the keys out")
 
 
 def read_metadata(card: str) -> dict[str, Any]:
@@ -103,12 +96,12 @@ def _parse_head(card: str) -> dict[str, Any]:
     if len(head) > MAX_HEAD_CHARS:
         raise ModelFolderError(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
     try:
-        values = yaml.load(head, _PlainLoader)
-    except _NotPlainError as error:
-        raise ModelFolderError(f"the head has {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        values = yaml.load(head, _TextLoader)
+    except _AliasError:
+        raise ModelFolderError("the head has an alias (*name): write the value out") from None
+    except Exception as error:  # the parser raises what it meets: ValueError, RecursionError, ...
         raise ModelFolderError(f"the head is no valid YAML, {type(error).__name__}") from None
-    if values is not None and not isinstance(values, dict):
+    if values and not isinstance(values, dict):
         raise ModelFolderError("the head is no table of keys and values")
     return values or {}
 
@@ -141,9 +134,18 @@ def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
             for metric in _dicts(result.get("metrics")):
                 kind, value = metric.get("type"), metric.get("value")
                 name = METRIC_NAMES.get(kind.lower()) if isinstance(kind, str) else None
-                if name and isinstance(value, (int, float)) and 0 <= value <= 100:
+                number = _number(value)
+                if name and 0 <= number <= 100:
                     where = dataset_name if isinstance(dataset_name, str) else ""
-                    yield Score(name, float(value), where)
+                    yield Score(name, number, where.encode("utf-8", "replace").decode())
+
+
+def _number(value: Any) -> float:
+    """Read a number, which a card gives as text and the Hub as one; NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, (str, int, float)) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _dicts(value: Any) -> Iterator[dict[Any, Any]]:

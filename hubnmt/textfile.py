@@ -16,13 +16,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from hubnmt.errors import InputError
+from hubnmt.errors import InputError, ModelFolderError
 
 MAX_LINE_CHARS = 50_000
 """A line longer than this is no sentence and no paragraph; it would hold up all others."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """How a system says that a disk, or a user's share of it, is full."""
 TOO_LONG = "put every sentence or paragraph on a line of its own"
+
+
+def read_small(path: Path, max_bytes: int) -> bytes:
+    """Read a file of a model folder that must be small.
+
+    Its size is not asked for: a file that the system makes up, as in /proc, has none.
+
+    Raises:
+        ModelFolderError: if it is larger, or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ModelFolderError(f"{path}: cannot be read ({reason.lower()})") from None
+    if len(content) > max_bytes:
+        raise ModelFolderError(f"{path}: larger than {max_bytes / 2**20:.3g} MiB; refused")
+    return content
 
 
 def decode_line(raw: bytes, *, where: str) -> str:

@@ -26,7 +26,8 @@ from typing import Any, Self
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few
+from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
+from hubnmt.textfile import read_small
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
 """In the vocabulary, but never produced by text: the string `<eos>` in a text stays a string."""
@@ -53,9 +54,18 @@ one keeps `\\p{M}`, ZWJ and ZWNJ inside the word."""
 MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
 MAX_FILE_MIB = 64
 """A tokenizer file larger than this is refused: 1,000,000 pieces take about 40 MiB."""
+PIECE_BYTES = 512
+"""Most that a piece and its merge may take in the file, on average; ours take 60 to 90."""
+PIECE_COMMAS = 6
+"""Most commas for a piece in the file, on average; 3 stand between values, others are text."""
 
 ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
 """What a sound tokenizer gives back as it was: scripts, joiners, a tab, a special piece's name."""
+
+
+def max_file_bytes(vocab_size: int) -> int:
+    """Say how large a file with so many pieces may be."""
+    return min(MAX_FILE_MIB * 2**20, 2**16 + PIECE_BYTES * vocab_size)
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -146,7 +156,17 @@ def _check_rules(settings: dict[str, Any]) -> None:
         )
 
 
-def _read(path: Path) -> tokenizers.Tokenizer:
+def _check_number(content: bytes, vocab_size: int) -> None:
+    """Refuse far more values than a vocabulary has: parsing 64 MiB of brackets takes gigabytes.
+
+    Raises:
+        ModelFolderError: not yet naming the file.
+    """
+    if content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
+        raise ModelFolderError(f"far more pieces or merges than the {vocab_size:,} it should have")
+
+
+def _parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
     """Read a file whose rules are ours.
 
     The library may panic over a stranger's rules, which is no `Exception`: it gets to see our own,
@@ -156,18 +176,26 @@ def _read(path: Path) -> tokenizers.Tokenizer:
         ModelFolderError: if it is no tokenizer, or another kind; not yet naming the file.
     """
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        if vocab_size is not None:
+            _check_number(content, vocab_size)
+        settings = json.loads(content.decode("utf-8"))
         if not (isinstance(settings, dict) and isinstance(settings.get("model"), dict)):
             raise ModelFolderError("not a tokenizer file (it has no model)")
         _check_rules(settings)
         learned = {key: settings["model"].get(key) for key in ("vocab", "merges")}
+        sizes = [len(values) for values in learned.values()]
+        # Now and then two merges make one piece, so there may be a few more than pieces.
+        if vocab_size is not None and (sizes[0] > vocab_size or sizes[1] > 2 * vocab_size):
+            raise ModelFolderError(
+                f"{sizes[0]:,} pieces and {sizes[1]:,} merges, but config.json says {vocab_size:,}"
+            )
         ours = _our_settings()
         ours["model"] |= learned
         return tokenizers.Tokenizer.from_str(json.dumps(ours))
     except ModelFolderError:
         raise
     except Exception as error:  # the library raises bare Exception for every kind of bad file
-        raise ModelFolderError(f"not a tokenizer file ({str(error)[:200]})") from None
+        raise ModelFolderError(f"not a tokenizer file ({shorten(error)})") from None
 
 
 class Tokenizer:
@@ -230,8 +258,13 @@ class Tokenizer:
         return cls(_assemble(models.BPE(vocab=learned["vocab"], merges=merges)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, vocab_size: int | None = None) -> Self:
         """Read a tokenizer file.
+
+        Args:
+            path: of the file.
+            vocab_size: how many pieces it should have; a file with more is refused before it is
+                parsed, which would take memory.
 
         Raises:
             ModelFolderError: if the file is missing, torn, too large, or another kind of tokenizer.
@@ -239,10 +272,10 @@ class Tokenizer:
         path = Path(path)
         if not path.is_file():
             raise ModelFolderError(f"{path}: no such file; pull or save the model again")
-        if path.stat().st_size > MAX_FILE_MIB * 2**20:
-            raise ModelFolderError(f"{path}: larger than {MAX_FILE_MIB} MiB; refused")
+        most = MAX_FILE_MIB * 2**20 if vocab_size is None else max_file_bytes(vocab_size)
+        content = read_small(path, most)
         try:
-            return cls(_read(path))
+            return cls(_parse(content, vocab_size))
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from None
 

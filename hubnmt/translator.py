@@ -26,7 +26,7 @@ from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
 from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.explain import attend, score_targets, summarize_score
-from hubnmt.hub import Pushed, push
+from hubnmt.hub.push import Pushed, push
 from hubnmt.locate import locate_model
 from hubnmt.pairing import Pair, pair_sentences
 from hubnmt.pipeline import Engine, Pipeline

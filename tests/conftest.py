@@ -24,6 +24,7 @@ os.environ.update(
     HF_HUB_DISABLE_TELEMETRY="1",
     HF_HUB_DISABLE_PROGRESS_BARS="1",
     HF_HUB_DISABLE_XET="1",
+    HYPOTHESIS_STORAGE_DIRECTORY=_SCRATCH_HOME,
 )
 for _name in ("HF_TOKEN", "HF_ENDPOINT", "HUBNMT_MODEL", "HUBNMT_HUB"):
     os.environ.pop(_name, None)

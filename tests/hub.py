@@ -1,6 +1,7 @@
 """A Hub of a test's own, and what tests of the Hub share."""
 
 import sys
+import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
-        no_time = types.SimpleNamespace(sleep=lambda _: None)
+        no_time = types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
         for module in ("hubnmt.hub.client", "huggingface_hub.utils._http"):
             monkeypatch.setattr(sys.modules[module], "time", no_time)
         monkeypatch.setattr("huggingface_hub.file_download.time", no_time)

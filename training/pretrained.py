@@ -11,7 +11,7 @@ from typing import Any
 
 from hubnmt.checkpoint import bundled_models
 from hubnmt.config import ModelConfig
-from hubnmt.hub import parse_reference
+from hubnmt.hub.reference import parse_reference
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.config import FROM_TOKENIZER, RunConfig, Tables

@@ -10,8 +10,8 @@ import shlex
 from pathlib import Path
 
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.hub import parse_reference, push
-from hubnmt.hub.push import prepare_repo
+from hubnmt.hub.push import prepare_repo, push
+from hubnmt.hub.reference import parse_reference
 
 log = logging.getLogger("training")
 

@@ -17,17 +17,11 @@ from typing import Any
 
 from hubnmt.commands.options import Commands
 from hubnmt.errors import ConfigError, HubUnreachableError
-from hubnmt.hub import (
-    ListedModel,
-    list_bundled,
-    list_cached,
-    list_hub,
-    open_space,
-    parse_reference,
-    pull,
-    pull_to,
-    push,
-)
+from hubnmt.hub.listing import ListedModel, list_bundled, list_cached, list_hub
+from hubnmt.hub.pull import pull, pull_to
+from hubnmt.hub.push import push
+from hubnmt.hub.reference import parse_reference
+from hubnmt.hub.space import open_space
 
 DEFAULT_LIMIT = 100
 

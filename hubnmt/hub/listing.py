@@ -1,13 +1,16 @@
-"""Which models there are: in the package, in the cache, on the Hub.
+"""Lists of models in the package, in the cache and on the Hub; and what the cache may hold.
 
-Takes an author and a search word, gives one line's worth of facts per model, all from metadata: no
-weights are fetched. Must not know tensors. The Hub answers in pages, and the next one is asked for
-when somebody reads that far.
+All that is listed is metadata: no weights are fetched. The Hub answers in pages, and the next one
+is asked for when somebody reads that far. Only models of ours are removed from the cache, which
+belongs to other libraries, too.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
+import logging
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -15,16 +18,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
 
-from hubnmt.checkpoint import LIBRARY, bundled_models, load_config
+from hubnmt.checkpoint import LIBRARY, bundled_models, load_config, read_card
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import connect, endpoint, plain_words, read_pages
-from hubnmt.hub.contents import ALLOWED, CARD
-from hubnmt.hub.pull import find_whole
-from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.hub.client import MAX_SIZE, connect, endpoint, plain_words, read_pages
+from hubnmt.hub.pull import ALLOWED, WEIGHTS, find_whole
+from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
 from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
+
+logger = logging.getLogger(__name__)
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
 FACTS = [
@@ -114,15 +118,13 @@ def _find_ours(reference: HubReference) -> ListedModel | None:
 
 def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) -> ListedModel:
     config: ModelConfig = load_config(folder)
-    card = folder / CARD
-    text = card.read_text("utf-8", "replace") if card.is_file() else ""
     files = [folder / name for name in ALLOWED if (folder / name).is_file()]
     return ListedModel(
         name=name,
         source=source,
         src_lang=config.src_lang,
         tgt_lang=config.tgt_lang,
-        scores=read_scores(read_metadata(text)),
+        scores=read_scores(read_metadata(read_card(folder))),
         size_bytes=sum(file.stat().st_size for file in files),
         n_parameters=config.n_parameters,
     )
@@ -166,7 +168,7 @@ def _from_row(row: Any) -> ListedModel | None:
     languages = (*read_languages(metadata), "", "")
     weights = _table(row, "safetensors")
     counts = _table(weights, "parameters")
-    known = counts and all(kind in DTYPE_BYTES and type(n) is int for kind, n in counts.items())
+    known = counts and all(kind in DTYPE_BYTES and _is_count(n) for kind, n in counts.items())
     total, commit = weights.get("total"), row.get("sha")
     return ListedModel(
         name=name,
@@ -175,10 +177,14 @@ def _from_row(row: Any) -> ListedModel | None:
         tgt_lang=languages[1],
         scores=read_scores(metadata),
         size_bytes=sum(n * DTYPE_BYTES[kind] for kind, n in counts.items()) if known else None,
-        n_parameters=total if type(total) is int else None,
-        commit=commit if isinstance(commit, str) else "",
+        n_parameters=total if _is_count(total) else None,
+        commit=commit if isinstance(commit, str) and COMMIT.fullmatch(commit) else "",
         is_private=row.get("private") is True,
     )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MAX_SIZE
 
 
 def _table(values: dict[str, Any], key: str) -> dict[str, Any]:
@@ -235,3 +241,52 @@ class Catalogue:
             while len(self._pages) > MAX_PAGES:
                 self._pages.popitem(last=False)
         return models
+
+
+# --- how much the cache may hold of ours ---
+
+
+def touch(folder: Path) -> None:
+    """Note that a model in the cache is used now.
+
+    Reading does not: most file systems note that once a day (relatime) or never (noatime).
+    """
+    weights = folder / WEIGHTS
+    with contextlib.suppress(OSError):  # a cache that cannot be written is not tidied either
+        os.utime(weights, ns=(time.time_ns(), weights.stat().st_mtime_ns))
+
+
+def evict_lru(limit: int) -> tuple[str, ...]:
+    """Take models of ours out of the cache until they fit, those first that were used longest ago.
+
+    The one used last stays, whatever its size.
+
+    Args:
+        limit: bytes.
+
+    Returns:
+        the repositories that were forgotten.
+    """
+    ours = {model.name.partition("@")[0] for model in list_cached()}
+    try:
+        cache = scan_cache_dir(constants.HF_HUB_CACHE)
+    except CacheNotFound:
+        return ()
+    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in ours]
+    repos.sort(key=_last_used)
+    left, gone = sum(repo.size_on_disk for repo in repos), []
+    for repo in repos[:-1]:
+        if left <= limit:
+            break
+        cache.delete_revisions(*(each.commit_hash for each in repo.revisions)).execute()
+        left -= repo.size_on_disk
+        gone.append(repo.repo_id)
+        logger.info("%s was forgotten to make room in the cache", repo.repo_id)
+    return tuple(gone)
+
+
+def _last_used(repo: CachedRepoInfo) -> float:
+    """Say when the weights were used last; configs are read by whoever lists the cache."""
+    files = (file for revision in repo.revisions for file in revision.files)
+    read = (file.blob_last_accessed for file in files if file.file_name == WEIGHTS)
+    return max(read, default=0.0)

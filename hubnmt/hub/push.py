@@ -1,25 +1,41 @@
-"""From a model folder to a repository on the Hub.
+"""Publish a model folder on the Hub, in one commit or not at all.
 
-Takes a folder, gives the commit. Must not know training. Before the first byte leaves, the folder
-is loaded as a user would load it, and only the files of a model folder are looked at: run state,
-logs and data beside them stay at home.
+Before the first byte leaves, the folder is loaded as a user would load it, and only the files of a
+model folder are looked at: run state, logs and data beside them stay here. Only what differs
+travels. A commit names its parent, so that two pushes at once cannot overwrite each other; when
+only the answer to a commit is lost, the Hub is asked whether it happened.
 """
 
+import contextlib
 import dataclasses
+import json
 import logging
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from huggingface_hub import HfApi, ModelCard
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from hubnmt.card import CardFacts, address_card, write_card
 from hubnmt.checkpoint import LIBRARY, StoredModel, load_model
-from hubnmt.errors import HubError, ModelFolderError
-from hubnmt.hub.client import connect, patiently, plain_words
-from hubnmt.hub.commit import Content, State, Wish, commit, look
-from hubnmt.hub.contents import ALLOWED, CARD, CONFIG, WEIGHTS
+from hubnmt.errors import HubError, ModelFolderError, shorten
+from hubnmt.hub.client import (
+    HTTP_ERROR,
+    WAITS_S,
+    HubFile,
+    Kind,
+    RepoState,
+    causes,
+    connect,
+    is_unreachable,
+    pause,
+    plain_words,
+    read_repo,
+    retry,
+)
+from hubnmt.hub.pull import ALLOWED, CARD, CONFIG, WEIGHTS, digest_bytes, matches
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
 from hubnmt.metadata import check_metadata
 from hubnmt.tokenizer import ROUND_TRIP, normalize
@@ -28,6 +44,36 @@ logger = logging.getLogger(__name__)
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 """A token of the Hub; one pasted into a card would be read by everyone."""
+
+Content = Path | bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CommitRequest:
+    """What a repository should hold."""
+
+    repo: str
+    kind: Kind
+    revision: str
+    """The branch to commit to."""
+    contents: Mapping[str, Content]
+    """Name in the repository to a file or to its content."""
+    unwanted: Sequence[str] = ()
+    """Names that must not be there."""
+    message: str
+    create_pr: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What became of a request."""
+
+    commit: str
+    """The hash; the one before if nothing differed."""
+    changed: tuple[str, ...]
+    """Names sent or removed."""
+    pull_request: str | None = None
+    """Its address, if one was asked for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +120,7 @@ def push(
     with plain_words(repo):
         state = _prepare(api, repo, revision or MAIN, private=private)
         _check_target(state, repo)
-        wish = Wish(
+        request = CommitRequest(
             repo=repo,
             kind="model",
             revision=revision or MAIN,
@@ -84,9 +130,9 @@ def push(
             create_pr=create_pr,
         )
         try:
-            done = commit(api, wish, state)
+            done = commit(api, request, state)
         except RevisionNotFoundError:  # what could be looked at, but takes no commits
-            raise HubError(f"{repo}: {wish.revision!r} is a tag; name a branch") from None
+            raise HubError(f"{repo}: {request.revision!r} is a tag; name a branch") from None
     logger.info("%s: %s", repo, ", ".join(done.changed) or "nothing had changed")
     url = done.pull_request or f"{api.endpoint}/{repo}"
     return Pushed(url=url, commit=done.commit, changed=done.changed)
@@ -107,7 +153,7 @@ def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) 
     api = connect(token)
     with plain_words(repo):
         _check_target(_prepare(api, repo, MAIN, private=private), repo)
-        patiently(lambda: api.auth_check(repo, write=True))
+        retry(lambda: api.auth_check(repo, write=True))
 
 
 def _check_branch(revision: str | None, *, create_pr: bool) -> None:
@@ -180,32 +226,32 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
     try:
         check_metadata(text)
         ModelCard(text)
-    except ValueError as error:  # the client's own view of a card, its scores included
-        first = str(error).splitlines()[0]
-        raise ModelFolderError(f"{path}: {first}; mend its head, between the --- lines") from None
+    except Exception as error:  # the client's own view of a card: its parser raises what it meets
+        reason = shorten(error)
+        raise ModelFolderError(f"{path}: {reason}; mend its head, between the --- lines") from None
     return address_card(text, repo).encode()
 
 
 # --- where it goes ---
 
 
-def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> State:
+def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoState:
     """Look at the repository and the branch, making what is not there."""
     try:
-        state = look(api, repo, "model", revision)
+        state = read_repo(api, repo, revision)
         if private and not state.is_private:
             logger.warning("%s is there and public: only a new repository is made private", repo)
         return state
     except RepositoryNotFoundError:
-        patiently(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
+        retry(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
     except RevisionNotFoundError:
         pass
     if revision != MAIN:
-        patiently(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
-    return look(api, repo, "model", revision)
+        retry(lambda: api.create_branch(repo, branch=revision, exist_ok=True))
+    return read_repo(api, repo, revision)
 
 
-def _check_target(state: State, repo: str) -> None:
+def _check_target(state: RepoState, repo: str) -> None:
     """Refuse to write over what is not ours.
 
     Raises:
@@ -215,3 +261,109 @@ def _check_target(state: State, repo: str) -> None:
     if LIBRARY not in (state.library, *state.tags) and (state.library or has_model):
         kind = f"a model of the library {state.library!r}" if state.library else "another model"
         raise HubError(f"{repo} holds {kind}: push to a new name, or empty it first")
+
+
+# --- one commit of what differs ---
+
+
+def commit(api: HfApi, request: CommitRequest, state: RepoState) -> Committed:
+    """Make one commit of what differs; none if nothing does.
+
+    Raises:
+        HTTP_ERROR, OSError, RuntimeError: as the client does, if the commit did not happen.
+    """
+    sent, removed = differences(request, state)
+    changed = (*sent, *removed)
+    if not changed:
+        return Committed(commit=state.commit, changed=())
+    others = _pull_requests(api, request) if request.create_pr else {}
+    for wait in (*WAITS_S, None):
+        try:
+            return _send(api, request, state, sent, removed)
+        except (OSError, ValueError, RuntimeError, HTTP_ERROR) as error:
+            if not _answer_was_lost(error):
+                raise
+            landed = _find_landed(api, request, others)
+            if landed is not None:
+                return dataclasses.replace(landed, changed=changed)
+            if wait is None:
+                raise
+            pause(wait)
+    raise AssertionError("the last try returns or raises")
+
+
+def differences(request: CommitRequest, state: RepoState) -> tuple[list[str], list[str]]:
+    """List the names to send and those to remove."""
+    sent = [
+        name
+        for name, content in request.contents.items()
+        if not _is_same(content, state.files.get(name))
+    ]
+    return sent, [name for name in request.unwanted if name in state.files]
+
+
+def _is_same(content: Content, there: HubFile | None) -> bool:
+    """Compare by hash; the Hub states the one it files the content under."""
+    if there is None or there.digest is None:
+        return False
+    if isinstance(content, bytes):
+        return there.digest in digest_bytes(content).values()
+    return content.stat().st_size == there.size and matches(content, there.digest)
+
+
+def _send(
+    api: HfApi,
+    request: CommitRequest,
+    state: RepoState,
+    sent: Sequence[str],
+    removed: Sequence[str],
+) -> Committed:
+    """Upload large files, then commit; the client's operations serve once."""
+    additions = [CommitOperationAdd(name, request.contents[name]) for name in sent]
+    info = api.create_commit(
+        request.repo,
+        [*additions, *map(CommitOperationDelete, removed)],
+        commit_message=request.message,
+        repo_type=request.kind,
+        revision=request.revision,
+        create_pr=request.create_pr,
+        parent_commit=state.commit or None,
+    )
+    return Committed(commit=info.oid, changed=(*sent, *removed), pull_request=info.pr_url)
+
+
+def _answer_was_lost(error: BaseException) -> bool:
+    """Tell whether a commit may have happened though it failed, or was not tried for a hiccup.
+
+    In all else the client has been patient itself.
+    """
+    for cause in causes(error):
+        if isinstance(cause, json.JSONDecodeError):  # its check of the card reads no status
+            return True
+        with contextlib.suppress(RuntimeError, AttributeError):  # a request it never came to
+            url = str(cause.request.url)  # type: ignore[attr-defined]  # of HTTP errors only
+            return is_unreachable(cause) and "/commit/" in url
+    return False
+
+
+def _find_landed(api: HfApi, request: CommitRequest, others: Mapping[str, str]) -> Committed | None:
+    """Look whether the Hub holds what was wished for."""
+    if not request.create_pr:
+        state = read_repo(api, request.repo, request.revision, kind=request.kind)
+        done = differences(request, state) == ([], [])
+        return Committed(commit=state.commit, changed=()) if done else None
+    for ref, oid in _pull_requests(api, request).items():
+        if ref in others:
+            continue
+        if differences(request, read_repo(api, request.repo, ref, kind=request.kind)) == ([], []):
+            url = f"{api.endpoint}/{request.repo}/discussions/{ref.rpartition('/')[2]}"
+            return Committed(commit=oid, changed=(), pull_request=url)
+    return None
+
+
+def _pull_requests(api: HfApi, request: CommitRequest) -> dict[str, str]:
+    """Map the pull requests there are, such as `refs/pr/3`, to their commits."""
+    refs = retry(
+        lambda: api.list_repo_refs(request.repo, repo_type=request.kind, include_pull_requests=True)
+    )
+    return {ref.ref: ref.target_commit for ref in refs.pull_requests or []}

@@ -16,10 +16,9 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from hubnmt.checkpoint import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import connect, patiently, plain_words
-from hubnmt.hub.commit import Content, State, Wish, commit, look
-from hubnmt.hub.contents import choose_files
-from hubnmt.hub.pull import ask
+from hubnmt.hub.client import RepoState, connect, plain_words, read_repo, retry
+from hubnmt.hub.pull import choose_files
+from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
@@ -85,11 +84,11 @@ def open_space(
             raise HubError(f"Space {repo} serves another app: name a new one, or empty it first")
         # Variable and secret first: the commit starts the build, which reads them.
         if _variables(api, repo).get(VARIABLE) != model:
-            patiently(lambda: api.add_space_variable(repo, VARIABLE, model))
+            retry(lambda: api.add_space_variable(repo, VARIABLE, model))
         if with_token:
-            patiently(lambda: api.add_space_secret(repo, SECRET, token or get_token() or ""))
+            retry(lambda: api.add_space_secret(repo, SECRET, token or get_token() or ""))
         contents = collect(repo, model)
-        wish = Wish(
+        request = CommitRequest(
             repo=repo,
             kind="space",
             revision=MAIN,
@@ -97,7 +96,7 @@ def open_space(
             unwanted=[n for n in state.files if OURS.fullmatch(n) and n not in contents],
             message=f"Serve {model} with hubnmt",
         )
-        done = commit(api, wish, state)
+        done = commit(api, request, state)
     url = f"{api.endpoint}/spaces/{repo}"
     return Opened(url=url, commit=done.commit, changed=done.changed)
 
@@ -116,32 +115,32 @@ def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
             f"{model!r} is only on this machine, where a Space cannot reach it: "
             "push it first (hubnmt push DIR USER/NAME), then name it as USER/NAME"
         )
-    info = ask(api, reference)
-    sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or []}
-    library = None if LIBRARY in (info.tags or []) else info.library_name
+    state = read_repo(api, reference.repo, reference.revision)
+    sizes = {name: file.size for name, file in state.files.items()}
+    library = None if LIBRARY in state.tags else state.library
     choose_files(sizes, target=model, library=library)
-    if (info.private or info.gated) and not with_token:
-        kind = "private" if info.private else "gated"
+    if (state.is_private or state.is_gated) and not with_token:
+        kind = "private" if state.is_private else "gated"
         raise HubError(
             f"{model} is {kind}, and the Space has no token to read it: add --with-token to give "
             "it yours as a secret (best one that may read only this model)"
         )
 
 
-def _prepare(api: HfApi, repo: str, *, private: bool) -> State:
+def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:
     try:
-        return look(api, repo, "space", MAIN)
+        return read_repo(api, repo, MAIN, kind="space")
     except RepositoryNotFoundError:
-        patiently(
+        retry(
             lambda: api.create_repo(
                 repo, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=True
             )
         )
-    return look(api, repo, "space", MAIN)
+    return read_repo(api, repo, MAIN, kind="space")
 
 
 def _variables(api: HfApi, repo: str) -> Mapping[str, str]:
-    found = patiently(lambda: api.get_space_variables(repo))
+    found = retry(lambda: api.get_space_variables(repo))
     return {key: variable.value for key, variable in found.items()}
 
 

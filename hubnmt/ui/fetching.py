@@ -9,7 +9,10 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from hubnmt.hub import HubReference, forget_oldest, note_use, parse_reference, pull
+from hubnmt.errors import HubError
+from hubnmt.hub.listing import evict_lru, touch
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 
 MAX_MODEL_MB = 500
@@ -17,6 +20,10 @@ MAX_MODEL_MB = 500
 
 MAX_CACHE_MB = 5_000
 """Most that models of ours may take on the disk of a page that strangers use."""
+
+
+MAX_TOKENIZER_MIB = 8
+"""Largest tokenizer that a page for strangers reads: about 100,000 pieces."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +45,29 @@ class BoundedLoad:
             return self.load(name)
         try:
             pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
-            note_use(pulled.folder)
-            # The commit whose size was looked at: a branch may have moved by now.
-            return self.load(str(HubReference(reference.repo, pulled.commit)))
+            touch(pulled.folder)
+            if self.forgets:
+                _check_tokenizers(pulled.folder, name)
+            translator = self.load(str(pulled.folder))
+            translator.revision = pulled.commit
+            return translator
         finally:
             if self.forgets:
-                forget_oldest(MAX_CACHE_MB * 10**6)
+                evict_lru(MAX_CACHE_MB * 10**6)
+
+
+def _check_tokenizers(folder: Path, name: str) -> None:
+    """Refuse tokenizers that would take much memory to read.
+
+    Raises:
+        HubError: naming the file and the limit.
+    """
+    for path in folder.glob("tokenizer*.json"):
+        if path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
+            raise HubError(
+                f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB that this page "
+                "takes; open it on a page of your own"
+            )
 
 
 def _is_here(name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub import Catalogue
+from hubnmt.hub.listing import Catalogue
 from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 from hubnmt.ui import controls, figures, limits

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hubnmt.checkpoint import load_config
 from hubnmt.errors import HubError, HubNMTError
-from hubnmt.hub import Catalogue, ListedModel, list_cached
+from hubnmt.hub.listing import Catalogue, ListedModel, list_cached
 from hubnmt.ui.registry import ModelRegistry
 
 logger = logging.getLogger(__name__)

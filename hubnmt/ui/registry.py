@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub import parse_reference
+from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 
 MAX_OPEN_MODELS = 2

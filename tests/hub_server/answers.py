@@ -98,9 +98,9 @@ def read_card(blob: Blob | None) -> dict[str, Any]:
         return {}
     try:
         head = yaml.safe_load(text[4:].split("\n---")[0])
-    except yaml.YAMLError:
+    except Exception:  # as for others who read cards: the parser raises what it meets
         return {}
-    return head if isinstance(head, dict) else {}
+    return json.loads(json.dumps(head, default=str)) if isinstance(head, dict) else {}
 
 
 def read_json(blob: Blob | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -19,6 +20,8 @@ from tests.hub_server.faults import Fault, Faults
 from tests.hub_server.store import PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
+ENDLESS_BYTES = 10**8
+"""As many bytes stand for no end."""
 REPO = r"/api/(?P<kind>model|space)s/(?P<id>[^/]+/[^/]+)"
 FILE = r"/(?P<prefix>spaces/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
@@ -43,6 +46,8 @@ class HubServer:
         self.faults = Faults()
         self.requests: list[Request] = []
         self.page_size = 1000
+        self.edit: Callable[[dict[str, Any]], object] = lambda answer: None
+        """Called with what is said of a repository, to say something else."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._http.daemon_threads = True
         self._http.block_on_close = False
@@ -166,12 +171,20 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.lose_answer:
             raise _CutError
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers | fault.replaced).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body) + fault.lie_about_size))
+        if not fault.endless:
+            self.send_header("Content-Length", str(len(body) + fault.lie_about_size))
         self.end_headers()
         if self.command == "HEAD":
             return
+        self._send_body(body, fault)
+
+    def _send_body(self, body: bytes, fault: Fault) -> None:
+        if fault.endless:
+            for _ in range(ENDLESS_BYTES // len(body)):
+                self.wfile.write(body)
+            raise _CutError
         if fault.spoil:
             body = bytes(byte ^ 0x55 for byte in body)
         for start in range(0, len(body), PIECE):
@@ -220,7 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def repo_info(self, body: bytes, kind: str, id: str, revision: str = "main") -> dict[str, Any]:
         repo = self.hub.store.find(kind, id, self._user())
-        return answers.describe_repo(repo, revision, blobs=self._asks("blobs"))
+        answer = answers.describe_repo(repo, revision, blobs=self._asks("blobs"))
+        self.hub.edit(answer)
+        return answer
 
     def tree(self, body: bytes, kind: str, id: str, revision: str) -> list[dict[str, Any]]:
         files = self._readable(kind, id).resolve(revision).files
@@ -320,6 +335,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         blob = commit.files[name]
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{blob.etag}"'}
+        replaced = self.fault.replaced if self.fault else {}
         if not blob.is_lfs:
             self._content(blob.data, headers)
             return
@@ -330,7 +346,7 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Linked-Size": str(size),
         }
         self.fault = None
-        self._send(302, b"", headers)
+        self._send(302, b"", headers | replaced)
 
     def get_object(self, body: bytes, oid: str) -> None:
         if oid not in self.hub.store.objects:
@@ -355,6 +371,7 @@ class _Handler(BaseHTTPRequestHandler):
             with contextlib.suppress(RefusedError):
                 self.hub.store.find(repo_kind, repo_id, user)
                 row = answers.describe_repo(repo, "main")
+                self.hub.edit(row)
                 fits = repo_kind == kind and set(wanted) <= set(row["tags"])
                 fits = fits and query.get("author", repo.owner) == repo.owner
                 if fits and query.get("search", "").lower() in repo_id.lower():

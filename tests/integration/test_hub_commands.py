@@ -21,7 +21,9 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint import load_model, save_model
-from hubnmt.hub import HubReference, pull, push
+from hubnmt.hub.pull import pull
+from hubnmt.hub.push import push
+from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, TOKEN, change_weights, read_folder
 from tests.hub_server import Fault, HubServer
 
@@ -194,7 +196,7 @@ LEAKS = """
 import logging, sys, traceback
 logging.basicConfig(level=logging.DEBUG)
 from hubnmt import Translator
-from hubnmt.hub import push
+from hubnmt.hub.push import push
 token = sys.stdin.readline().strip()
 for attempt in (
     lambda: Translator.from_pretrained("user/nothing", token=token),

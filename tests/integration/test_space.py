@@ -21,7 +21,8 @@ import pytest
 from gradio_client import Client
 
 from hubnmt import Translator
-from hubnmt.hub import open_space, push
+from hubnmt.hub.push import push
+from hubnmt.hub.space import open_space
 from tests.hub import TOKEN
 from tests.hub_server import HubServer, Repo
 

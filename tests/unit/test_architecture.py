@@ -62,15 +62,10 @@ RANKS = [
         "hubnmt.engine",
         "hubnmt.export",
         "hubnmt.hub.reference",
-        "hubnmt.hub.trouble",
         "hubnmt.hub.client",
-        "hubnmt.hub.digest",
-        "hubnmt.hub.contents",
         "hubnmt.hub.pull",
-        "hubnmt.hub.commit",
         "hubnmt.hub.push",
         "hubnmt.hub.listing",
-        "hubnmt.hub.bounds",
         "hubnmt.hub.space",
         "hubnmt.hub",
     ],
@@ -203,8 +198,7 @@ ONLY_DOOR = {
         "hubnmt.ui.layout",
     ),
     "huggingface_hub": tuple(
-        f"hubnmt.hub.{room}"
-        for room in ("trouble", "client", "pull", "commit", "push", "listing", "bounds", "space")
+        f"hubnmt.hub.{room}" for room in ("client", "pull", "push", "listing", "space")
     ),
     "plotly": "hubnmt.ui.figures",
     "pyarrow": "training.arrow",

@@ -70,7 +70,6 @@ def bomb(first: str, others: str) -> str:
         (bomb("[x, x]", "[{}]"), "alias"),
         (bomb("{a: 1}", "{{<<: [{}]}}"), "alias"),
         ("---\nlanguage: &all [*all]\n---\n", "alias"),
-        ("---\nlanguage: [de]\n<<: {a: 1}\n---\n", "merge key"),
     ],
 )
 def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read(head: str, word: str):
@@ -79,11 +78,59 @@ def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read(head: str, wor
         check_metadata(head)
 
 
-def test_an_anchor_alone_and_a_quoted_merge_key_are_harmless():
-    assert read_metadata("---\nlanguage: &all [de]\n'<<': 1\n---\n") == {
+def test_an_anchor_alone_and_a_merge_key_are_harmless():
+    assert read_metadata("---\nlanguage: &all [de]\n<<: {a: 1}\n---\n") == {
         "language": ["de"],
-        "<<": 1,
+        "<<": {"a": "1"},
     }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1" + ":59" * 400 + ".5",  # OverflowError
+        "!!int ''",  # IndexError
+        "!!bool maybe",  # KeyError
+        "!!timestamp x",  # AttributeError
+        "2026-99-99",  # ValueError
+        "0b",
+        "!!python/object/apply:os.system [ls]",
+        "!!binary x",
+        "9" * 5000,
+    ],
+)
+def test_a_value_that_fells_the_parser_harms_nothing(value: str):
+    """Dates, numbers and tags are texts here."""
+    card = CARD.replace("language:", f"x: {value}\nlanguage:", 1)
+    assert read_languages(read_metadata(card)) == ("de", "en")
+    assert len(read_scores(read_metadata(card))) == 2
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"%YAML {'9' * 5000}.1",  # ValueError
+        'x: "\\UFFFFFFFF"',
+        "? " * 2000,
+        "x: \x00",
+        "- a",
+        "text",
+    ],
+)
+def test_a_head_that_cannot_be_read_says_so(head: str):
+    card = f"---\n{head}\n---\n"
+    assert read_metadata(card) == {}
+    with pytest.raises(ModelFolderError, match="the head is no "):
+        check_metadata(card)
+
+
+def test_a_name_that_cannot_be_printed_is_mended():
+    card = CARD.replace("Multi30k 2016", '"\\uD800"')
+    assert read_scores(read_metadata(card))[0].dataset == "?"
+
+
+def test_no_is_a_language():
+    assert read_languages(read_metadata("---\nlanguage: [no, en]\n---\n")) == ("no", "en")
 
 
 def test_languages_are_listed_source_first():

@@ -18,6 +18,7 @@ from hubnmt.tokenizer import (
     MIN_VOCAB_SIZE,
     SPECIAL_PIECES,
     Tokenizer,
+    max_file_bytes,
     normalize,
 )
 
@@ -416,6 +417,35 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(MAX_FILE_MIB * 2**20 + 1)  # a hole: takes no disk
     assert_refused(path, "larger than 64 MiB")
+
+
+def test_a_file_far_too_large_for_its_vocabulary_is_refused_before_it_is_read(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    path, size = tmp_path / "tokenizer.json", tokenizer.vocab_size
+    tokenizer.save(path)
+    assert Tokenizer.load(path, vocab_size=size).vocab_size == size
+    with path.open("r+b") as file:
+        file.truncate(max_file_bytes(size) + 1)
+    with pytest.raises(ModelFolderError, match=r"larger than .* MiB; refused"):
+        Tokenizer.load(path, vocab_size=size)
+
+
+@pytest.mark.parametrize("key", ["vocab", "merges", "other"])
+def test_more_pieces_or_merges_than_the_vocabulary_has_are_refused_before_they_are_parsed(
+    tokenizer: Tokenizer, tmp_path: Path, key: str
+) -> None:
+    path, size = tmp_path / "tokenizer.json", tokenizer.vocab_size
+    settings = json.loads(tokenizer.to_json())
+    more = {
+        "vocab": settings["model"]["vocab"] | {"ab" * n: size + n for n in range(2, 5)},
+        "merges": settings["model"]["merges"] + [["a", "b"]] * 2 * size,
+        "other": [[]] * (6 * size + 10_000),
+    }
+    settings["model"][key] = more[key]
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ModelFolderError, match=r"config\.json says|far more pieces"):
+        Tokenizer.load(path, vocab_size=size)
 
 
 def test_another_kind_of_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -1,24 +1,33 @@
 """The line to the Hub."""
 
+import errno
+import json
 import traceback
 from pathlib import Path
 
 import huggingface_hub
+import huggingface_hub.errors as theirs
 import pytest
 
 from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub import client
 from hubnmt.hub.client import (
+    HTTP_ERROR,
     WAITS_S,
-    ask_about,
+    HubFile,
+    causes,
     connect,
     endpoint,
+    explain,
+    find_http_error,
+    hide_tokens,
     is_offline,
-    patiently,
+    is_unreachable,
     plain_words,
     read_pages,
+    read_repo,
+    retry,
 )
-from hubnmt.hub.trouble import HTTP_ERROR
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer
 
@@ -46,21 +55,21 @@ class Flaky:
 
 def test_a_call_that_fails_for_a_moment_is_repeated(waits: list[float]):
     call = Flaky(2, HTTP_ERROR("cut"))
-    assert patiently(call) == "answer"
+    assert retry(call) == "answer"
     assert waits == list(WAITS_S)
 
 
 def test_patience_ends(waits: list[float]):
     call = Flaky(99, HTTP_ERROR("cut"))
     with pytest.raises(HTTP_ERROR):
-        patiently(call)
+        retry(call)
     assert call.n_calls == len(WAITS_S) + 1
 
 
 def test_a_mistake_is_not_repeated(waits: list[float]):
     call = Flaky(99, OSError("no such file"))
     with pytest.raises(OSError, match="no such file"):
-        patiently(call)
+        retry(call)
     assert call.n_calls == 1
     assert waits == []
 
@@ -70,7 +79,7 @@ def test_offline_nothing_is_repeated(waits: list[float], monkeypatch: pytest.Mon
     assert is_offline()
     call = Flaky(99, HTTP_ERROR("cut"))
     with pytest.raises(HTTP_ERROR):
-        patiently(call)
+        retry(call)
     assert call.n_calls == 1
 
 
@@ -80,7 +89,7 @@ def test_the_hub_says_how_long_to_wait(
 ):
     hub.store.create("model", "user/a")
     hub.faults.add(Fault("GET", status=429, headers={"Retry-After": asked}))
-    patiently(lambda: connect().model_info("user/a"))
+    retry(lambda: connect().model_info("user/a"))
     assert waits == [waited]
 
 
@@ -88,13 +97,26 @@ def test_the_hub_says_how_long_to_wait(
 def test_nobody_is_asked_twice_where_nobody_is(name: str, waits: list[float]):
     call = Flaky(99, type(name, (HTTP_ERROR,), {})("unplugged"))
     with pytest.raises(HTTP_ERROR):
-        patiently(call)
+        retry(call)
     assert call.n_calls == 1
 
 
-def test_an_answer_the_client_fails_over_is_a_sentence():
+def test_an_answer_the_client_fails_over_is_a_sentence(hub: HubServer):
+    hub.store.create("model", "user/a")
+    hub.edit = lambda answer: answer.update(cardData={"self": 1})
     with pytest.raises(HubError, match=r"of user/a cannot be read \(TypeError\).*README"):
-        ask_about("user/a", Flaky(1, TypeError("multiple values for argument 'self'")))
+        read_repo(connect(), "user/a", "main")
+
+
+def test_what_a_repository_holds_is_told(hub: HubServer):
+    hub.store.put("user/a", {"a.txt": b"one", "b.safetensors": b"three"}).gated = True
+    state = read_repo(connect(), "user/a", "main")
+    files = hub.repo("user/a").resolve("main").files
+    assert state.commit == hub.repo("user/a").branches["main"]
+    assert (state.is_gated, state.is_private) == (True, False)
+    for name in ("a.txt", "b.safetensors"):
+        blob = files[name]
+        assert state.files[name] == HubFile(name=name, size=len(blob.data), digest=blob.etag)
 
 
 # --- lists ---------------------------------------------------------------------------------------
@@ -194,3 +216,81 @@ def test_our_own_errors_pass_as_they_are():
 def test_ctrl_c_passes():
     with pytest.raises(KeyboardInterrupt), plain_words("user/name"):
         raise KeyboardInterrupt
+
+
+HUB = "https://hub.example"
+
+
+def sentence(error: BaseException) -> str:
+    explained = explain(error, target="user/name@v1", endpoint=HUB)
+    assert "\n" not in str(explained)
+    return str(explained)
+
+
+def chained(outer: BaseException, cause: BaseException) -> BaseException:
+    outer.__cause__ = cause
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (theirs.OfflineModeIsEnabled("x"), "HF_HUB_OFFLINE is set"),
+        (json.JSONDecodeError("x", "", 0), "did not answer as a Hub does"),
+        (theirs.FileMetadataError("x"), "did not answer as a Hub does"),
+        (theirs.LocalEntryNotFoundError("x"), f"cannot reach {HUB}"),
+        (HTTP_ERROR("x"), f"cannot reach {HUB}"),
+        (OSError("Consistency check failed: file should be"), "broke off: try again"),
+        (chained(RuntimeError("while uploading"), HTTP_ERROR("x")), f"cannot reach {HUB}"),
+    ],
+)
+def test_silence_is_told_from_refusal(error: BaseException, words: str):
+    assert words in sentence(error)
+    assert isinstance(explain(error, target="x", endpoint=HUB), HubUnreachableError)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), "no space left on the disk"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/cache/x"),
+            "cannot use /cache/x (permission denied); name another folder, or HF_HOME",
+        ),
+        (
+            chained(
+                RuntimeError("while writing"), OSError(errno.EROFS, "Read-only", "/a", 0, "/b")
+            ),
+            "cannot use /b (read-only)",
+        ),
+        (ValueError("something odd\nsecond line"), "something odd; try again"),
+        (RuntimeError(""), "RuntimeError; try again"),
+        (RuntimeError("404, http://x/xet-write-token/main"), "set HF_HUB_DISABLE_XET=1"),
+    ],
+)
+def test_the_rest_is_said_as_it_is(error: BaseException, words: str):
+    assert words in sentence(error)
+    explained = explain(error, target="x", endpoint=HUB)
+    assert type(explained) is HubError
+
+
+@pytest.mark.parametrize("text", [f"sent {TOKEN} there", f"Authorization: Bearer {TOKEN}"])
+def test_tokens_are_covered(text: str):
+    assert TOKEN not in hide_tokens(text)
+    assert TOKEN not in sentence(ValueError(text))
+
+
+def test_causes_are_walked_from_the_outside():
+    inner, outer = ValueError("in"), RuntimeError("out")
+    assert list(causes(chained(outer, inner))) == [outer, inner]
+
+
+def test_a_mistake_of_ours_is_not_the_hubs_silence():
+    assert not is_unreachable(ValueError("x"))
+    assert not is_unreachable(OSError("x"))
+
+
+def test_a_client_with_another_http_library_can_be_imported():
+    assert HTTP_ERROR in theirs.HfHubHTTPError.__mro__
+    assert HTTP_ERROR.__name__ == "HTTPError"
+    assert find_http_error(OSError) is OSError

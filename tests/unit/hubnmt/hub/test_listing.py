@@ -1,5 +1,6 @@
 """What there is, from metadata alone."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,8 +11,15 @@ import pytest
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
 from hubnmt.hub import listing
-from hubnmt.hub.listing import Catalogue, list_bundled, list_cached, list_hub
-from hubnmt.hub.pull import pull
+from hubnmt.hub.listing import (
+    Catalogue,
+    evict_lru,
+    list_bundled,
+    list_cached,
+    list_hub,
+    touch,
+)
+from hubnmt.hub.pull import WEIGHTS, pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.metadata import Score
 from tests.hub import READER, REPO, read_folder
@@ -127,12 +135,16 @@ def test_a_row_without_a_name_is_passed_over():
 
 @pytest.mark.parametrize(
     "weights",
-    [3, {"parameters": 3}, {"parameters": {"F32": "9" * 9}}, {"parameters": {"I8": 2}}, {}],
+    [
+        *(3, {}, {"parameters": 3}, {"parameters": {"I8": 2}}),
+        *({"parameters": {"F32": n}, "total": n} for n in ("9" * 9, 10**400, -1, True, None)),
+    ],
 )
 def test_a_size_nobody_can_tell_is_absent(weights: object):
     model = listing._from_row({"id": "user/a", "safetensors": weights})
     assert model is not None
     assert model.size_bytes is None
+    assert model.n_parameters is None
 
 
 # --- on this machine -----------------------------------------------------------------------------
@@ -174,6 +186,21 @@ def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):
     folder = pull(HubReference(REPO)).folder
     (folder / "config.json").resolve().write_text("{}")
     assert list_cached() == []
+
+
+@pytest.mark.parametrize(
+    "head", ["x: 1" + ":59" * 400 + ".5", "x: !!int ''", "x: !!bool maybe", "[" * 5000, "x: *a"]
+)
+def test_a_card_that_cannot_be_read_harms_no_other_model(head: str, full_hub: HubServer):
+    """In the cache it stays until somebody deletes it."""
+    pull(HubReference(REPO))
+    evil = read_folder(pull(HubReference(REPO)).folder)
+    evil["README.md"] = f"---\ntags: [hubnmt]\n{head}\n---\n".encode()
+    full_hub.store.put("evil/card", evil)
+    pull(HubReference("evil/card"))
+    assert sorted(names(list_cached())) == ["evil/card", REPO]
+    assert len(list(list_hub())) in (3, 4)
+    evict_lru(0)
 
 
 def test_bundled_models_are_listed(model_folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -230,3 +257,56 @@ def test_the_memory_is_bounded(full_hub: HubServer, monkeypatch: pytest.MonkeyPa
     for search in ("a", "b", "c", "a"):
         catalogue.page(search=search)
     assert len(full_hub.asked("GET /api/models")) == 4
+
+
+NAMES = (REPO, "user/second", "user/third")
+
+
+@pytest.fixture
+def stored(hub: HubServer, model_folder: Path) -> dict[str, bytes]:
+    files = read_folder(model_folder)
+    for name in NAMES:
+        hub.store.put(name, files)
+    return files
+
+
+def test_those_used_longest_ago_are_forgotten(hub: HubServer, stored: dict[str, bytes]):
+    assert evict_lru(0) == ()
+    size = sum(map(len, stored.values()))
+    for age, name in enumerate(reversed(NAMES)):
+        pull(HubReference(name))
+        cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+        for path in cache.glob(f"models--{name.replace('/', '--')}/blobs/*"):
+            os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    assert evict_lru(3 * size) == ()
+    assert evict_lru(2 * size) == (REPO,)
+    assert evict_lru(0) == ("user/second",)  # the last one stays
+    assert [each.name for each in list_cached()] == ["user/third"]
+
+
+def test_a_use_is_noted_and_nothing_else_of_the_file_changes(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    """On a file system that notes no reading, the first would be forgotten first."""
+    folders = [pull(HubReference(name)).folder for name in NAMES]
+    for age, folder in enumerate(folders):
+        os.utime(folder / WEIGHTS, (1_000_000 + age, 1_000_000))
+    touch(folders[0])
+    assert (folders[0] / WEIGHTS).stat().st_mtime == 1_000_000
+    evict_lru(0)
+    assert [each.name for each in list_cached()] == [REPO]
+
+
+def test_a_use_that_cannot_be_noted_stops_nobody(tmp_path: Path):
+    touch(tmp_path / "nowhere")
+
+
+def test_other_libraries_are_left_alone(hub: HubServer, stored: dict[str, bytes]):
+    pull(HubReference(REPO))
+    pull(HubReference("user/second"))
+    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+    foreign = cache / "models--other--large" / "snapshots" / ("0" * 40) / "weights.bin"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(bytes(10**6))
+    assert len(evict_lru(0)) == 1
+    assert foreign.exists()

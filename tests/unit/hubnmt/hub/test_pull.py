@@ -1,10 +1,15 @@
 """A model comes whole and as the Hub states it, or not at all; and the next try works."""
 
+import dataclasses
 import json
 import logging
+import operator
 import os
+import shutil
 import signal
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +17,30 @@ import huggingface_hub
 import pytest
 
 from hubnmt.checkpoint import load_model
+from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
-from hubnmt.hub import list_cached
-from hubnmt.hub.contents import ALLOWED
-from hubnmt.hub.pull import ask, find_cached, pull, pull_to
+from hubnmt.hub import client
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import (
+    ALLOWED,
+    LIMITS_MIB,
+    WEIGHTS,
+    check_sizes,
+    choose_files,
+    digest_bytes,
+    find_cached,
+    largest_size,
+    matches,
+    pull,
+    pull_to,
+)
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import Blob, Fault, HubServer
 
 REFERENCE = HubReference(REPO)
-WEIGHTS = r"GET /objects/"
+OBJECTS = r"GET /objects/"
+"""Where large files are fetched."""
 
 
 @pytest.fixture
@@ -296,7 +315,7 @@ def test_a_name_that_climbs_out_is_not_followed(
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", OBJECTS])
 def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, status=status))
     assert read_folder(pull(REFERENCE).folder) == stored
@@ -313,7 +332,7 @@ def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored:
         (503, r"trouble of its own \(503\): try again"),
     ],
 )
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*config.json", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*config.json", OBJECTS])
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     status: int, sentence: str, path: str, hub: HubServer, stored: dict[str, bytes]
 ):
@@ -339,24 +358,39 @@ def test_a_hub_that_asks_to_wait_long_is_obeyed_by_stopping(
     assert len(hub.asked("GET /api/models")) == 1
 
 
-def test_a_broken_download_goes_on_where_it_stopped(
+def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict[str, bytes]):
+    for _ in range(6):
+        hub.faults.add(Fault(OBJECTS, times=1, cut_after=5000))
+    assert read_folder(pull(REFERENCE).folder) == stored
+    first, *others = hub.asked(OBJECTS)
+    assert "range" not in {name.lower() for name in first.headers}
+    starts = [{k.lower(): v for k, v in each.headers.items()}["range"] for each in others]
+    assert starts == [f"bytes={5000 * n}-" for n in range(1, 7)]
+
+
+def test_the_storage_of_large_files_gets_no_token(hub: HubServer, stored: dict[str, bytes]):
+    pull(REFERENCE)
+    (asked,) = hub.asked(OBJECTS)
+    assert "authorization" not in {name.lower() for name in asked.headers}
+    assert TOKEN in str(hub.asked("resolve/.*safetensors")[0].headers)
+
+
+def test_a_download_that_trickles_is_given_up(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
-    theirs = huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE
-    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", theirs)
-    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "PIECE_BYTES", 1000)
-    hub.faults.add(Fault(WEIGHTS, times=1, cut_after=5000))
-    assert read_folder(pull(REFERENCE).folder) == stored
-    first, second = hub.asked(WEIGHTS)
-    assert "Range" not in {name.title() for name in first.headers}
-    ranges = {name.lower(): value for name, value in second.headers.items()}
-    assert ranges["range"] == "bytes=5000-"
+    monkeypatch.setattr(client, "SLOW_AFTER_S", 0.2)
+    monkeypatch.setattr(client, "LEAST_BYTES_PER_S", 10**9)
+    hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.1))
+    with pytest.raises(HubError, match="comes too slowly"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
 
 
 def test_a_connection_that_always_breaks_leaves_nothing_half(
     hub: HubServer, stored: dict[str, bytes]
 ):
-    hub.faults.add(Fault(WEIGHTS, times=None, cut_after=2000))
+    hub.faults.add(Fault(OBJECTS, times=3, cut_after=2000))
+    hub.faults.add(Fault(OBJECTS, times=None, cut_after=0))
     with pytest.raises(HubUnreachableError, match="try again"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
@@ -365,35 +399,37 @@ def test_a_connection_that_always_breaks_leaves_nothing_half(
 
 
 def test_slow_bytes_arrive(hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault(WEIGHTS, times=1, pause_s=0.02))
+    hub.faults.add(Fault(OBJECTS, times=1, pause_s=0.02))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
 def test_silence_ends(hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.05)
-    hub.faults.add(Fault(WEIGHTS, times=None, pause_s=0.4))
+    hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.4))
     with pytest.raises(HubUnreachableError, match="cannot reach"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
 
 
-@pytest.mark.parametrize("lie", [7, -7])
-def test_a_wrong_size_is_not_kept(lie: int, hub: HubServer, stored: dict[str, bytes]):
-    hub.faults.add(Fault("HEAD .*safetensors", times=None, lie_about_size=lie))
-    with pytest.raises(HubError, match="broke off: try again"):
+def test_a_wrong_length_of_an_answer_is_of_no_matter_if_all_of_the_content_comes(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    hub.faults.add(Fault(OBJECTS, times=None, lie_about_size=-7))
+    with pytest.raises(HubError, match="other content than the Hub states"):
         pull(REFERENCE)
     assert cache_is_empty_or_whole(stored)
     hub.faults.clear()
+    hub.faults.add(Fault(OBJECTS, times=None, lie_about_size=7))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", [WEIGHTS, "GET .*tokenizer.json"])
+@pytest.mark.parametrize("path", [OBJECTS, "GET .*tokenizer.json"])
 def test_wrong_content_once_is_fetched_again(path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, spoil=True))
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", [WEIGHTS, "GET .*config.json"])
+@pytest.mark.parametrize("path", [OBJECTS, "GET .*config.json"])
 def test_wrong_content_for_ever_is_never_kept(path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=None, spoil=True))
     with pytest.raises(HubError, match=r"other content than the Hub states.*proxy or mirror"):
@@ -413,7 +449,7 @@ def test_a_file_changed_in_the_cache_is_seen(hub: HubServer, stored: dict[str, b
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
-@pytest.mark.parametrize("path", ["GET /api/models", "HEAD .*tokenizer", WEIGHTS])
+@pytest.mark.parametrize("path", ["GET /api/models", "GET .*tokenizer", OBJECTS])
 def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: dict[str, bytes]):
     old = pull(REFERENCE)
     spoon = bytearray(stored["model.safetensors"])
@@ -429,6 +465,143 @@ def test_ctrl_c_leaves_the_old_model_in_use(path: str, hub: HubServer, stored: d
     assert read_folder(pull(REFERENCE).folder) == changed
 
 
+# --- a mirror that means harm --------------------------------------------------------------------
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file of the user's beside the cache."""
+    path = tmp_path / "precious.txt"
+    path.write_text("mine")
+    return path
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def check_only_the_cache_changed(folder: Path, before: set[Path]) -> None:
+    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+    ours = cache / f"models--{REPO.replace('/', '--')}"
+    assert [path for path in files_of(folder) - before if not path.is_relative_to(ours)] == []
+    assert (folder / "precious.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"ETag": etag} for etag in ("../../../precious.txt", "/{}/precious.txt", "", "x" * 300)),
+        *({"X-Repo-Commit": commit} for commit in ("../../x", "", "{}")),
+    ],
+)
+@pytest.mark.parametrize("path", ["config.json", "model.safetensors"])
+def test_what_a_mirror_says_in_headers_is_no_path(
+    headers: dict[str, str], path: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    headers = {name: value.format(precious.parent) for name, value in headers.items()}
+    linked = {f"X-Linked-{name}": value for name, value in headers.items()}
+    hub.faults.add(Fault(f"resolve/.*{path}", times=None, replaced=headers | linked))
+    before = files_of(precious.parent)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    check_only_the_cache_changed(precious.parent, before)
+
+
+WRONG = [7, -1, 10**400, "", "many", "../../../precious.txt", "a" * 100_000, None, {}, [3], True]
+"""What may stand where the Hub has a hash, a size, a text or a table."""
+
+
+@pytest.mark.parametrize("key", ["blobId", "size", "lfs", "sha256", "rfilename"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_stated_with_wrong_types_is_one_line(
+    key: str, name: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    def spoil(value: object, answer: dict[str, Any]) -> None:
+        (row,) = (row for row in answer["siblings"] if row["rfilename"] == name)
+        table = {"sha256": value, "size": 1, "pointerSize": 1}
+        row |= {"lfs": table} if key == "sha256" else {key: value}
+
+    for value in WRONG:
+        hub.edit = partial(spoil, value)
+        check_whole_or_one_line(stored, precious.parent)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("sha", "siblings", "tags", "library_name", "lastModified", "id", "cardData"),
+        *("gated", "private", "safetensors", "model-index"),
+    ],
+)
+def test_a_repository_described_with_wrong_types_is_one_line(
+    key: str, hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    for value in WRONG:
+        hub.edit = operator.methodcaller("update", {key: value})
+        check_whole_or_one_line(stored, precious.parent)
+
+
+def check_whole_or_one_line(stored: dict[str, bytes], folder: Path) -> None:
+    before = files_of(folder)
+    said = ""
+    try:
+        assert read_folder(pull(REFERENCE).folder) == stored
+    except HubError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert len(said) < 500
+    check_only_the_cache_changed(folder, before)
+    shutil.rmtree(huggingface_hub.constants.HF_HUB_CACHE, ignore_errors=True)
+
+
+def test_a_file_that_never_ends_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
+    """The disk fills before the hash is known."""
+    hub.faults.add(Fault("GET .*tokenizer.json", times=None, endless=True))
+    with pytest.raises(HubError, match="more than the Hub states"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+
+
+def test_a_link_in_the_cache_that_leads_out_is_not_followed_to_remove(
+    hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    folder = pull(REFERENCE).folder
+    (folder / "README.md").unlink()
+    decoy = precious.with_name("a" * 40)
+    decoy.write_text("mine")
+    (folder / "README.md").symlink_to(decoy)
+    find_cached(REFERENCE)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    assert decoy.read_text() == "mine"
+
+
+def test_a_branch_that_moves_between_two_files_gives_one_commit(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    old, other = head(hub), {"decoding.json": b'{"beam_size": 3}', "README.md": b"# other"}
+    hub.faults.add(Fault("GET .*decoding.json", before=lambda: hub.store.put(REPO, other)))
+    pulled = pull(REFERENCE)
+    assert (pulled.commit, read_folder(pulled.folder)) == (old, stored)
+    hub.faults.add(Fault("GET .*README.md", before=lambda: hub.store.put(REPO, stored)))
+    assert read_folder(pull(REFERENCE).folder) == stored | other
+
+
+def test_a_mirror_that_serves_the_newest_file_whatever_commit_is_asked_for_is_seen(
+    hub: HubServer, stored: dict[str, bytes]
+):
+    commit = hub.repo(REPO).commits[head(hub)]
+    hub.faults.add(
+        Fault(
+            "GET .*decoding.json",
+            before=lambda: commit.files.update(
+                {"tokenizer.json": hub.store.blob("tokenizer.json", b"{}")}
+            ),
+        )
+    )
+    with pytest.raises(HubError, match="other content than the Hub states"):
+        pull(REFERENCE)
+    assert find_cached(REFERENCE) is None
+
+
 # --- within a limit ------------------------------------------------------------------------------
 
 
@@ -439,7 +612,7 @@ def test_what_is_too_large_is_refused_before_anything_is_fetched(
     hub.store.put(REPO, {"picture.png": bytes(10**6)})  # not a model's file
     with pytest.raises(HubError, match=r"of up to 0 MB are fetched here; .*hubnmt pull user/"):
         pull(REFERENCE, max_bytes=size - 1)
-    assert hub.asked(WEIGHTS) == []
+    assert hub.asked(OBJECTS) == []
     assert not Path(huggingface_hub.constants.HF_HUB_CACHE).exists()
     pull(REFERENCE, max_bytes=size)
     pull(REFERENCE, max_bytes=0)  # all of it is here already
@@ -452,20 +625,17 @@ def test_a_branch_that_grew_is_measured_anew(hub: HubServer, stored: dict[str, b
         pull(REFERENCE, max_bytes=1999)
 
 
-def test_a_size_that_is_not_stated_is_not_taken_for_none(
-    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-):
-    def ask_less(*asked: Any) -> Any:
-        info = ask(*asked)
-        for sibling in info.siblings:
-            if sibling.rfilename == "model.safetensors":
-                sibling.size = None
-        return info
+def test_a_size_that_is_not_stated_is_not_taken_for_none(hub: HubServer, stored: dict[str, bytes]):
+    def hide(answer: dict[str, Any]) -> None:
+        (weights,) = (r for r in answer["siblings"] if r["rfilename"] == "model.safetensors")
+        del weights["size"], weights["lfs"]
+        weights["blobId"] = hub.repo(REPO).resolve("main").files["model.safetensors"].sha256
 
-    monkeypatch.setattr(sys.modules["hubnmt.hub.pull"], "ask", ask_less)
+    hub.edit = hide
     with pytest.raises(HubError, match=r"the size of model\.safetensors"):
         pull(REFERENCE, max_bytes=10**9)
-    assert hub.asked(WEIGHTS) == []
+    assert hub.asked(OBJECTS) == []
+    assert read_folder(pull(REFERENCE).folder) == stored
 
 
 # --- into a folder -------------------------------------------------------------------------------
@@ -553,3 +723,113 @@ def test_what_came_is_loaded_before_it_is_given(
     with pytest.raises(ModelFolderError, match="tokenizer"):
         pull_to(REFERENCE, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+CONTENTS = [b"", b"x", "ü\n".encode(), bytes(range(256)) * 9000]
+
+
+@pytest.mark.parametrize("data", CONTENTS, ids=len)
+def test_hashes_are_those_of_the_hub(data: bytes, tmp_path: Path):
+    (tmp_path / "file").write_bytes(data)
+    small, large = Blob(data).oid, Blob(data, is_lfs=True).sha256
+    assert digest_bytes(data) == {"blob_id": small, "sha256": large}
+    assert matches(tmp_path / "file", small)
+    assert matches(tmp_path / "file", large)
+
+
+def test_the_small_one_is_gits(tmp_path: Path):
+    (tmp_path / "file").write_bytes(CONTENTS[3])
+    command = ["git", "hash-object", "--no-filters", str(tmp_path / "file")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert digest_bytes(CONTENTS[3])["blob_id"] == said
+
+
+def test_other_content_does_not_match(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"a")
+    for expected in digest_bytes(b"b").values():
+        assert not matches(tmp_path / "file", expected)
+
+
+# --- which files, and how large ------------------------------------------------------------------
+
+GOOD: dict[str, int | None] = {
+    "config.json": 100,
+    "tokenizer.json": 100,
+    "model.safetensors": 100,
+}
+
+
+def test_config_comes_first_and_weights_last():
+    names = choose_files(dict.fromkeys(reversed(ALLOWED), 1), target="user/name")
+    assert names[0] == "config.json"
+    assert names[-1] == "model.safetensors"
+    assert set(names) == set(ALLOWED)
+
+
+def test_two_tokenizers_do_as_well():
+    files = {name: size for name, size in GOOD.items() if name != "tokenizer.json"}
+    with pytest.raises(HubError, match=r"no tokenizer\.json"):
+        choose_files(files | {"tokenizer_src.json": 1}, target="user/name")
+    chosen = choose_files(
+        files | {"tokenizer_src.json": 1, "tokenizer_tgt.json": 1}, target="user/name"
+    )
+    assert len(chosen) == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.bin", "a/config.json", "../config.json", "config.json/", ".env", "model.py", "x.pkl"],
+)
+def test_no_other_name_is_chosen(name: str):
+    assert name not in choose_files({**GOOD, name: 1}, target="user/name")
+
+
+@pytest.mark.parametrize("missing", GOOD)
+def test_what_is_missing_is_named(missing: str):
+    files = {name: size for name, size in GOOD.items() if name != missing}
+    with pytest.raises(HubError, match=f"not a hubnmt model: it has no {missing}"):
+        choose_files(files, target="user/name")
+
+
+def test_another_librarys_model_is_named_though_its_files_look_like_ours():
+    with pytest.raises(HubError, match="a model of the library 'marian'; `hubnmt list`"):
+        choose_files(GOOD, target="user/name", library="marian")
+
+
+@pytest.mark.parametrize("name", LIMITS_MIB)
+def test_each_small_file_has_a_limit(name: str):
+    limit = LIMITS_MIB[name] * 2**20
+    choose_files({**GOOD, name: limit}, target="user/name")
+    with pytest.raises(HubError, match="at most"):
+        choose_files({**GOOD, name: limit + 1}, target="user/name")
+
+
+def test_weights_must_have_the_size_of_their_config(tiny_config: ModelConfig):
+    n = tiny_config.n_parameters
+    for size in (2 * n, 4 * n + 5000, None):
+        check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
+    for size in (2 * n - 1, 4 * n + 2**25):
+        with pytest.raises(HubError, match="describes"):
+            check_sizes({WEIGHTS: size}, tiny_config, target="user/name")
+
+
+def test_the_size_follows_the_config(tiny_config: ModelConfig):
+    wider = dataclasses.replace(tiny_config, d_ff=tiny_config.d_ff * 64)
+    check_sizes({WEIGHTS: 2 * wider.n_parameters}, wider, target="user/name")
+    with pytest.raises(HubError, match="describes"):
+        check_sizes({WEIGHTS: 2 * tiny_config.n_parameters}, wider, target="user/name")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"])
+def test_a_tokenizer_may_be_as_large_as_its_vocabulary_asks(tiny_config: ModelConfig, name: str):
+    most = largest_size(name, tiny_config)
+    assert most < 2**18
+    check_sizes({name: most}, tiny_config, target="user/name")
+    with pytest.raises(HubError, match=f"{name} has .* describes a vocabulary"):
+        check_sizes({name: most + 1}, tiny_config, target="user/name")
+
+
+def test_without_a_config_each_file_has_its_limit():
+    assert {largest_size(name, None) for name in LIMITS_MIB} == {
+        limit * 2**20 for limit in LIMITS_MIB.values()
+    }

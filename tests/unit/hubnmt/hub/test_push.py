@@ -14,8 +14,9 @@ import yaml
 from hubnmt import Translator
 from hubnmt.checkpoint import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
+from hubnmt.hub.client import HTTP_ERROR, connect, read_repo
 from hubnmt.hub.pull import pull
-from hubnmt.hub.push import collect, prepare_repo, push
+from hubnmt.hub.push import CommitRequest, Content, collect, commit, differences, prepare_repo, push
 from hubnmt.hub.reference import HubReference
 from hubnmt.metadata import read_metadata
 from tests.hub import READER, REPO, TOKEN, change_weights, read_folder
@@ -493,3 +494,81 @@ def test_ctrl_c_during_the_commit_leaves_all_of_it_or_nothing(hub: HubServer, mo
     assert set(hub.repo(REPO).files()) in (set(), FILES)
     push(model_folder, REPO)
     assert hub.repo(REPO).history() == [TITLE, "initial commit"]
+
+
+# --- one commit -----------------------------------------------------------------------------------
+
+OTHER = "user/any"
+
+
+def make_request(
+    contents: dict[str, Content], *unwanted: str, create_pr: bool = False
+) -> CommitRequest:
+    return CommitRequest(
+        repo=OTHER,
+        kind="model",
+        revision="main",
+        contents=contents,
+        unwanted=unwanted,
+        message="a message",
+        create_pr=create_pr,
+    )
+
+
+def test_files_and_bytes_are_compared_by_content(hub: HubServer, tmp_path: Path):
+    hub.store.put(OTHER, {"a.txt": b"same", "b.safetensors": b"same", "c.txt": b"old"})
+    (tmp_path / "file").write_bytes(b"same")
+    state = read_repo(connect(), OTHER, "main")
+    for content in (b"same", tmp_path / "file"):
+        asked = make_request(
+            {"a.txt": content, "b.safetensors": content, "c.txt": content, "d": content}
+        )
+        assert differences(asked, state) == (["c.txt", "d"], [])
+
+
+def test_what_is_unwanted_goes_in_the_same_commit(hub: HubServer):
+    hub.store.put(OTHER, {"old.txt": b"x", "other.txt": b"y"})
+    state = read_repo(connect(), OTHER, "main")
+    done = commit(connect(), make_request({"new.txt": b"z"}, "old.txt", "never.txt"), state)
+    assert done.changed == ("new.txt", "old.txt")
+    assert hub.repo(OTHER).files() == {"new.txt": b"z", "other.txt": b"y"}
+    assert hub.repo(OTHER).history() == ["a message", "put", "initial commit"]
+
+
+def test_no_difference_no_commit(hub: HubServer):
+    hub.store.put(OTHER, {"a": b"x"})
+    state = read_repo(connect(), OTHER, "main")
+    hub.requests.clear()
+    done = commit(connect(), make_request({"a": b"x"}), state)
+    assert (done.commit, done.changed) == (state.commit, ())
+    assert hub.requests == []
+
+
+def test_a_state_that_is_no_longer_true_is_not_built_upon(hub: HubServer):
+    hub.store.put(OTHER, {"a": b"x"})
+    state = read_repo(connect(), OTHER, "main")
+    hub.store.put(OTHER, {"a": b"theirs"})
+    with pytest.raises(HTTP_ERROR, match="412"):
+        commit(connect(), make_request({"a": b"ours"}), state)
+    assert hub.repo(OTHER).files() == {"a": b"theirs"}
+
+
+def test_a_lost_answer_for_a_commit_that_did_not_happen_is_no_success(hub: HubServer):
+    hub.store.create("model", OTHER)
+    state = read_repo(connect(), OTHER, "main")
+    hub.faults.add(Fault("/commit/", times=None, status=500))
+    with pytest.raises(HTTP_ERROR):
+        commit(connect(), make_request({"a": b"x"}), state)
+    assert len(hub.asked("/commit/")) == 3
+    assert hub.repo(OTHER).files() == {}
+
+
+def test_a_proposal_of_another_person_is_not_taken_for_ours(hub: HubServer):
+    hub.store.create("model", OTHER)
+    api = connect()
+    state = read_repo(api, OTHER, "main")
+    first = commit(api, make_request({"a": b"x"}, create_pr=True), state)
+    hub.faults.add(Fault("/commit/", times=1, status=500))
+    second = commit(api, make_request({"a": b"x"}, create_pr=True), state)
+    assert first.pull_request != second.pull_request
+    assert len(hub.repo(OTHER).pull_requests) == 2

@@ -1,12 +1,14 @@
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from hubnmt.errors import HubError, ModelFolderError, ModelNotFoundError
-from hubnmt.hub import HubReference, list_cached, pull
-from hubnmt.hub.contents import WEIGHTS
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import WEIGHTS, pull
+from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui import fetching
 from hubnmt.ui.fetching import BoundedLoad
@@ -56,6 +58,28 @@ def test_a_model_pushed_while_one_is_opened_waits_for_the_next_time(
         return Translator.from_pretrained(name)
 
     assert BoundedLoad(load, forgets=False)(REPO).revision == before
+
+
+READ: list[str] = []
+sys.addaudithook(lambda event, args: READ.append(str(args[0])) if event == "open" else None)
+
+
+def test_a_model_that_is_here_is_hashed_once_and_asked_for_once(hub: HubServer, stored: None):
+    commit = pull(HubReference(REPO)).commit
+    READ.clear()
+    hub.requests.clear()
+    assert _load(False)(REPO).revision == commit
+    assert len([path for path in READ if path.endswith(WEIGHTS)]) == 1
+    assert len(hub.requests) == 1
+
+
+def test_a_page_for_strangers_takes_no_large_tokenizers(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetching, "MAX_TOKENIZER_MIB", 0.001)
+    with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
+        _load(True)(REPO)
+    assert _load(False)(REPO).config.src_lang == "de"
 
 
 def test_a_model_of_the_hub_or_of_this_machine_opens(

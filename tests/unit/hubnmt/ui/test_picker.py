@@ -9,7 +9,9 @@ import pytest
 from hubnmt.checkpoint import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubError
-from hubnmt.hub import Catalogue, HubReference, pull
+from hubnmt.hub.listing import Catalogue
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
 from hubnmt.model import Transformer
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
