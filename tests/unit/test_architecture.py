@@ -81,6 +81,7 @@ RANKS = [
         "hubnmt.leave_out",
         "hubnmt.knock_out",
         "hubnmt",
+        "hubnmt.docs.tour",
     ],
     [
         "hubnmt.ui.languages",
