@@ -117,9 +117,8 @@ def test_the_version_stands_in_the_code_only(project: dict[str, Any]):
 
 
 def test_the_changes_begin_with_this_version(repo: Path):
-    readme = (repo / "README.md").read_text(encoding="utf-8")
-    changes = readme.split("\n## Changes\n")[1]
-    newest = re.search(r"\*\*(\d+\.\d+\.\d+)\*\*", changes)
+    changes = (repo / "hubnmt" / "docs" / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\d+\.\d+\.\d+)$", changes, re.MULTILINE)
     assert newest is not None
     assert newest[1] == hubnmt.__version__
 
