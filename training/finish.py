@@ -138,6 +138,7 @@ def finish(
         round_to_half(stored.model)
     translator = Translator(stored)
     aligned = store_alignment_head(translator, *chosen_on)
+    stored.model.config = translator.config
     decoding, trials = tune_decoding(translator, *chosen_on)
     kept_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(

@@ -41,7 +41,6 @@ DECODING_HELP = {
     "repetition_penalty": "above 1 makes tokens less likely that were said before",
     "max_new_tokens": "longest translation of a sentence, in tokens beyond those of the prefix "
     "(left out, it follows the source, generously)",
-    "prefix": "text that the translation must begin with",
 }
 
 _Item = TypeVar("_Item")
@@ -95,13 +94,16 @@ def load_translator(options: argparse.Namespace) -> Translator:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add what happens to a text, and one option per field of `DecodingConfig`.
+    """Add what happens to a text, its prefix, and one option per field of `DecodingConfig`.
 
     Left out, a decoding option has the model's default.
     """
     switch = argparse.BooleanOptionalAction
     for name, said in TEXT_FLAGS.items():
         parser.add_argument(f"--{name}", action=switch, default=None, help=said)
+    parser.add_argument(
+        "--prefix", metavar="TEXT", help="text that the translation must begin with"
+    )
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
     for field in dataclasses.fields(DecodingConfig):
@@ -117,7 +119,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 
 def decoding_options(options: argparse.Namespace) -> dict[str, Any]:
     """Pick the options of `Translator.translate` that were given."""
-    names = [*TEXT_FLAGS, *(field.name for field in dataclasses.fields(DecodingConfig))]
+    names = [*TEXT_FLAGS, "prefix", *(field.name for field in dataclasses.fields(DecodingConfig))]
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 

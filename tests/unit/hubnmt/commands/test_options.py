@@ -28,11 +28,12 @@ def test_options_left_out_are_left_to_the_model() -> None:
     assert decoding_options(parse()) == {}
 
 
-def test_given_options_make_a_decoding_config() -> None:
+def test_given_options_are_a_decoding_config_and_a_prefix() -> None:
     given = parse("--beam-size", "7", "--sample", "--top-p", "0.5", "--prefix", "A dog")
     options = {"beam_size": 7, "sample": True, "top_p": 0.5, "prefix": "A dog"}
     assert decoding_options(given) == options
-    assert DecodingConfig(**options) == DecodingConfig(**decoding_options(given))
+    del options["prefix"]
+    DecodingConfig(**options)
 
 
 def test_a_flag_can_be_switched_off() -> None:
