@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.commands.options import Commands
+from hubnmt.commands.parser import Commands
 from hubnmt.locate import find_model
 from hubnmt.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator
@@ -26,7 +26,7 @@ EXAMPLES = {
 
 def add_inspect(commands: Commands) -> None:
     """Describe the command."""
-    inspect = commands.add_parser("inspect", help="what a model is, and whether it works")
+    inspect = commands.add_parser("inspect")
     inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
     inspect.add_argument("--text", help="a sentence to try it on")
     inspect.add_argument("--json", action="store_true", help="one JSON object")

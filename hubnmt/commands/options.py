@@ -1,4 +1,4 @@
-"""What the commands share: the parser, the options of models and of decoding, the progress bar.
+"""What the commands share: the options of models and of decoding, the progress bar.
 
 Takes arguments, gives values and a `Translator`. Must not know what a command does with them.
 """
@@ -10,14 +10,13 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
 from hubnmt.config import DecodingConfig
 from hubnmt.dtypes import AUTO, CT2_DTYPE, DTYPES
 from hubnmt.engine import DEFAULT_BATCH_TOKENS
-from hubnmt.errors import ConfigError
 from hubnmt.translator import ENGINES, Translator
 
 CHUNK_LINES = 256
@@ -44,18 +43,6 @@ DECODING_HELP = {
 }
 
 _Item = TypeVar("_Item")
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose mistakes are one line, like every other mistake here."""
-
-    def error(self, message: str) -> NoReturn:
-        """Report a bad command line."""
-        raise ConfigError(f"{message}; see {self.prog} --help")
-
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""Where a command adds its own parser."""
 
 
 def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -127,6 +127,7 @@ RANKS = [
     ],
     [
         "hubnmt.commands",
+        "hubnmt.commands.parser",
         "hubnmt.commands.options",
         "hubnmt.commands.translate",
         "hubnmt.commands.measure",

@@ -5,7 +5,6 @@ import argparse
 import pytest
 
 from hubnmt.commands.options import (
-    Parser,
     add_decoding_options,
     add_model_options,
     decoding_options,
@@ -13,6 +12,7 @@ from hubnmt.commands.options import (
     load_translator,
     show_progress,
 )
+from hubnmt.commands.parser import Parser
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError
 from hubnmt.translator import Translator
