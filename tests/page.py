@@ -86,7 +86,10 @@ class FakeTranslator:
         self.asked = options | ({"prefix": prefix} if prefix else {})
         candidates = [
             SimpleNamespace(
-                text=prefix + text.upper() + "!" * i, score=-0.5 - i, tgt_ids=((7, 8 + i),)
+                text=prefix + text.upper() + "!" * i,
+                score=-0.5 - i,
+                tgt_ids=((7, 8 + i),),
+                token_probability=0.8 / (1 + i),
             )
             for i in range(decoding.n_best)
         ]
@@ -94,6 +97,7 @@ class FakeTranslator:
             src=text,
             text=candidates[0].text,
             score=candidates[0].score,
+            token_probability=0.8,
             n_best=tuple(candidates),
             src_tokens=(" a", "b", "<eos>"),
             tgt_tokens=(" A", "B", "<eos>"),

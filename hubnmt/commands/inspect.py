@@ -43,6 +43,9 @@ def run_inspect(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))
         return
+    said = facts["translation"]
+    del said["score"]  # a number to rank by, not to read
+    said["token probability"] = f"{said.pop('token_probability'):.0%}"
     for title, values in facts.items():
         print(title)
         for key, value in values.items():
@@ -89,6 +92,7 @@ def inspect_model(translator: Translator, text: str | None = None) -> dict[str, 
             "src": text,
             "text": translation.text,
             "score": translation.score,
+            "token_probability": round(translation.token_probability, 4),
             "tgt_tokens": list(translation.tgt_tokens),
             "tgt_log_probs": [round(value, 3) for value in translation.tgt_log_probs],
             "warnings": list(translation.warnings),

@@ -1,6 +1,7 @@
 """Translator: each door takes what is promised and refuses what is not."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_the_score_is_the_normalised_sum_of_the_token_log_probs(random_model: Tr
         translation = random_model.translate("Ein Hund", length_penalty=penalty)
         total, n = sum(translation.tgt_log_probs), len(translation.tgt_log_probs)
         assert translation.score == pytest.approx(total / n**penalty, rel=1e-3)
+
+
+def test_the_token_probability_can_be_read_whatever_the_length_penalty(
+    random_model: Translator,
+) -> None:
+    """Of two sentences too: the mean over all tokens, eos included."""
+    found = [
+        random_model.translate("Ein Hund. Wer?", length_penalty=penalty, beam_size=1)
+        for penalty in (0.0, 1.0, 2.0)
+    ]
+    assert len({each.score for each in found}) == 3
+    assert len({each.token_probability for each in found}) == 1
+    best = found[0]
+    mean = math.exp(sum(best.tgt_log_probs) / len(best.tgt_tokens))
+    assert best.token_probability == best.n_best[0].token_probability == pytest.approx(mean)
+    assert random_model.translate("").token_probability == 1
 
 
 def test_tokens_can_be_read_and_end_with_eos(parrot: Translator) -> None:
