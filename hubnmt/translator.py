@@ -413,7 +413,7 @@ class Translator:
 
 def _convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
     """Copy a model in eval mode; tensors that are there already, and of that dtype, are shared."""
-    tensors = {
+    tensors: dict[int, Any] = {
         id(each): torch.nn.Parameter(each.detach().to(device, dtype), each.requires_grad)
         for each in model.parameters()
     }

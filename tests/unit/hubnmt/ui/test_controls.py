@@ -8,10 +8,10 @@ from hubnmt.ui import controls
 
 
 def test_every_decoding_option_has_one_control_that_says_what_it_does():
-    fields = [field.name for field in dataclasses.fields(DecodingConfig)]
-    assert sorted(controls.NAMES) == sorted([*fields, "prefix"])
+    options = ["prefix", *(field.name for field in dataclasses.fields(DecodingConfig))]
+    assert sorted(controls.NAMES) == sorted(options)
     assert all(control.label and control.info for control in controls.CONTROLS)
-    assert len({control.label for control in controls.CONTROLS}) == len(fields)
+    assert len({control.label for control in controls.CONTROLS}) == len(options)
 
 
 def read_back(values: dict[str, Any]) -> DecodingConfig:
