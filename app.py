@@ -8,11 +8,13 @@ import argparse
 import functools
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hubnmt import Translator
 from hubnmt.checkpoint import bundled_models
-from hubnmt.errors import HubNMTError
+from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.ui.fetching import BoundedLoad
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.layout import build_demo, launch_options
@@ -70,11 +72,30 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
     )
 
 
+def check_upload_folder(environment: Mapping[str, str]) -> None:
+    """Refuse to serve where an upload cannot be written: /tmp/gradio may be another user's.
+
+    Raises:
+        ConfigError: naming the folder and the remedy.
+    """
+    folder = environment.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be written ({error.strerror}), and uploads go there; set "
+            "GRADIO_TEMP_DIR to a folder of your own"
+        ) from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until interrupted; return the exit status."""
     options = parse_arguments(arguments)
     share_arenas()
     try:
+        check_upload_folder(os.environ)
         demo = build_demo(Handlers(make_registry(options, os.environ)))
         demo.launch(
             server_name=options.host,

@@ -6,40 +6,44 @@ line says what and how to mend it), 1 anything else.
 """
 
 import argparse
+import io
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
 
 import hubnmt
-from hubnmt.commands.export import add_export
-from hubnmt.commands.hub import add_list, add_pull, add_push, add_space
-from hubnmt.commands.inspect import add_inspect
-from hubnmt.commands.measure import add_evaluate, add_score
-from hubnmt.commands.options import Parser
-from hubnmt.commands.translate import add_translate
-from hubnmt.errors import HubNMTError
+from hubnmt.commands.parser import Parser
+from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.textfile import NO_ROOM
 
-COMMANDS = (
-    add_translate,
-    add_evaluate,
-    add_score,
-    add_export,
-    add_inspect,
-    add_list,
-    add_pull,
-    add_push,
-    add_space,
-)
+COMMANDS = {
+    "translate": (
+        "hubnmt.commands.translate:add_translate",
+        "translate arguments, a file, or stdin",
+    ),
+    "evaluate": ("hubnmt.commands.measure:add_evaluate", "BLEU and chrF of a model or of a file"),
+    "score": ("hubnmt.commands.measure:add_score", "log-probability of given translations"),
+    "export": ("hubnmt.commands.export:add_export", "the same weights for another runtime"),
+    "inspect": ("hubnmt.commands.inspect:add_inspect", "what a model is, and whether it works"),
+    "list": ("hubnmt.commands.hub:add_list", "models: bundled, in the cache, on the Hub"),
+    "pull": ("hubnmt.commands.hub:add_pull", "fetch a model from the Hub"),
+    "push": ("hubnmt.commands.hub:add_push", "publish a model folder on the Hub"),
+    "space": ("hubnmt.commands.hub:add_space", "a Space on the Hub that serves a model"),
+}
+"""What describes each command, and what the list of commands says of it."""
 
 
-def build_parser() -> Parser:
-    """Describe all commands."""
+def build_parser(only: str | None = None) -> Parser:
+    """Describe all commands; or one in full, because describing it imports what it works with."""
     parser = Parser(prog="hubnmt", description="Translate, measure and look into hubnmt models.")
     parser.add_argument("--version", action="version", version=f"hubnmt {hubnmt.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for add_command in COMMANDS:
-        add_command(commands)
+    for name, (where, said) in COMMANDS.items():
+        if only in (None, name):
+            pkgutil.resolve_name(where)(commands)
+        else:
+            commands.add_parser(name, help=said)
     return parser
 
 
@@ -49,9 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status.
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = argparse.Namespace()
+    _prepare_streams()
     try:
-        build_parser().parse_args(arguments, options)
+        if sys.stdout is None:
+            raise ConfigError("standard output is closed; send it to a file, or to /dev/null")
+        build_parser("".join(arguments[:1])).parse_args(arguments, options)
         options.run(options)
         sys.stdout.flush()
     except HubNMTError as error:
@@ -71,6 +79,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget_output()
         return 2
     return 0
+
+
+def _prepare_streams() -> None:
+    """Write UTF-8 whatever the locale, and standard error nowhere if it is closed.
+
+    `print(..., file=None)` would write to standard output.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _tell(*sayings: str) -> None:

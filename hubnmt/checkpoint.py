@@ -8,6 +8,7 @@ before memory is allocated. A folder is written beside its place and moved there
 import dataclasses
 import glob
 import json
+import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -143,7 +144,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     decoding_file = folder / "decoding.json"
     decoding = DecodingConfig()
     if decoding_file.exists():
-        decoding = _parse(DecodingConfig, read_json(decoding_file), decoding_file)
+        decoding = _parse(DecodingConfig, _read_decoding(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
     with torch.device("meta"):  # names and shapes, no memory: a lying config costs nothing
         dtype = check_weights(Transformer(config), weights)
@@ -157,6 +158,16 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         card=read_card(folder),
         dtype=dtype,
     )
+
+
+def _read_decoding(path: Path) -> dict[str, Any]:
+    """Read the settings of a search; a `prefix` was one of them once."""
+    values = read_json(path)
+    if values.pop("prefix", ""):
+        logging.getLogger(__name__).warning(
+            "%s: prefix is ignored; give it with each text, as in translate(text, prefix=...)", path
+        )
+    return values
 
 
 def load_config(folder: Path) -> ModelConfig:

@@ -40,8 +40,6 @@ NAMES_ELSEWHERE = {
     "max_length": "max_new_tokens",
     "max_decoding_length": "max_new_tokens",
     "max_len_b": "max_new_tokens",
-    "target_prefix": "prefix",
-    "prefix_size": "prefix",
 }
 """What transformers, fairseq and CTranslate2 call our settings; an error names ours."""
 
@@ -321,10 +319,8 @@ class DecodingConfig(FromDict):
     repetition_penalty: float = 1.0
     """Above 1 makes tokens that were already generated less likely (Keskar et al. 2019, §4.1)."""
     max_new_tokens: int | None = None
-    """Longest translation of a sentence in tokens, those of `prefix` not counted; a piece that
-    goes beyond the prefix's end counts. Null follows the source length, generously."""
-    prefix: str = ""
-    """Text that the translation must begin with."""
+    """Longest translation of a sentence in tokens, those of a forced prefix not counted; a piece
+    that goes beyond the prefix's end counts. Null follows the source length, generously."""
 
     def __post_init__(self) -> None:
         """Check ranges and cross-field rules.
@@ -351,10 +347,6 @@ class DecodingConfig(FromDict):
             (
                 0 < self.temperature <= 100,
                 f"temperature = {self.temperature} must be above 0 and at most 100",
-            ),
-            (
-                self.prefix.splitlines() in ([], [self.prefix]),
-                f"prefix = {self.prefix!r} must be one line",
             ),
             (self.top_k >= 0, f"top_k = {self.top_k} must be 0 (all) or more"),
             (0 < self.top_p <= 1, f"top_p = {self.top_p} must be above 0 and at most 1"),

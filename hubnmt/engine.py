@@ -60,7 +60,7 @@ class TorchEngine:
 
         Args:
             rows: sources.
-            decoding: strategy and options; its `prefix` text counts for nothing here.
+            decoding: strategy and options.
             prefix: what every target begins with.
             batch_tokens: source tokens times hypotheses per batch.
 

@@ -14,7 +14,7 @@ from hubnmt.decoding import Hypothesis
 from hubnmt.explain import readable_pieces
 from hubnmt.plan import Part
 from hubnmt.tokenizer import Tokenizer
-from hubnmt.translation import Candidate, SentencePair, Translation
+from hubnmt.translation import Candidate, SentencePair, Translation, mean_probability
 
 Choice = list[Hypothesis]
 """One hypothesis for each part that was translated."""
@@ -56,7 +56,8 @@ def join_parts(
         score = sum(each.score for each in choice) / max(len(choice), 1)
         joined = "".join(_interleave(parts, choice, tgt_tokenizer))
         ids = tuple(tuple(each.ids) for each in choice)
-        candidates.setdefault(joined, Candidate(joined, score, ids))
+        log_probs = [value for each in choice for value in each.token_log_probs]
+        candidates.setdefault(joined, Candidate(joined, score, ids, mean_probability(log_probs)))
     ranked = tuple(candidates.values())[:n_best]
     best = [hypotheses[0] for hypotheses in found]
     counts = collections.Counter(note for note in notes if note)

@@ -43,7 +43,7 @@ class Engine(Protocol):
 
         Args:
             rows: sources.
-            decoding: strategy and options; its `prefix` text counts for nothing here.
+            decoding: strategy and options.
             prefix: what every target begins with.
             batch_tokens: source tokens times hypotheses per batch.
 
@@ -109,24 +109,25 @@ class Pipeline:
         texts: Sequence[str],
         decoding: DecodingConfig,
         *,
+        prefix: str,
         guard: bool,
         split: bool,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> list[Translation]:
-        """Translate texts, all their parts together."""
-        drafts = [self._draft(text, decoding, split=split) for text in texts]
+        """Translate texts, all their parts together; each begins with the prefix."""
+        drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
         # The prefix binds one part of each text; all parts that begin alike are searched at once.
         places: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for number, draft in enumerate(drafts):
             for part in range(draft.n_given, len(draft.rows)):
                 draft.found.append([])
-                prefix = draft.open_prefix if part == draft.n_given else ""
-                places[prefix].append((number, part))
-        for prefix, group in places.items():
+                beginning = draft.open_prefix if part == draft.n_given else ""
+                places[beginning].append((number, part))
+        for beginning, group in places.items():
             search = self.engine.search(
                 [drafts[number].rows[part] for number, part in group],
                 decoding,
-                prefix=force_prefix(prefix, self._tgt_tokenizer),
+                prefix=force_prefix(beginning, self._tgt_tokenizer),
                 batch_tokens=batch_tokens,
             )
             for (number, part), found in zip(group, run_search(search), strict=True):
@@ -134,19 +135,26 @@ class Pipeline:
         return run_search(self._finish(drafts, decoding, guard=guard, batch_tokens=batch_tokens))
 
     def stream(
-        self, text: str, decoding: DecodingConfig, *, guard: bool, split: bool, n_together: int
+        self,
+        text: str,
+        decoding: DecodingConfig,
+        *,
+        prefix: str,
+        guard: bool,
+        split: bool,
+        n_together: int,
     ) -> Generator[str, None, Translation]:
         """Translate one text and yield it as it grows; return what `translate` does."""
-        draft = self._draft(text, decoding, split=split)
-        prefix = force_prefix(draft.open_prefix, self._tgt_tokenizer)
+        draft = self._draft(text, decoding, prefix=prefix, split=split)
+        forced = force_prefix(draft.open_prefix, self._tgt_tokenizer)
         first, rows = len(draft.found), draft.rows
         while first < len(rows):
-            group = rows[first : first + (1 if prefix else n_together)]
-            search = self.engine.search(group, decoding, prefix=prefix)
+            group = rows[first : first + (1 if forced else n_together)]
+            search = self.engine.search(group, decoding, prefix=forced)
             # Of several sentences, the tokens are those of one after the other.
             draft.found += yield from self._show_steps(draft, search, by_words=len(group) == 1)
             first += len(group)
-            prefix = None
+            forced = None
         finish = self._finish([draft], decoding, guard=guard, batch_tokens=DEFAULT_BATCH_TOKENS)
         (translation,) = yield from self._show_steps(draft, finish, by_words=False)
         yield translation.text
@@ -172,7 +180,7 @@ class Pipeline:
                     return result
                 yield self._show(draft, ids) if by_words else shown
 
-    def _draft(self, text: str, decoding: DecodingConfig, *, split: bool) -> _Draft:
+    def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> _Draft:
         """Plan a text and share out the prefix."""
         plan = make_plan(
             text,
@@ -180,9 +188,9 @@ class Pipeline:
             language=self._config.src_lang,
             max_src_tokens=self._config.max_src_tokens,
             split=split,
-            emoji_apart=not decoding.prefix,
+            emoji_apart=not prefix,
         )
-        bound = bind_prefix(decoding.prefix, plan, language=self._config.tgt_lang)
+        bound = bind_prefix(prefix, plan, language=self._config.tgt_lang)
         said = iter(bound.said)
         parts = []
         for part in plan.parts:

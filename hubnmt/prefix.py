@@ -8,7 +8,9 @@ never reaches a second. The last sentence of the prefix is open: the model goes 
 """
 
 import dataclasses
+from typing import Any
 
+from hubnmt.errors import InputError
 from hubnmt.plan import Plan
 from hubnmt.segment import Segment, split_sentences
 from hubnmt.tokenizer import normalize
@@ -22,6 +24,18 @@ class BoundPrefix:
     """Sentences in full, each with the white space behind it: what the first parts become."""
     open: str = ""
     """What the next part begins with; empty binds nothing."""
+
+
+def check_prefix(prefix: Any) -> None:
+    """Refuse what no translation can begin with.
+
+    Raises:
+        InputError: if it is no text, or has several lines.
+    """
+    if not isinstance(prefix, str):
+        raise InputError(f"prefix must be a string, not {type(prefix).__name__}")
+    if prefix.splitlines() not in ([], [prefix]):
+        raise InputError("prefix must be one line; take the line breaks out")
 
 
 def bind_prefix(prefix: str, plan: Plan, *, language: str) -> BoundPrefix:

@@ -22,6 +22,16 @@ StartSearch = Callable[[Sequence[Sequence[int]], DecodingConfig], Search]
 """Rows of source ids to the search of their hypotheses."""
 
 
+def retry_options(decoding: DecodingConfig) -> DecodingConfig:
+    """Choose the options of the second try."""
+    return dataclasses.replace(
+        decoding,
+        sample=False,
+        beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
+        no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
+    )
+
+
 def retry_suspicious(
     rows: Sequence[Sequence[int]],
     found: Sequence[list[Hypothesis]],
@@ -54,13 +64,7 @@ def retry_suspicious(
     doubtful = [number for number, suspicions in enumerate(first) if suspicions]
     if not doubtful:
         return kept, notes
-    other = dataclasses.replace(
-        decoding,
-        sample=False,
-        beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
-        no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
-    )
-    again = yield from search([rows[number] for number in doubtful], other)
+    again = yield from search([rows[number] for number in doubtful], retry_options(decoding))
     for number, second in zip(doubtful, again, strict=True):
         said = " and ".join(first[number])
         if len(suspect(rows[number], second[0])) < len(first[number]):

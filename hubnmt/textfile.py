@@ -104,7 +104,13 @@ def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
 
 
 def read_stdin() -> Iterator[str]:
-    """Yield the lines of standard input."""
+    """Yield the lines of standard input.
+
+    Raises:
+        InputError: if it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed; give texts, or --input FILE")
     return read_stream(sys.stdin.buffer, name="standard input")
 
 

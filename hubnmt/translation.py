@@ -4,7 +4,18 @@ Takes nothing, gives a few values. Must not know how they come about.
 """
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+
+def mean_probability(log_probs: Sequence[float]) -> float:
+    """Average the probabilities of tokens: exp of the mean log-probability, 1 for no token.
+
+    Says how sure the model was, which is no measure of truth; unlike a score it does not depend on
+    the length penalty, so texts can be compared.
+    """
+    return min(math.exp(sum(log_probs) / max(len(log_probs), 1)), 1.0)
 
 
 class Candidate(NamedTuple):
@@ -12,10 +23,13 @@ class Candidate(NamedTuple):
 
     text: str
     score: float
-    """Length-normalised log-probability, nats per token ** length_penalty."""
+    """What translations of one text are ranked by: the log-probability of all tokens, nats, divided
+    by their number to the power of `length_penalty`. Means nothing from one text to another."""
     tgt_ids: tuple[tuple[int, ...], ...] = ()
     """The tokens as they were searched, one row per entry of `Translation.sentences`, without
     special ones: `Translator.attend` replays exactly these."""
+    token_probability: float | None = None
+    """See `mean_probability`: how sure the model was, from 0 to 1."""
 
 
 class SentencePair(NamedTuple):
@@ -36,7 +50,7 @@ class Translation:
     text: str
     """The best translation."""
     score: float
-    """Of the best; the mean over `sentences` where there are several."""
+    """Of the best, see `Candidate`; the mean over `sentences` where there are several."""
     n_best: tuple[Candidate, ...]
     """Best first; no two with the same text."""
     src_tokens: tuple[str, ...]
@@ -51,6 +65,11 @@ class Translation:
     """What a careful reader should know: cuts, shortened output, ..."""
     n_fallbacks: int = 0
     """Parts that the guard had searched again, whichever of the two translations was kept."""
+
+    @property
+    def token_probability(self) -> float:
+        """How sure the model was of the best translation, from 0 to 1; see `mean_probability`."""
+        return mean_probability(self.tgt_log_probs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promised JSON object (`--json`)."""

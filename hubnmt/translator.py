@@ -4,6 +4,7 @@ Takes strings, gives strings with scores, tokens and attention. Must not know Gr
 What happens behind each door is `hubnmt.pipeline`'s, `hubnmt.alternatives`' and `hubnmt.explain`'s.
 """
 
+import copy
 import os
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
@@ -28,9 +29,11 @@ from hubnmt.errors import ConfigError, InputError
 from hubnmt.explain import attend, score_targets, summarize_score
 from hubnmt.hub.push import Pushed, push
 from hubnmt.locate import locate_model
+from hubnmt.model import Transformer
 from hubnmt.pairing import Pair, pair_sentences
 from hubnmt.pipeline import Engine, Pipeline
 from hubnmt.plan import make_plan
+from hubnmt.prefix import check_prefix
 from hubnmt.tokenizer import Tokenizer
 from hubnmt.translation import Alternative, Candidate, PairScore, Translation
 
@@ -51,10 +54,10 @@ class Translator:
         engine: str = "torch",
         revision: str | None = None,
     ) -> None:
-        """Wrap a stored model and move it to a device.
+        """Wrap a stored model, which stays as it is, on a device.
 
         Args:
-            stored: as `load_model` gives it.
+            stored: as `load_model` gives it. Weights are copied where the device or dtype differs.
             device: `cpu`, `cuda`, `cuda:1`, ...
             dtype: of weights and products, one of `DTYPES`, or `auto`: the faster of float32 and
                 bfloat16 for this model on this machine. With CTranslate2 also `int8`.
@@ -76,7 +79,7 @@ class Translator:
             self.device = torch.device(device)
             dtype = resolve_dtype(dtype, self.device, stored.model.config)
             own_dtype = DTYPES[dtype] if is_torch else torch.float32
-            self.model = stored.model.to(self.device, own_dtype).eval()
+            self.model = _convert(stored.model, self.device, own_dtype)
         except (RuntimeError, AssertionError) as error:
             first = str(error).splitlines()[0]
             raise ConfigError(f"device = {device!r} cannot be used ({first}); try 'cpu'") from None
@@ -132,7 +135,9 @@ class Translator:
         return cls(load_model(folder), device=device, dtype=dtype, engine=engine, revision=commit)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder; an older one of ours is replaced, whole or not at all.
+        """Write the model folder as it was stored, whatever this translator's dtype.
+
+        An older folder of ours is replaced, whole or not at all.
 
         Raises:
             InputError: if the folder holds other files and no model of ours, or is a file.
@@ -189,6 +194,7 @@ class Translator:
         self,
         text: str | Sequence[str],
         *,
+        prefix: str = "",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         guard: bool = True,
         split: bool = True,
@@ -198,6 +204,8 @@ class Translator:
 
         Args:
             text: a line break stays where it was; an empty text stays empty.
+            prefix: one line that the translation of each text must begin with; its last word may
+                go on.
             batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: retry once what repeats itself, copies the source or is far too short, and say
                 so in `warnings`; see `hubnmt.guard`.
@@ -206,8 +214,10 @@ class Translator:
 
         Raises:
             ConfigError: for an unknown or impossible option.
-            InputError: for text that is no string, or far too long.
+            InputError: for a text or prefix that is no string, a text that is far too long, or a
+                prefix of several lines.
         """
+        check_prefix(prefix)
         if batch_tokens < 1:
             raise ConfigError(f"batch_tokens = {batch_tokens} must be at least 1")
         if not isinstance(text, (str, list, tuple)) or isinstance(text, bytes):
@@ -217,6 +227,7 @@ class Translator:
         found = self._pipeline.translate(
             [text] if isinstance(text, str) else text,
             self.read_options(options),
+            prefix=prefix,
             guard=guard,
             split=split,
             batch_tokens=batch_tokens,
@@ -227,6 +238,7 @@ class Translator:
         self,
         text: str,
         *,
+        prefix: str = "",
         guard: bool = True,
         split: bool = True,
         n_together: int = 1,
@@ -241,6 +253,7 @@ class Translator:
 
         Args:
             text: any text.
+            prefix: see `translate`.
             guard: see `translate`.
             split: see `translate`.
             n_together: sentences that are searched side by side, which takes a long text a fraction
@@ -249,9 +262,10 @@ class Translator:
         """
         if n_together < 1:
             raise ConfigError(f"n_together = {n_together} must be at least 1")
+        check_prefix(prefix)
         decoding = self.read_options(options)
         return self._pipeline.stream(
-            text, decoding, guard=guard, split=split, n_together=n_together
+            text, decoding, prefix=prefix, guard=guard, split=split, n_together=n_together
         )
 
     def alternatives(
@@ -400,3 +414,13 @@ class Translator:
                 self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
             )
         return rows
+
+
+def _convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
+    """Copy a model in eval mode; tensors that are there already, and of that dtype, are shared."""
+    tensors: dict[int, Any] = {
+        id(each): torch.nn.Parameter(each.detach().to(device, dtype), each.requires_grad)
+        for each in model.parameters()
+    }
+    tensors |= {id(each): each.to(device, dtype) for each in model.buffers()}
+    return copy.deepcopy(model, tensors).eval()

@@ -79,14 +79,17 @@ class FakeTranslator:
     def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
         return DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
 
-    def translate(self, text: Any, **options: Any) -> Any:
+    def translate(self, text: Any, *, prefix: str = "", **options: Any) -> Any:
         if not isinstance(text, str):
-            return [self.translate(each, **options) for each in text]
+            return [self.translate(each, prefix=prefix, **options) for each in text]
         decoding = self.read_options(options)
-        self.asked = options
+        self.asked = options | ({"prefix": prefix} if prefix else {})
         candidates = [
             SimpleNamespace(
-                text=decoding.prefix + text.upper() + "!" * i, score=-0.5 - i, tgt_ids=((7, 8 + i),)
+                text=prefix + text.upper() + "!" * i,
+                score=-0.5 - i,
+                tgt_ids=((7, 8 + i),),
+                token_probability=0.8 / (1 + i),
             )
             for i in range(decoding.n_best)
         ]
@@ -94,6 +97,7 @@ class FakeTranslator:
             src=text,
             text=candidates[0].text,
             score=candidates[0].score,
+            token_probability=0.8,
             n_best=tuple(candidates),
             src_tokens=(" a", "b", "<eos>"),
             tgt_tokens=(" A", "B", "<eos>"),

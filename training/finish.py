@@ -149,8 +149,9 @@ def finish(
     chosen_on = _read(valid, run_dir, stored.model.config)
     if half:  # judge what is stored
         round_to_half(stored.model)
-    translator = Translator(stored, device=str(where))
-    aligned = store_alignment_head(stored, translator, *chosen_on)
+    device_name = str(where)
+    aligned = store_alignment_head(stored, Translator(stored, device=device_name), *chosen_on)
+    translator = Translator(stored, device=device_name)  # which has the alignment head
     decoding, trials = tune_decoding(translator, encode_pairs(translator, *chosen_on))
     kept_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from hubnmt.checkpoint import load_model
-from hubnmt.commands.options import Commands
+from hubnmt.commands.parser import Commands
 from hubnmt.errors import InputError
 from hubnmt.export import export_ctranslate2
 from hubnmt.locate import find_model
@@ -15,7 +15,7 @@ from hubnmt.locate import find_model
 
 def add_export(commands: Commands) -> None:
     """Describe the command."""
-    export = commands.add_parser("export", help="the same weights for another runtime")
+    export = commands.add_parser("export")
     export.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
     export.add_argument("dir", type=Path, metavar="DIR", help="folder to write")
     export.add_argument("--to", required=True, choices=["ctranslate2"])

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hubnmt.commands.options import Commands
+from hubnmt.commands.parser import Commands
 from hubnmt.errors import ConfigError, HubUnreachableError
 from hubnmt.hub.listing import ListedModel, list_bundled, list_cached, list_hub
 from hubnmt.hub.pull import pull, pull_to
@@ -28,7 +28,7 @@ DEFAULT_LIMIT = 100
 
 def add_pull(commands: Commands) -> None:
     """Describe `hubnmt pull`."""
-    command = commands.add_parser("pull", help="fetch a model from the Hub")
+    command = commands.add_parser("pull")
     command.add_argument("model", metavar="USER/NAME[@REV]", help="REV: branch, tag or commit")
     command.add_argument(
         "dir", nargs="?", type=Path, metavar="DIR", help="folder to write (default: the cache)"
@@ -52,7 +52,7 @@ def run_pull(options: argparse.Namespace) -> None:
 
 def add_push(commands: Commands) -> None:
     """Describe `hubnmt push`."""
-    command = commands.add_parser("push", help="publish a model folder on the Hub")
+    command = commands.add_parser("push")
     command.add_argument("dir", type=Path, metavar="DIR", help="model folder")
     command.add_argument("repo", metavar="USER/NAME", help="made if it is not there")
     command.add_argument("--private", action="store_true", help="make a new one private")
@@ -83,7 +83,7 @@ def run_push(options: argparse.Namespace) -> None:
 
 def add_list(commands: Commands) -> None:
     """Describe `hubnmt list`."""
-    command = commands.add_parser("list", help="models: bundled, in the cache, on the Hub")
+    command = commands.add_parser("list")
     command.add_argument("--author", default="", metavar="A", help="user or organization")
     command.add_argument("--search", default="", metavar="S", help="part of the name")
     command.add_argument(
@@ -137,7 +137,7 @@ def _to_json(model: ListedModel) -> str:
 
 def add_space(commands: Commands) -> None:
     """Describe `hubnmt space`."""
-    command = commands.add_parser("space", help="a Space on the Hub that serves a model")
+    command = commands.add_parser("space")
     command.add_argument("repo", metavar="USER/NAME", help="the Space; made if it is not there")
     command.add_argument(
         "--model", required=True, metavar="MODEL", help="bundled name or user/name on the Hub"

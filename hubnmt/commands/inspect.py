@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.commands.options import Commands
+from hubnmt.commands.parser import Commands
 from hubnmt.locate import find_model
 from hubnmt.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator
@@ -26,7 +26,7 @@ EXAMPLES = {
 
 def add_inspect(commands: Commands) -> None:
     """Describe the command."""
-    inspect = commands.add_parser("inspect", help="what a model is, and whether it works")
+    inspect = commands.add_parser("inspect")
     inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
     inspect.add_argument("--text", help="a sentence to try it on")
     inspect.add_argument("--json", action="store_true", help="one JSON object")
@@ -43,6 +43,9 @@ def run_inspect(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))
         return
+    said = facts["translation"]
+    del said["score"]  # a number to rank by, not to read
+    said["token probability"] = f"{said.pop('token_probability'):.0%}"
     for title, values in facts.items():
         print(title)
         for key, value in values.items():
@@ -89,6 +92,7 @@ def inspect_model(translator: Translator, text: str | None = None) -> dict[str, 
             "src": text,
             "text": translation.text,
             "score": translation.score,
+            "token_probability": round(translation.token_probability, 4),
             "tgt_tokens": list(translation.tgt_tokens),
             "tgt_log_probs": [round(value, 3) for value in translation.tgt_log_probs],
             "warnings": list(translation.warnings),

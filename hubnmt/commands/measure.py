@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from hubnmt.commands.options import (
     TEXT_FLAGS,
-    Commands,
     add_decoding_options,
     add_model_options,
     decoding_options,
@@ -26,6 +25,7 @@ from hubnmt.commands.options import (
     load_translator,
     show_progress,
 )
+from hubnmt.commands.parser import Commands
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.metrics import Scores, score_corpus
 from hubnmt.textfile import open_output, read_aligned
@@ -48,7 +48,7 @@ NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_
 
 def add_evaluate(commands: Commands) -> None:
     """Describe `evaluate`."""
-    evaluate = commands.add_parser("evaluate", help="BLEU and chrF of a model or of a file")
+    evaluate = commands.add_parser("evaluate")
     evaluate.add_argument("--src", type=Path, metavar="FILE", help="source lines (with --model)")
     evaluate.add_argument("--ref", type=Path, metavar="FILE", required=True, help="references")
     evaluate.add_argument("--hyp", type=Path, metavar="FILE", help="translations to score instead")
@@ -62,7 +62,7 @@ def add_evaluate(commands: Commands) -> None:
 
 def add_score(commands: Commands) -> None:
     """Describe `score`."""
-    score = commands.add_parser("score", help="log-probability of given translations")
+    score = commands.add_parser("score")
     score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source lines")
     score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
     score.add_argument("--json", action="store_true", help="one JSON object a line")

@@ -1,4 +1,4 @@
-"""What the commands share: the parser, the options of models and of decoding, the progress bar.
+"""What the commands share: the options of models and of decoding, the progress bar.
 
 Takes arguments, gives values and a `Translator`. Must not know what a command does with them.
 """
@@ -10,14 +10,13 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
 from hubnmt.config import DecodingConfig
 from hubnmt.dtypes import AUTO, CT2_DTYPE, DTYPES
 from hubnmt.engine import DEFAULT_BATCH_TOKENS
-from hubnmt.errors import ConfigError
 from hubnmt.translator import ENGINES, Translator
 
 CHUNK_LINES = 256
@@ -41,22 +40,9 @@ DECODING_HELP = {
     "repetition_penalty": "above 1 makes tokens less likely that were said before",
     "max_new_tokens": "longest translation of a sentence, in tokens beyond those of the prefix "
     "(left out, it follows the source, generously)",
-    "prefix": "text that the translation must begin with",
 }
 
 _Item = TypeVar("_Item")
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose mistakes are one line, like every other mistake here."""
-
-    def error(self, message: str) -> NoReturn:
-        """Report a bad command line."""
-        raise ConfigError(f"{message}; see {self.prog} --help")
-
-
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""Where a command adds its own parser."""
 
 
 def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -95,13 +81,16 @@ def load_translator(options: argparse.Namespace) -> Translator:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add what happens to a text, and one option per field of `DecodingConfig`.
+    """Add what happens to a text, its prefix, and one option per field of `DecodingConfig`.
 
     Left out, a decoding option has the model's default.
     """
     switch = argparse.BooleanOptionalAction
     for name, said in TEXT_FLAGS.items():
         parser.add_argument(f"--{name}", action=switch, default=None, help=said)
+    parser.add_argument(
+        "--prefix", metavar="TEXT", help="text that the translation must begin with"
+    )
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
     for field in dataclasses.fields(DecodingConfig):
@@ -117,7 +106,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 
 def decoding_options(options: argparse.Namespace) -> dict[str, Any]:
     """Pick the options of `Translator.translate` that were given."""
-    names = [*TEXT_FLAGS, *(field.name for field in dataclasses.fields(DecodingConfig))]
+    names = [*TEXT_FLAGS, "prefix", *(field.name for field in dataclasses.fields(DecodingConfig))]
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,6 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from hubnmt.commands.options import (
-    Commands,
     add_decoding_options,
     add_model_options,
     decoding_options,
@@ -25,6 +25,7 @@ from hubnmt.commands.options import (
     load_translator,
     show_progress,
 )
+from hubnmt.commands.parser import Commands
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.textfile import (
     can_be_read_twice,
@@ -40,7 +41,7 @@ from hubnmt.translation import Translation
 
 def add_translate(commands: Commands) -> None:
     """Describe the command."""
-    translate = commands.add_parser("translate", help="translate arguments, a file, or stdin")
+    translate = commands.add_parser("translate")
     translate.add_argument("text", nargs="*", metavar="TEXT")
     translate.add_argument("--input", type=Path, metavar="FILE", help="one text a line")
     translate.add_argument("--output", type=Path, metavar="FILE", help="one translation a line")
@@ -151,8 +152,17 @@ def _note_what_is_left(error: BaseException, written: Path, options: argparse.Na
 
 def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
     if options.text:
-        return (check_line(text, where=f"text {n}") for n, text in enumerate(options.text, start=1))
+        texts = map(_read_argument, options.text)
+        return (check_line(text, where=f"text {n}") for n, text in enumerate(texts, start=1))
     return read_lines(options.input, skip=skip) if options.input else read_stdin()
+
+
+def _read_argument(text: str) -> str:
+    """Take an argument as UTF-8 whatever the locale; what is none stays for others to refuse."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        return text
 
 
 def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ Must not know the model. Constraints see tokens so far and next-token log-probab
 else, so they hold for every strategy alike.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import torch
@@ -97,6 +98,10 @@ class ForcedPrefix:
         self._open_bytes = open_bytes
         self._pieces = [piece_bytes(token_id) for token_id in range(vocab_size)]
         self._n_bytes = torch.tensor([len(piece) for piece in self._pieces])  # (V,)
+        self._longest = max(map(len, self._pieces))
+        self._ids: defaultdict[bytes, list[int]] = defaultdict(list)
+        for token_id, piece in enumerate(self._pieces):
+            self._ids[piece].append(token_id)
         self._masks: dict[bytes, Tensor] = {}
 
     @property
@@ -149,12 +154,12 @@ class ForcedPrefix:
         n_said = sum(len(self._pieces[token_id]) for token_id in said)
         owed = self._open_bytes[n_said:]
         if owed not in self._masks:
-            self._masks[owed] = torch.tensor(
-                [
-                    not owed or (bool(piece) and (owed.startswith(piece) or piece.startswith(owed)))
-                    for piece in self._pieces
-                ]
-            )
+            mask = torch.full((len(self._pieces),), not owed)
+            for n in range(1, self._longest + 1):
+                mask[self._ids.get(owed[:n], [])] = True
+            if len(owed) < self._longest:  # a long word has many ends, and no piece holds them
+                mask[[n for n, piece in enumerate(self._pieces) if piece.startswith(owed)]] = True
+            self._masks[owed] = mask
         return self._masks[owed]
 
 

@@ -20,7 +20,7 @@ class Control:
     """One decoding option on the page."""
 
     name: str
-    """The field of `DecodingConfig`."""
+    """The field of `DecodingConfig`; of `Words`, the keyword of `Translator.translate`."""
     label: str
     info: str
     """What it does, in a phrase."""
@@ -204,7 +204,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 def control_values(decoding: DecodingConfig, preset: str = BEST) -> dict[str, Any]:
     """Set the controls to a model's own defaults, as far as they reach, and a preset."""
     values = {
-        control.name: _reach(control, getattr(decoding, control.name)) for control in CONTROLS
+        control.name: ""
+        if isinstance(control, Words)
+        else _reach(control, getattr(decoding, control.name))
+        for control in CONTROLS
     }
     values["n_best"] = min(max(values["n_best"], N_BEST), values["beam_size"])
     return values | PRESETS[preset]
@@ -218,7 +221,7 @@ def _reach(control: Control, value: Any) -> Any:
 
 
 def read_options(values: Sequence[Any]) -> dict[str, Any]:
-    """Turn what the controls say, in their order, into fields of `DecodingConfig`.
+    """Turn what the controls say, in their order, into options of `Translator.translate`.
 
     A control that was emptied says nothing, so it is left to the model.
     """

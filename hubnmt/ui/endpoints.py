@@ -68,7 +68,9 @@ class Endpoints:
             prefix: text that the translation must begin with.
 
         Returns:
-            The translation; and score, n_best, tokens, their log-probabilities, warnings, seconds.
+            The translation; and score (by which n_best is ranked: the log-probability over the
+            length to the power of length_penalty), n_best, tokens, their log-probabilities,
+            warnings, seconds.
         """
         options = controls.given_options(
             beam_size=beam_size,

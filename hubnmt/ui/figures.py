@@ -23,6 +23,9 @@ from hubnmt.leave_out import LeftOut
 from hubnmt.ui.facts import ModelFacts
 from hubnmt.ui.languages import language_name
 
+UNSURE = 0.5
+"""Below this mean probability of a token a translation is marked; as in alternatives.js."""
+
 MAX_WEIGHTS = 2_000_000
 """Attention weights sent to one browser: about 5 MB, far beyond a picture that can be read."""
 
@@ -141,13 +144,17 @@ def model_line(facts: ModelFacts) -> str:
     return f'<div class="facts">{fact_row(parts)}</div>'
 
 
-def timing_line(*, seconds: float, n_tokens: int, score: float, load_seconds: float) -> str:
-    """Show how long a translation took, and the score it won with."""
+def timing_line(
+    *, seconds: float, n_tokens: int, token_probability: float, load_seconds: float
+) -> str:
+    """Show how long a translation took, and how sure the model was."""
     parts = [f"<b>{short_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
     if seconds > 0:
         parts.append(f"{n_tokens / seconds:.0f} tokens/s")
-    explained = "log-probability, normalised by length: the nearer to 0, the surer the model"
-    parts.append(f'<span title="{explained}">score {_signed(score)}</span>')
+    explained = "mean probability of a token: how sure the model was, not whether it is right"
+    unsure = ' class="unsure"' if token_probability < UNSURE else ""
+    sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
+    parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
     if load_seconds > 0:
         parts.append(f"model opened in {short_duration(load_seconds)}")
     return f'<div class="facts" role="status">{fact_row(parts)}</div>'
@@ -172,8 +179,3 @@ def short_duration(seconds: float) -> str:
     return (
         f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 10 else 0}f} s"
     )
-
-
-def _signed(score: float) -> str:
-    """Write a score with a real minus sign."""
-    return f"{score:.2f}".replace("-", "−")

@@ -161,7 +161,7 @@ def _answer(text: str, model: str, timed: Timed) -> Answer:
     timing = figures.timing_line(
         seconds=timed.seconds,
         n_tokens=len(found.tgt_tokens),
-        score=found.score,
+        token_probability=found.token_probability,
         load_seconds=timed.load_seconds,
     )
     return Answer(
@@ -175,7 +175,7 @@ def _answer(text: str, model: str, timed: Timed) -> Answer:
             "candidates": [
                 {
                     "text": each.text,
-                    "score": each.score,
+                    "probability": each.token_probability,
                     "rows": [list(row) for row in each.tgt_ids],
                 }
                 for each in found.n_best

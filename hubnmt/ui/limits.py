@@ -14,6 +14,8 @@ from hubnmt.errors import InputError
 from hubnmt.leave_out import LeftOut, find_words
 from hubnmt.leave_out import leave_out as find_left_out
 from hubnmt.plan import make_plan
+from hubnmt.prefix import check_prefix
+from hubnmt.retry import retry_options
 from hubnmt.translation import Candidate, PairScore
 from hubnmt.translator import Translator
 from hubnmt.ui.figures import check_drawable
@@ -21,20 +23,20 @@ from hubnmt.ui.figures import check_drawable
 MAX_TEXT_CHARS = 10_000
 """Longest text translated in one go, about four printed pages."""
 
-MAX_WORK = 64_000
-"""Most tokens times hypotheses translated in one go: 4,000 pieces with a beam of 16. Text in a
-script that the vocabulary does not know falls into many more pieces than usual, and each costs time
-that others wait."""
+MAX_WORK = 128_000
+"""Most tokens times hypotheses translated in one go, those of the fallback search counted: 4,000
+pieces with a beam of 16. Text in a script that the vocabulary does not know falls into many more
+pieces than usual, and each costs time that others wait."""
 
-MAX_FILE_WORK = 4_000_000
+MAX_FILE_WORK = 8_000_000
 """Most tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
 which takes ten minutes."""
 
 MAX_NEW_TOKENS = 512
 """Longest translation of a sentence that can be asked for."""
 
-MAX_PREFIX_CHARS = 1_000
-"""Longest beginning that a visitor may give."""
+MAX_PREFIX_CHARS = 300
+"""Longest beginning that a visitor may give: a long sentence. A word may take a step a letter."""
 
 MAX_FILE_CHARS = 1_000_000
 """Most text in the column of a file that is translated."""
@@ -89,7 +91,8 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
         ConfigError: if there is no such option, or it cannot have this value.
     """
     decoding = _read_options(translator, options)
-    n_tokens = _most_tokens(translator, text, decoding)
+    n_prefix = len((options.get("prefix") or "").encode())  # a word may be spelled byte by byte
+    n_tokens = n_prefix + _most_tokens(translator, text, decoding)
     _check_tokens("this text", n_tokens, MAX_WORK, decoding)
 
 
@@ -99,18 +102,22 @@ def _read_options(translator: Translator, options: Mapping[str, Any]) -> Decodin
     Raises:
         InputError: with the size and the limit.
     """
-    decoding = translator.read_options(options)
+    prefix = options.get("prefix") or ""
+    decoding = translator.read_options(
+        {name: value for name, value in options.items() if name != "prefix"}
+    )
     if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
         raise InputError(
             f"max_new_tokens = {decoding.max_new_tokens}: this page makes translations of at "
             f"most {MAX_NEW_TOKENS} tokens a sentence"
         )
-    if len(decoding.prefix) > MAX_PREFIX_CHARS:
+    check_prefix(prefix)
+    if len(prefix) > MAX_PREFIX_CHARS:
         raise InputError(
-            f"the beginning you gave has {len(decoding.prefix):,} characters, "
+            f"the beginning you gave has {len(prefix):,} characters, "
             f"at most {MAX_PREFIX_CHARS:,} are taken"
         )
-    check_characters(decoding.prefix, "the beginning you gave")
+    check_characters(prefix, "the beginning you gave")
     return decoding
 
 
@@ -131,13 +138,19 @@ def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) ->
     return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
 
 
+def count_hypotheses(decoding: DecodingConfig) -> int:
+    """Count the hypotheses that each token may be part of: what looks wrong is searched again."""
+    width = decoding.n_best if decoding.sample else decoding.beam_size
+    return width + retry_options(decoding).beam_size
+
+
 def _check_tokens(what: str, n_tokens: int, most: int, decoding: DecodingConfig) -> None:
     """Refuse too many tokens for so many hypotheses.
 
     Raises:
         InputError: with the size and the limit.
     """
-    width = max(decoding.beam_size, decoding.n_best)  # samples that look wrong are searched again
+    width = count_hypotheses(decoding)
     if n_tokens * width > most:
         raise InputError(
             f"{what} may take {n_tokens:,} tokens, its own and those of its translation, too many "

@@ -77,13 +77,13 @@ class Subject:
         """Put a new translation of the chosen sentence in front of the others.
 
         Returns:
-            the page's value with it selected; its score is None, because nobody searched for it.
+            the page's value with it selected; its probability is None: nobody searched for it.
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
         texts = [decode_line(each, translator.tgt_tokenizer) for each in rows]
         text = self._join(texts)
-        made = {"text": text, "score": None, "rows": [list(each) for each in rows]}
+        made = {"text": text, "probability": None, "rows": [list(each) for each in rows]}
         others = [each for each in self.value["candidates"] if each["text"] != text]
         return {**self.value, "candidates": [made, *others][:MAX_KEPT], "selected": 0}
 

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -28,6 +29,10 @@ from tests.hub import REPO, TOKEN, change_weights, read_folder
 from tests.hub_server import Fault, HubServer
 
 Start = Callable[..., "subprocess.Popen[str]"]
+
+IS_ROOT = os.name == "posix" and os.geteuid() == 0
+AS_A_USER = ["setpriv", "--bounding-set=-dac_override"] if IS_ROOT and which("setpriv") else []
+"""Root may write everywhere; without this right it is stopped as any user is."""
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ def start(hub: HubServer, environment: dict[str, str], repo: Path) -> Start:
         *arguments: object, stderr: int = subprocess.PIPE, **changes: str
     ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "hubnmt", *map(str, arguments)],
+            [*AS_A_USER, sys.executable, "-m", "hubnmt", *map(str, arguments)],
             env=environment | changes,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -67,6 +72,22 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
 def cache(environment: dict[str, str]) -> Path:
     """The cache of the commands: what they left is met by calls from here, which start faster."""
     return Path(environment["HF_HOME"]) / "hub"
+
+
+@pytest.fixture
+def read_only_home(environment: dict[str, str], tmp_path: Path) -> Iterator[Path]:
+    """A home that can be written until it is closed, and by no command after that."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environment |= {"HOME": str(home), "HF_HOME": str(home / "hf")}
+    yield home
+    close_folder(home, mode=0o755)
+
+
+def close_folder(folder: Path, *, mode: int = 0o555) -> None:
+    for each in [folder, *folder.rglob("*")]:
+        if each.is_dir() and not each.is_symlink():
+            each.chmod(mode)
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -248,3 +269,32 @@ def test_a_token_is_nowhere_to_be_read(
     assert not any(
         TOKEN in value for r in hub.asked(r"\w /objects/") for value in r.headers.values()
     )
+
+
+# --- a home that cannot be written ---------------------------------------------------------------
+
+
+def test_a_cache_that_cannot_be_made_is_one_line_and_the_rest_works(
+    hub: HubServer, read_only_home: Path, start: Start, model_folder: Path
+) -> None:
+    push(model_folder, "user/model")
+    close_folder(read_only_home)
+    status, out, err = finish(start("translate", "Hallo", "--model", "user/model"))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "permission denied" in err
+    assert "HF_HOME" in err
+    status, out, err = finish(start("list"))
+    assert (status, err) == (0, "")
+    assert "bundled" in out
+    assert finish(start("inspect", "de-en-multi30k"))[0] == 0
+
+
+def test_a_model_in_a_cache_that_cannot_be_written_is_used(
+    hub: HubServer, read_only_home: Path, start: Start, model_folder: Path
+) -> None:
+    push(model_folder, "user/model")
+    assert finish(start("pull", "user/model"))[0] == 0
+    close_folder(read_only_home)
+    status, out, _ = finish(start("translate", "Hallo", "--model", "user/model"))
+    assert (status, out.count("\n")) == (0, 1)
+    assert "cached" in finish(start("list"))[1]

@@ -123,6 +123,7 @@ RANKS = [
     ],
     [
         "hubnmt.commands",
+        "hubnmt.commands.parser",
         "hubnmt.commands.options",
         "hubnmt.commands.translate",
         "hubnmt.commands.measure",

@@ -149,3 +149,33 @@ def test_every_import_is_declared(repo: Path, ranges: dict[str, Any]):
             if not packages & declared:
                 undeclared.append(f"{path} imports {library}, of {', '.join(packages)}")
     assert undeclared == []
+
+
+# --- what an import costs ------------------------------------------------------------------------
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "module", ["hubnmt", "hubnmt.config", "hubnmt.errors", "hubnmt.translation", "hubnmt.__main__"]
+)
+def test_what_is_light_loads_nothing_heavy(module: str):
+    heavy = {"torch", "numpy", "huggingface_hub", "sacrebleu", "tokenizers", "safetensors"}
+    code = f"import sys, {module}; print(*sorted({heavy!r} & set(sys.modules)))"
+    assert run_python(code) == ""
+
+
+def test_public_names_are_there_when_they_are_asked_for():
+    public = sorted(hubnmt.__all__)
+    code = "before = set(globals()); from hubnmt import *; print(*sorted(set(globals()) - before))"
+    assert run_python(code).split() == sorted([*public, "before"])
+    assert set(public) <= set(dir(hubnmt))
+    for name in public:
+        assert getattr(hubnmt, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Translater'"):
+        _ = hubnmt.Translater

@@ -1,9 +1,11 @@
 // What was translated: the n-best list, and where there are several sentences, which one is looked
-// at below. Takes props.value = {src, model, sentences, candidates: [{text, score}], selected,
+// at below. Takes props.value = {src, model, sentences, candidates: [{text, probability}], selected,
 // sentence} or null; tells the page ("select") which translation or sentence was chosen. Texts are
 // written with textContent, never as HTML.
 
 const place = element.querySelector(".alternatives");
+const UNSURE = 0.5; // as in figures.py
+const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
 function make(tag, name, text) {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
@@ -13,10 +15,11 @@ function button(candidate, index) {
   const item = make("button", "", "");
   item.type = "button";
   item.setAttribute("aria-pressed", String(index === props.value.selected));
-  const isSearched = candidate.score !== null;
-  const score = make("span", "score", isSearched ? candidate.score.toFixed(2).replace("-", "\u2212") : "steered");
-  if (isSearched) score.title = "score: log-probability, normalised by length";
-  item.append(make("span", "rank", String(index + 1)), make("span", "text", candidate.text || "(nothing)"), score);
+  const { probability } = candidate; // null where it was steered and not searched
+  const chance = make("span", "chance", probability === null ? "steered" : percent(probability));
+  if (probability !== null) chance.title = "mean probability of a token";
+  chance.classList.toggle("unsure", probability !== null && probability < UNSURE);
+  item.append(make("span", "rank", String(index + 1)), make("span", "text", candidate.text || "(nothing)"), chance);
   item.addEventListener("click", () => choose({ selected: index }));
   return item;
 }

@@ -8,6 +8,7 @@ const card = find("steering");
 const isEnd = (text) => text === "<eos>";
 const chance = (probability) =>
   probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`;
+const UNSURE = 0.5; // as in figures.py
 const PATIENCE_MS = 10000; // then the visitor may click again, whatever became of the request
 let words = []; // of the translation that stands here: an answer about another one comes too late
 let place = null; // the word that was clicked last, likewise
@@ -16,7 +17,7 @@ function make(tag, name, text = "") {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
 }
 
-// The less probable a word, the stronger its tint; the number is in its name.
+// Only what is unsure is tinted, and the less probable the stronger; the number is in its name.
 function word({ text, probability }, i) {
   const shown = isEnd(text) ? "end" : text.trim() || "\u2423";
   const item = make("button", "rated", shown);
@@ -26,7 +27,7 @@ function word({ text, probability }, i) {
   item.setAttribute("aria-label", name);
   item.classList.toggle("mark", isEnd(text));
   if (isEnd(text)) item.dir = "ltr"; // and so without a say in the direction of the line
-  item.style.setProperty("--doubt", (1 - probability).toFixed(4));
+  item.style.setProperty("--doubt", (probability < UNSURE ? 1 - probability : 0).toFixed(4));
   item.addEventListener("click", () => ask(i));
   return item;
 }

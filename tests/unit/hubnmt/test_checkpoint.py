@@ -225,6 +225,17 @@ def test_decoding_defaults_and_card_may_be_left_out(folder: Path) -> None:
     assert loaded.card == ""
 
 
+@pytest.mark.parametrize("prefix", ["", "x" * 3000])
+def test_a_prefix_in_an_older_folder_is_ignored_aloud(
+    prefix: str, stored: StoredModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_model(tmp_path / "model", stored)
+    path = tmp_path / "model" / "decoding.json"
+    path.write_text(json.dumps(stored.decoding.to_dict() | {"prefix": prefix}))
+    assert load_model(tmp_path / "model").decoding == stored.decoding
+    assert ("prefix is ignored" in caplog.text) == bool(prefix)
+
+
 def test_a_card_that_is_not_utf8_does_not_stop_the_model(folder: Path) -> None:
     (folder / "README.md").write_bytes(b"# Gr\xfc\xdfe")
     assert load_model(folder).card == "# Gr\ufffd\ufffde"
@@ -356,7 +367,7 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     "decoding is a list": (write(DECODING, b"[]"), DECODING, ["JSON object"]),
     "unknown option": (set_keys(DECODING, beam_sise=2), DECODING, ["'beam_sise'", "'beam_size'"]),
     "half a character": (
-        set_keys(DECODING, prefix="A \ud800 dog"),
+        set_keys(DECODING, colour="A \ud800 dog"),
         *(DECODING, ["half a surrogate pair", "\\ud800"]),
     ),
     "half a character in the config": (
@@ -368,7 +379,7 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
         *(CONFIG, ["half a surrogate pair"]),
     ),
     "half a character deep down": (
-        set_keys(DECODING, prefix=[{"x": "\udfff"}]),
+        set_keys(DECODING, colour=[{"x": "\udfff"}]),
         *(DECODING, ["half a surrogate pair"]),
     ),
     "option out of range": (set_keys(DECODING, beam_size=0), DECODING, ["beam_size", "1 to 256"]),

@@ -174,10 +174,11 @@ def test_a_greedy_search_of_one_row_yields_its_tokens(
 def test_a_greedy_search_can_be_closed(decided: StoredModel, reference: TorchEngine) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     search = other.search(ROWS[:1], DecodingConfig(beam_size=1, max_new_tokens=300))
-    next(search)
     n_threads = threading.active_count()
+    next(search)
     search.close()
-    assert threading.active_count() < n_threads  # CTranslate2's own
+    assert list(search) == []
+    assert threading.active_count() == n_threads  # CTranslate2's own has ended
 
 
 # --- as a user meets it --------------------------------------------------------------------------

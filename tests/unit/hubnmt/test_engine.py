@@ -338,16 +338,6 @@ def test_a_forced_target_has_the_score_of_a_replay(
             assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-def test_the_prefix_text_among_the_options_counts_for_nothing(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    plain = run_search(engine.search(rows[:2], options()))
-    for mine, theirs in zip(
-        run_search(engine.search(rows[:2], options(prefix="Two"))), plain, strict=True
-    ):
-        assert_same(mine, theirs)
-
-
 # --- step by step --------------------------------------------------------------------------------
 
 

@@ -1,9 +1,13 @@
 """The door to all commands: help, version, and how a command ends."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import hubnmt
-from hubnmt.__main__ import main
+from hubnmt.__main__ import COMMANDS, build_parser, main
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,66 @@ def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixt
     assert err.count("\n") == 1
     assert err[:-1].isprintable()
     assert "ദി ü" in err
+
+
+def run_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell in which `hubnmt` is this package's command."""
+    start = f'hubnmt() {{ "{sys.executable}" -m hubnmt "$@"; }}; '
+    return subprocess.run(
+        ["/bin/sh", "-c", start + command],
+        env=os.environ | environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_every_command_describes_itself() -> None:
+    for name in COMMANDS:
+        parser = build_parser(name)
+        with pytest.raises(SystemExit) as stopped:
+            parser.parse_args([name, "--help"])
+        assert stopped.value.code == 0
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_needs_no_model_answers_at_once(option: str) -> None:
+    """In seconds of the processor, which other work on the machine leaves alone."""
+    before = os.times()
+    subprocess.run([sys.executable, "-m", "hubnmt", option], check=True, capture_output=True)
+    after = os.times()
+    used = after.children_user + after.children_system
+    assert used - before.children_user - before.children_system < 0.3
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("hubnmt translate x --model de-en-multi30k >&-", "standard output is closed"),
+        ("hubnmt list >&-", "standard output is closed"),
+        ("hubnmt translate --model de-en-multi30k <&-", "standard input is closed"),
+    ],
+)
+def test_a_closed_stream_is_one_line(command: str, said: str) -> None:
+    done = run_shell(command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"hubnmt: error: {said}; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_does_not_need_a_stream_works_without_it() -> None:
+    done = run_shell("hubnmt translate 'Ein Hund.' --model de-en-multi30k <&- 2>&-")
+    assert (done.returncode, done.stdout) == (0, "A dog is running.\n")
+    done = run_shell("hubnmt inspect ./nowhere 2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_results_are_utf8_in_every_locale() -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = (
+        "hubnmt inspect en-ml-captions; hubnmt translate 'Zwei Männer.' --model de-en-multi30k"
+    )
+    done = run_shell(command, **ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run_shell(command, LC_ALL="C.UTF-8").stdout
+    assert "\u0d2e" in done.stdout

@@ -1,14 +1,16 @@
 """Translator: each door takes what is promised and refuses what is not."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from hubnmt.checkpoint import StoredModel
+from hubnmt.checkpoint import StoredModel, load_model, save_model
 from hubnmt.errors import ConfigError, InputError
+from hubnmt.translation import Translation
 from hubnmt.translator import Translator
 
 # --- scores and tokens ---------------------------------------------------------------------------
@@ -52,6 +54,22 @@ def test_the_score_is_the_normalised_sum_of_the_token_log_probs(random_model: Tr
         translation = random_model.translate("Ein Hund", length_penalty=penalty)
         total, n = sum(translation.tgt_log_probs), len(translation.tgt_log_probs)
         assert translation.score == pytest.approx(total / n**penalty, rel=1e-3)
+
+
+def test_the_token_probability_can_be_read_whatever_the_length_penalty(
+    random_model: Translator,
+) -> None:
+    """Of two sentences too: the mean over all tokens, eos included."""
+    found = [
+        random_model.translate("Ein Hund. Wer?", length_penalty=penalty, beam_size=1)
+        for penalty in (0.0, 1.0, 2.0)
+    ]
+    assert len({each.score for each in found}) == 3
+    assert len({each.token_probability for each in found}) == 1
+    best = found[0]
+    mean = math.exp(sum(best.tgt_log_probs) / len(best.tgt_tokens))
+    assert best.token_probability == best.n_best[0].token_probability == pytest.approx(mean)
+    assert random_model.translate("").token_probability == 1
 
 
 def test_tokens_can_be_read_and_end_with_eos(parrot: Translator) -> None:
@@ -203,7 +221,6 @@ def test_a_prefix_that_repeats_itself_and_no_repetition_have_an_answer(
         ({"n_best": 2, "beam_size": 1}, ["n_best = 2", "beam_size = 1"]),
         ({"max_new_tokens": 0}, ["max_new_tokens = 0"]),
         ({"temperature": 0}, ["temperature = 0"]),
-        ({"prefix": 5}, ["prefix = 5", "str"]),
         ({"beam_size": -1, "top_p": 2.0}, ["beam_size = -1", "top_p = 2.0"]),
     ],
     ids=lambda value: str(value)[:40],
@@ -214,6 +231,17 @@ def test_bad_options_are_refused_by_name(
     with pytest.raises(ConfigError) as caught:
         random_model.translate("Ein Hund", **options)
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said"), [(5, "must be a string, not int"), ("A\ndog", "must be one line")]
+)
+def test_a_bad_prefix_is_refused_whoever_takes_it(
+    prefix: Any, said: str, random_model: Translator
+) -> None:
+    for call in (random_model.translate, random_model.stream):
+        with pytest.raises(InputError, match=f"prefix {said}"):
+            call("Ein Hund", prefix=prefix)
 
 
 def test_bad_options_are_refused_even_without_a_text(random_model: Translator) -> None:
@@ -300,6 +328,43 @@ def test_a_device_that_is_not_there_is_refused(device: str, stored: StoredModel)
 def test_an_unknown_precision_is_refused(stored: StoredModel) -> None:
     with pytest.raises(ConfigError, match=r"float64.*bfloat16"):
         Translator(stored, dtype="float64")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_stored_model_is_not_changed_by_who_wraps_it(
+    dtype: str, stored: StoredModel, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "first", stored)
+    text = "Zwei Männer stehen am Herd."
+
+    def fresh(of: str) -> Translation:
+        return Translator(load_model(tmp_path / "first"), dtype=of).translate(text)
+
+    stored = load_model(tmp_path / "first")
+    wide = Translator(stored)
+    narrow = Translator(stored, dtype=dtype)
+    for mine, of in ((wide, "float32"), (narrow, dtype)):
+        assert mine.translate(text) == fresh(of)
+        assert mine.score(text, "A dog") == Translator(
+            load_model(tmp_path / "first"), dtype=of
+        ).score(text, "A dog")
+        mine.save_pretrained(tmp_path / "second")
+        weights = [
+            (tmp_path / name / "model.safetensors").read_bytes() for name in ("first", "second")
+        ]
+        assert weights[0] == weights[1]
+    assert {each.dtype for each in stored.model.parameters()} == {torch.float32}
+
+
+def test_weights_that_fit_are_not_copied(stored: StoredModel) -> None:
+    model = Translator(stored).model
+    assert model.output_proj.weight.data_ptr() == stored.model.output_proj.weight.data_ptr()
+
+
+def test_a_stored_model_stays_in_its_mode(stored: StoredModel) -> None:
+    stored.model.train()
+    assert not Translator(stored).model.training
+    assert stored.model.training
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("bfloat16", 0.05), ("float16", 0.01)])

@@ -62,7 +62,7 @@ def test_clients_call_the_endpoints_by_name(client: Client):
 def test_clients_give_options_by_the_names_of_the_configuration(client: Client):
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
     offered = {p["parameter_name"] for p in endpoints["/translate"]["parameters"]}
-    assert offered == {"text", "model", *DecodingConfig().to_dict()}
+    assert offered == {"text", "model", "prefix", *DecodingConfig().to_dict()}
     _, details = client.predict(
         "ein hund", sample=True, temperature=0.5, n_best=2, prefix="A", api_name="/translate"
     )

@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -7,10 +8,17 @@ from hubnmt.ui import controls
 
 
 def test_every_decoding_option_has_one_control_that_says_what_it_does():
-    fields = [field.name for field in dataclasses.fields(DecodingConfig)]
-    assert sorted(controls.NAMES) == sorted(fields)
+    options = ["prefix", *(field.name for field in dataclasses.fields(DecodingConfig))]
+    assert sorted(controls.NAMES) == sorted(options)
     assert all(control.label and control.info for control in controls.CONTROLS)
-    assert len({control.label for control in controls.CONTROLS}) == len(fields)
+    assert len({control.label for control in controls.CONTROLS}) == len(options)
+
+
+def read_back(values: dict[str, Any]) -> DecodingConfig:
+    """Read the settings from what the controls say; the prefix is none of them."""
+    options = controls.read_options(list(values.values()))
+    assert options.pop("prefix") == ""
+    return DecodingConfig.from_dict(options)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -22,14 +30,14 @@ def test_every_decoding_option_has_one_control_that_says_what_it_does():
 def test_both_ends_of_every_range_are_possible(control: controls.Slider, end: str):
     values = controls.control_values(DecodingConfig(beam_size=16), "Best")
     values |= {"n_best": 1, control.name: getattr(control, end)}
-    DecodingConfig.from_dict(controls.read_options(list(values.values())))
+    read_back(values)
 
 
 def test_the_defaults_of_a_model_come_back_as_they_were():
-    decoding = DecodingConfig(beam_size=4, n_best=4, max_new_tokens=None, top_p=0.5, prefix="A")
+    decoding = DecodingConfig(beam_size=4, n_best=4, max_new_tokens=None, top_p=0.5)
     values = controls.control_values(decoding)
     assert tuple(values) == controls.NAMES
-    assert DecodingConfig.from_dict(controls.read_options(list(values.values()))) == decoding
+    assert read_back(values) == decoding
 
 
 def test_values_beyond_a_range_are_shown_at_its_end():
@@ -46,7 +54,7 @@ def test_alternatives_are_shown_as_far_as_the_beam_reaches():
 def test_every_preset_is_possible_and_changes_what_it_says(preset: str):
     values = controls.control_values(DecodingConfig(beam_size=5), preset)
     assert tuple(values) == controls.NAMES
-    options = DecodingConfig.from_dict(controls.read_options(list(values.values())))
+    options = read_back(values)
     for name, value in controls.PRESETS[preset].items():
         assert getattr(options, name) == value
 

@@ -176,13 +176,25 @@ def test_counts_are_short(number: int, text: str):
 
 
 def test_timing_has_units():
-    html = figures.timing_line(seconds=0.0815, n_tokens=12, score=-0.309, load_seconds=1.25)
-    for part in ("82 ms", "12 tokens", "147 tokens/s", "score −0.31", "opened in 1.2 s"):
+    html = figures.timing_line(
+        seconds=0.0815, n_tokens=12, token_probability=0.834, load_seconds=1.25
+    )
+    for part in ("82 ms", "12 tokens", "147 tokens/s", "token probability 83%", "opened in 1.2 s"):
         assert part in html
 
 
+@pytest.mark.parametrize(
+    ("probability", "said", "is_marked"),
+    [(1.0, "100%", False), (0.5, "50%", False), (0.49, "49%", True), (0.001, "&lt;1%", True)],
+)
+def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked: bool):
+    html = figures.timing_line(seconds=1, n_tokens=3, token_probability=probability, load_seconds=0)
+    assert f"token probability {said}<" in html
+    assert ("unsure" in html) == is_marked
+
+
 def test_timing_of_one_token_in_no_time():
-    html = figures.timing_line(seconds=0, n_tokens=1, score=0.0, load_seconds=0)
+    html = figures.timing_line(seconds=0, n_tokens=1, token_probability=1.0, load_seconds=0)
     assert "1 token<" in html
     assert "tokens/s" not in html
     assert "opened" not in html

@@ -72,7 +72,7 @@ def test_taking_the_file_away_empties_the_lists(tab: FilesTab):
 
 def test_progress_comes_before_the_result(tab: FilesTab, upload: str, handlers: Handlers):
     _, translate = _events(tab)
-    options = control_values(DecodingConfig(beam_size=2, prefix="Yes")).values()
+    options = (control_values(DecodingConfig(beam_size=2)) | {"prefix": "Yes"}).values()
     (notice, bar, waiting), (_, report, ready) = translate.fn(
         upload, "", "de", "en", True, *options
     )

@@ -1,13 +1,45 @@
 from typing import Any
 
 import pytest
+import torch
+from torch.overrides import TorchFunctionMode
 
+from hubnmt.checkpoint import StoredModel
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
+from hubnmt.model import Transformer
+from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui import limits
 from tests.page import FakeTranslator
 
 TEXT = "ein hund rennt im schnee"
+
+
+class CountHypotheses(TorchFunctionMode):
+    """Counts what a search runs: a row of log-probabilities for each hypothesis at each step."""
+
+    n = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.log_softmax:
+            self.n += args[0].shape[:-1].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def untrained(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
+    with torch.no_grad():
+        for parameter in tiny_model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
+    return Translator(
+        StoredModel(
+            model=tiny_model,
+            src_tokenizer=tiny_tokenizer,
+            tgt_tokenizer=tiny_tokenizer,
+            decoding=DecodingConfig(),
+        )
+    )
 
 
 @pytest.fixture
@@ -35,6 +67,34 @@ def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
     with pytest.raises(InputError, match="the text has half a surrogate pair"):
         limits.attend(translator, TEXT, "a \udc00")
     limits.check_text("\U0001f600")
+
+
+def test_a_beginning_is_bounded_and_counted(translator: Any):
+    limits.check_work(translator, TEXT, {"prefix": "a" * limits.MAX_PREFIX_CHARS})
+    with pytest.raises(InputError, match="the beginning you gave has 301 characters"):
+        limits.check_work(translator, TEXT, {"prefix": "a" * (limits.MAX_PREFIX_CHARS + 1)})
+    with pytest.raises(InputError, match="must be one line"):
+        limits.check_work(translator, TEXT, {"prefix": "a\nb"})
+    with pytest.raises(InputError, match="must be a string"):
+        limits.check_work(translator, TEXT, {"prefix": 5})
+    with pytest.raises(InputError, match=r"may take 3[0-9][0-9] tokens"):
+        limits.check_work(translator, TEXT, {"prefix": "a" * 300, "beam_size": 256})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beam_size": 1}, {"sample": True, "n_best": 3, "temperature": 0.01}],
+    ids=str,
+)
+def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Translator):
+    """Untrained, a model repeats itself, so all is searched a second time and more widely."""
+    options |= {"max_new_tokens": 40}
+    with CountHypotheses() as steps:
+        found = untrained.translate(TEXT, **options)
+    assert any("the first try" in each or "repeats itself" in each for each in found.warnings)
+    n_src = len(found.src_tokens) - 1
+    width = limits.count_hypotheses(untrained.read_options(options))
+    assert 40 * 5 < steps.n <= (n_src + 40) * width
 
 
 def test_the_longest_text_passes():
@@ -70,7 +130,7 @@ def test_what_is_too_much_to_translate_is_not_explained(
 ):
     monkeypatch.setattr(translator, "translate", None)
     monkeypatch.setattr(limits, "MAX_WORK", 10)
-    with pytest.raises(InputError, match="too many for 4 hypotheses"):
+    with pytest.raises(InputError, match="too many for 12 hypotheses"):
         limits.attend(translator, TEXT, "")
 
 

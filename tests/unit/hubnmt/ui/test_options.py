@@ -25,8 +25,8 @@ def make_panel() -> Callable[..., tuple[gr.Blocks, OptionsPanel]]:
 
 
 def test_each_control_shows_its_name_phrase_and_value(make_panel: Callable[..., tuple]):
-    _, panel = make_panel(beam_size=4, temperature=0.5, prefix="A dog")
-    values = controls.control_values(DecodingConfig(beam_size=4, temperature=0.5, prefix="A dog"))
+    _, panel = make_panel(beam_size=4, temperature=0.5)
+    values = controls.control_values(DecodingConfig(beam_size=4, temperature=0.5))
     for drawn, control in zip(panel.components, controls.CONTROLS, strict=True):
         assert (drawn.label, drawn.info) == (control.label, control.info)
         assert drawn.value == values[control.name]

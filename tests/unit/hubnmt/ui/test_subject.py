@@ -21,7 +21,11 @@ def value(parrot: Translator) -> dict[str, Any]:
         "model": "",
         "sentences": [list(each.src) for each in found.sentences],
         "candidates": [
-            {"text": each.text, "score": each.score, "rows": [list(row) for row in each.tgt_ids]}
+            {
+                "text": each.text,
+                "probability": each.token_probability,
+                "rows": [list(row) for row in each.tgt_ids],
+            }
             for each in found.n_best
         ],
         "selected": 0,
@@ -41,7 +45,7 @@ def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, pa
     changed = Subject.read(value, parrot).replace_row(row, parrot)
     first, *others = changed["candidates"]
     assert first["text"] == TEXT.replace("Katzen", "Hunde")
-    assert first["score"] is None
+    assert first["probability"] is None
     assert others == value["candidates"]
     assert Subject.read(changed, parrot).row == tuple(row)
 
