@@ -8,8 +8,9 @@ Nothing may be fetched from elsewhere, hence system fonts and `analytics_enabled
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware as Place
 
-from hubnmt.ui import figures, tables
+from hubnmt.ui import figures, limits, tables
 from hubnmt.ui.card_view import card_html
 from hubnmt.ui.client_api import add_endpoints
 from hubnmt.ui.compare_tab import CompareTab
@@ -18,12 +19,17 @@ from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
+from hubnmt.ui.middleware import Middleware
 from hubnmt.ui.model_picker import ModelPicker
 from hubnmt.ui.parts import ASSETS, draw_static, line
+from hubnmt.ui.scheduler import Scheduler
 from hubnmt.ui.translate_tab import TranslateTab
 
-MAX_WAITING = 64
-"""Requests in the queue; the next visitor is told that it is full."""
+MAX_QUEUED = 256
+"""Requests in Gradio's queue, in which hardly any wait: they wait for their turn in `Scheduler`."""
+
+MAX_THREADS = 128
+"""Requests that begin, most of which wait for their turn: twice `scheduler.MAX_WAITING`."""
 
 KEPT_SESSIONS = 500
 """Visitors whose last inputs Gradio remembers; the one who was quiet longest is forgotten."""
@@ -53,7 +59,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         draw_static("header")
         _Page(handlers, chosen).wire(demo)
         add_endpoints(handlers)
-    demo.queue(max_size=MAX_WAITING)
+    demo.queue(max_size=MAX_QUEUED)
     return demo
 
 
@@ -68,6 +74,8 @@ def launch_options() -> dict[str, Any]:
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
+        "max_threads": MAX_THREADS,
+        "app_kwargs": {"middleware": [Place(Middleware, Scheduler(limits.MAX_SECONDS))]},
     }
 
 
