@@ -128,7 +128,10 @@ class Handlers:
         start = time.perf_counter()
         translating = translator.stream(text, n_together=limits.N_TOGETHER, **options)
         translation = run_in_turns(translating, cost_s)
-        return Timed(translation, time.perf_counter() - start, load_seconds)
+        seconds = time.perf_counter() - start
+        if not options:
+            limits.note_speed(translator, cost_s, seconds)
+        return Timed(translation, seconds, load_seconds)
 
     def stream_text(self, text: str, model: str, **options: Any) -> Iterator[str | Timed]:
         """Show the translation growing, then give what `translate_text` would.

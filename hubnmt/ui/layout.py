@@ -5,6 +5,7 @@ own; what the browser draws itself lies in `assets/`. Must not know torch or how
 Nothing may be fetched from elsewhere, hence system fonts and `analytics_enabled=False`.
 """
 
+import os
 from typing import Any
 
 import gradio as gr
@@ -19,7 +20,7 @@ from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
-from hubnmt.ui.middleware import Middleware
+from hubnmt.ui.middleware import KEPT_SESSIONS, Middleware
 from hubnmt.ui.model_picker import ModelPicker
 from hubnmt.ui.parts import ASSETS, draw_static, line
 from hubnmt.ui.scheduler import Scheduler
@@ -30,9 +31,6 @@ MAX_QUEUED = 256
 
 MAX_THREADS = 128
 """Requests that begin, most of which wait for their turn: twice `scheduler.MAX_WAITING`."""
-
-KEPT_SESSIONS = 500
-"""Visitors whose last inputs Gradio remembers; the one who was quiet longest is forgotten."""
 
 KEPT_FILES_S = 3600
 """How long uploads and results lie on disk at most: long enough to download them."""
@@ -50,6 +48,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         HubNMTError: if that model cannot be loaded.
     """
     chosen = handlers.choose("")
+    os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")  # else a table of all, at every event
     demo = gr.Blocks(
         title="hubnmt: translate and look inside",
         analytics_enabled=False,

@@ -41,8 +41,11 @@ SPEED_SAMPLE = "My sister lives in London, and on Sunday she is coming to see us
 SPEED_TOKENS = 8
 """Tokens of each translation of the sample: enough to see how long one takes."""
 
+MAX_CORRECTION = 1.5
+"""How much one text may raise the speed: a strange one may end sooner than foreseen."""
+
 SPEED_ROUNDS = 2
-"""Times that the speed is measured; the fastest counts, so that other processes hardly do."""
+"""Times that the speed is measured; the fastest counts, since the first is slower."""
 
 LOOK_SECONDS = 0.2
 """What scoring a pair and replaying it for its attention take at most, by the limits below."""
@@ -129,8 +132,20 @@ def measure_speed(translator: Translator) -> float:
             started = time.perf_counter()
             translator.translate(SPEED_SAMPLE, guard=False, max_new_tokens=SPEED_TOKENS)
             seconds.append(time.perf_counter() - started)
-        _SPEEDS[translator] = n_tokens * count_hypotheses(decoding) / min(seconds)
+        _SPEEDS[translator] = n_tokens * count_hypotheses(decoding) / max(min(seconds), 1e-9)
     return _SPEEDS[translator]
+
+
+def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
+    """Correct a speed that was measured while the machine was busy, by a text that took less.
+
+    Args:
+        translator: of the text.
+        cost_s: what it was estimated to take, without options.
+        seconds: what it took, waiting included.
+    """
+    if cost_s > seconds > 0:
+        _SPEEDS[translator] *= min(cost_s / seconds, MAX_CORRECTION)
 
 
 def find_max_work(translator: Translator) -> int:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -57,6 +57,17 @@ MIN_BYTES_PER_S = 32 * 1024
 TRIM_EVERY_S = 1.0
 """How often the disk space of all files is looked at, at most."""
 
+KEPT_SESSIONS = 500
+"""Sessions that Gradio remembers; the one used longest ago is begun anew."""
+
+FREE_SESSIONS = 10
+"""Sessions that an address may begin in a minute without waiting."""
+
+SESSIONS_PER_S = 5.0
+"""Sessions beyond that, of all addresses together."""
+
+MAX_WAITING_SESSIONS = 32
+
 KEPT_EVENTS = 10_000
 """Events whose end is remembered."""
 
@@ -75,6 +86,7 @@ class Middleware:
         self._scheduler = scheduler
         self._listeners = Listeners(scheduler)
         self._bodies = Bodies()
+        self._sessions = Sessions()
         self._quota = UploadQuota()
         self._trimmed_at = 0.0
 
@@ -98,6 +110,8 @@ class Middleware:
             return
         try:
             body = await self._bodies.read(address, receive)
+            if _is_queued(route):
+                await self._sessions.admit(address, body)
         except RefusedBodyError as error:
             await _refuse(send, error.status, str(error))
             return
@@ -270,6 +284,65 @@ def find_client(scope: Scope, session: str | None, event: str | None) -> Client 
     return listeners.client(address, session or "", event or "")
 
 
+# --- sessions ------------------------------------------------------------------------------------
+
+
+class Sessions:
+    """Limits how fast an address begins sessions: each costs Gradio 40 ms of its event loop."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._begun: deque[tuple[float, str]] = deque()
+        self._pace = asyncio.Lock()
+        self._n_waiting = 0
+
+    async def admit(self, address: str, body: bytes) -> None:
+        """Let a known session pass, and a new one at once or at the pace of all that are many.
+
+        Raises:
+            RefusedBodyError: if too many wait.
+        """
+        session = _read_session(body)
+        if session in self._known:
+            self._known.move_to_end(session)
+            return
+        if self._count(address) >= FREE_SESSIONS:
+            await self._wait()
+        if session:
+            self._known[session] = None
+            while len(self._known) > KEPT_SESSIONS:
+                self._known.popitem(last=False)
+
+    def _count(self, address: str) -> int:
+        """Note a new session, and count the earlier ones of its address in the last minute."""
+        now = time.monotonic()
+        while self._begun and (now - self._begun[0][0] > 60 or len(self._begun) > KEPT_EVENTS):
+            self._begun.popleft()
+        n_begun = sum(each == address for _, each in self._begun)
+        if n_begun < FREE_SESSIONS:
+            self._begun.append((now, address))
+        return n_begun
+
+    async def _wait(self) -> None:
+        if self._n_waiting >= MAX_WAITING_SESSIONS:
+            raise RefusedBodyError(503, str(BusyError()))
+        self._n_waiting += 1
+        try:
+            async with self._pace:
+                await asyncio.sleep(1 / SESSIONS_PER_S)
+        finally:
+            self._n_waiting -= 1
+
+
+def _read_session(body: bytes) -> str:
+    try:
+        session = json.loads(body)["session_hash"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return session if isinstance(session, str) else ""
+
+
 # --- bodies --------------------------------------------------------------------------------------
 
 
@@ -369,6 +442,10 @@ async def _replayed(
 async def _refuse(send: Send, status: int, message: str) -> None:
     """Answer as Gradio's own errors do, with the sentence that the page would show."""
     answer = json.dumps({"detail": message, "error": message}).encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(answer)).encode()),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": answer})

@@ -11,6 +11,7 @@ A listener that is a generator is closed when its event is cancelled, which free
 import contextvars
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,12 @@ OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": None}
 
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """The Hub is asked one thing at a time, and nobody waits for it but who asked."""
+
+CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
+"""A folder of the Hub's cache, which is this server's own affair."""
+
+MAX_MESSAGE_CHARS = 600
+"""Longest message of an error; it may repeat what a client sent."""
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Events of the page itself; the named endpoints are typed functions of their own."""
@@ -134,7 +141,14 @@ def _assigned() -> contextvars.Context:
 
 def error_notice(error: HubNMTError) -> str:
     """Say in the page what was wrong."""
-    return figures.notice([str(error)], "error")
+    return figures.notice([public_message(error)], "error")
+
+
+def public_message(error: HubNMTError) -> str:
+    """Return what an error says, in characters that can be sent, without this server's folders."""
+    said = CACHED_MODEL.sub(r"\1/\2", str(error))
+    said = said.encode("utf-8", "backslashreplace").decode("utf-8")
+    return said if len(said) <= MAX_MESSAGE_CHARS else f"{said[:MAX_MESSAGE_CHARS]} ..."
 
 
 def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,7 +160,7 @@ def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 yield from endpoint(*values)
             except HubNMTError as error:
-                raise gr.Error(str(error), print_exception=False) from None
+                raise gr.Error(public_message(error), print_exception=False) from None
 
         return told
 
@@ -155,6 +169,6 @@ def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return endpoint(*values)
         except HubNMTError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            raise gr.Error(public_message(error), print_exception=False) from None
 
     return said

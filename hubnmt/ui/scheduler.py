@@ -92,6 +92,7 @@ class _Task:
     cpu_s: float = 0.0
     """Of the thread that searches: other processes do not count."""
     is_dropped: bool = False
+    is_chosen: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     @property
     def keys(self) -> tuple[str, str]:
@@ -117,19 +118,19 @@ class Scheduler:
         """
         self._max_task_s = max_task_s
         self._clock = clock
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._waiting: list[_Task] = []
         self._running: _Task | None = None
         self._used: dict[str, tuple[float, float]] = {}
 
     def wake(self) -> None:
         """Look at the waiting tasks again: a client has come or gone."""
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            self._dispatch()
 
     def is_full_for(self, address: str) -> bool:
         """Return whether a new task of this address would be refused, were it not a short one."""
-        with self._changed:
+        with self._lock:
             counts = Counter(task.client.address for task in self._waiting)
         return counts.total() >= MAX_WAITING and counts[address] >= max(counts.values())
 
@@ -152,36 +153,42 @@ class Scheduler:
             yield
         finally:
             task.cpu_s += time.thread_time() - cpu_started
-            with self._changed:
+            with self._lock:
                 self._charge(task, self._clock() - started)
                 self._running = None
-                self._changed.notify_all()
+                self._dispatch()
 
     def _wait(self, task: _Task) -> None:
         if task.cpu_s > MAX_OVERRUN * self._max_task_s:
             raise OverrunError
         until = self._clock() + MAX_WAIT_S
-        with self._changed:
+        with self._lock:
             self._waiting.append(task)
-            try:
-                self._drop_excess()
-                while not self._may_run(task):
-                    if task.is_dropped or self._clock() > until:
-                        raise BusyError
-                    self._changed.wait(_POLL_S)
-                self._running = task
-            finally:
-                self._waiting.remove(task)
-                self._changed.notify_all()
+            self._drop_excess()
+            self._dispatch()
+        while not task.is_chosen.wait(_POLL_S):
+            with self._lock:
+                if not task.is_chosen.is_set():
+                    self._check(task, until)
+        task.is_chosen.clear()
 
-    def _may_run(self, task: _Task) -> bool:
-        if task.client.has_left():
+    def _check(self, task: _Task, until: float) -> None:
+        """Take a task away that nobody waits for, or that waited too long."""
+        is_late = self._clock() - task.asked_at > LISTEN_WITHIN_S
+        is_unheard = is_late and not task.client.is_listening()
+        if task.client.has_left() or is_unheard:
+            self._waiting.remove(task)
             raise AbandonedError
-        if not task.client.is_listening():
-            if self._clock() - task.asked_at > LISTEN_WITHIN_S:
-                raise AbandonedError
-            return False
-        return self._running is None and not task.is_dropped and task is self._next()
+        if task.is_dropped or self._clock() > until:
+            self._waiting.remove(task)
+            raise BusyError
+
+    def _dispatch(self) -> None:
+        """Let the next task run, if none does."""
+        if self._running is None and (task := self._next()):
+            self._waiting.remove(task)
+            self._running = task
+            task.is_chosen.set()
 
     def _next(self) -> _Task | None:
         """Choose among those whose client listens."""
@@ -202,7 +209,6 @@ class Scheduler:
         new = [each for each in kept if not each.used_s]
         excess = max(new, key=lambda each: (*(n_tasks[key] for key in each.keys), each.cost_s))
         excess.is_dropped = True
-        self._changed.notify_all()
 
     def _recent_use(self, key: str) -> float:
         seconds, at = self._used.get(key, (0.0, 0.0))

@@ -1,8 +1,8 @@
-import gzip
-import zlib
 import csv
+import gzip
 import io
 import json
+import zlib
 from pathlib import Path
 
 import pytest
