@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -92,7 +93,7 @@ class Middleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        route = scope["path"].rpartition(PREFIX)[2] if scope["type"] == "http" else ""
+        route = str(scope["path"]).rpartition(PREFIX)[2] if scope["type"] == "http" else ""
         if scope["type"] != "http" or scope["path"].startswith(f"{PREFIX}mcp"):
             await self._app(scope, receive, send)
         elif scope["method"] == "POST":
@@ -167,7 +168,7 @@ async def _is_one_file(scope: Scope, body: bytes) -> bool:
     What it does not expect in a form stays on the disk as a temporary file, of which nobody knows.
     """
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes, None]:
         yield body
 
     parser = MultiPartParser(Headers(scope=scope), stream(), max_files=1, max_fields=0)
@@ -216,7 +217,7 @@ def _stream_key(route: str, scope: Scope) -> str:
     if route == "queue/data":
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         return query.get("session_hash", [""])[0]
-    return route.rpartition("/")[2] if route.startswith("call/") else ""
+    return str(route.rpartition("/")[2]) if route.startswith("call/") else ""
 
 
 # --- who listens ---------------------------------------------------------------------------------

@@ -194,7 +194,6 @@ ONLY_DOOR = {
     "ctranslate2": "hubnmt.export",
     "datasets": "training.sources",
     "gradio": (
-        "hubnmt.ui.middleware",
         "hubnmt.ui.parts",
         "hubnmt.ui.options",
         "hubnmt.ui.hub_search",
