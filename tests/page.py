@@ -79,7 +79,7 @@ class FakeTranslator:
     def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
         return DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
 
-    def translate(self, text: Any, *, prefix: str = "", **options: Any) -> Any:
+    def translate(self, text: Any, *, prefix: str = "", guard: bool = True, **options: Any) -> Any:
         if not isinstance(text, str):
             return [self.translate(each, prefix=prefix, **options) for each in text]
         decoding = self.read_options(options)

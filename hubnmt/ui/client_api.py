@@ -9,15 +9,14 @@ from gradio.events import api
 
 from hubnmt.ui.endpoints import Endpoints
 from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.parts import HEAVY, LONG, said_to_client
-from hubnmt.ui.zero_gpu import on_gpu
+from hubnmt.ui.parts import HEAVY, LONG, on_model, said_to_client
 
 
 def add_endpoints(handlers: Handlers) -> None:
     """Offer the named endpoints; call inside the page's `gr.Blocks`."""
     endpoints = Endpoints(handlers)
     for name in ("translate", "attention", "score"):
-        api(on_gpu(said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
+        api(on_model(said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
     api(said_to_client(endpoints.models), api_name="models")
     _add_translate_file(endpoints)
 
@@ -37,7 +36,7 @@ def _add_translate_file(endpoints: Endpoints) -> None:
         given += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
         made = [gr.File(label="Translated file"), gr.JSON(label="Details")]
         gr.Button("Translate").click(
-            on_gpu(said_to_client(endpoints.translate_file)),
+            on_model(said_to_client(endpoints.translate_file)),
             given,
             made,
             api_name="translate_file",

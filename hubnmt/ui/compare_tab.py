@@ -13,9 +13,8 @@ from hubnmt.ui.compare import compare, read_sides
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.model_picker import ModelPicker
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import QUIET, RUNS, error_notice, heading, line
+from hubnmt.ui.parts import QUIET, RUNS, error_notice, heading, line, on_model
 from hubnmt.ui.translate_tab import source_texts
-from hubnmt.ui.zero_gpu import on_gpu
 
 LEAD = (
     "The same text in two ways: two models, or one model that searches differently. Words that "
@@ -76,7 +75,7 @@ class CompareTab:
         second.picker.wire(self._notice, second.panel.described, second.describe)
         gr.on(
             [self._go.click, self._source.submit],
-            on_gpu(self._compare),
+            on_model(self._compare),
             asked,
             [self._notice, self._result],
             show_progress_on=self._result,

@@ -15,12 +15,24 @@ from typing import Any, NamedTuple
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.metrics import Scores, score_corpus, sentence_chrf
+from hubnmt.translator import Translator
 from hubnmt.ui import limits, tables
 from hubnmt.ui.languages import language_name, main_tag
 from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.scheduler import Quota, model_turn
 
 CHUNK_ROWS = 16
-"""Rows between two signs of progress, after which a cancelled job ends: less than a second."""
+CHUNK_SECONDS = 0.5
+"""Rows between two signs of progress, after which a cancelled job ends and others have their turn:
+so many, or as many as take so long."""
+
+READ_SECONDS = 0.3
+"""What reading a file of the largest size takes, and counting its pieces."""
+
+MAX_JOBS = 8
+MAX_CLIENT_JOBS = 2
+"""Files in memory, of all clients and of one address."""
+_JOBS = Quota(MAX_JOBS, MAX_CLIENT_JOBS)
 
 N_WORST = 10
 """Sentences shown as the worst."""
@@ -89,8 +101,9 @@ class Files:
         Raises:
             HubNMTError: if there is none, or it cannot be read.
         """
-        table = tables.read_table(_given(path), has_header=has_header)
         config = self.registry.get(model).config
+        with model_turn(READ_SECONDS):
+            table = tables.read_table(_given(path), has_header=has_header)
         return Described(
             table.columns,
             find_source(table, config),
@@ -124,23 +137,41 @@ class Files:
         Raises:
             HubNMTError: if the file, a column, an option or the model is refused.
         """
-        table = tables.read_table(_given(path), has_header=has_header)
         translator = self.registry.get(model)
-        sources = table.column(source or find_source(table, translator.config))
-        references = table.column(reference) if reference else None
-        limits.check_rows(translator, sources, options)
+        with _JOBS.place():
+            yield from self._translate(
+                _given(path), translator, source, reference, has_header, options
+            )
+
+    def _translate(
+        self,
+        path: Path,
+        translator: Translator,
+        source: str,
+        reference: str,
+        has_header: bool,
+        options: dict[str, Any],
+    ) -> Iterator[FileProgress | FileResult]:
+        with model_turn(READ_SECONDS):
+            table = tables.read_table(path, has_header=has_header)
+            source = source or find_source(table, translator.config)
+            sources = table.column(source)
+            references = table.column(reference) if reference else None
+            costs = limits.check_rows(translator, sources, options)
         started = time.perf_counter()
         texts: list[str] = []
         n_warnings = 0
-        for start in range(0, len(sources), CHUNK_ROWS):
+        for chunk in chunk_rows(costs):
             seconds = time.perf_counter() - started
-            yield FileProgress(n_done=start, n_rows=len(sources), seconds=seconds)
-            found = translator.translate(sources[start : start + CHUNK_ROWS], **options)
+            yield FileProgress(n_done=chunk.start, n_rows=len(sources), seconds=seconds)
+            with model_turn(sum(costs[chunk])):
+                found = translator.translate(sources[chunk], **options)
             texts += [each.text for each in found]
             n_warnings += sum(bool(each.warnings) for each in found)
         with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
             result = Path(folder) / f"translation{table.kind}"
-            result.write_text(tables.write_table(table, texts), encoding="utf-8", newline="")
+            written = tables.write_table(table, texts, source)
+            result.write_text(written, encoding="utf-8", newline="")
             yield FileResult(
                 path=result,
                 n_rows=len(texts),
@@ -149,6 +180,17 @@ class Files:
                 scores=None if references is None else score_corpus(texts, references),
                 worst=() if references is None else find_worst(sources, texts, references),
             )
+
+
+def chunk_rows(costs: Sequence[float]) -> list[slice]:
+    """Cut rows into chunks that take about `CHUNK_SECONDS`, of at most `CHUNK_ROWS`."""
+    chunks, start, total = [], 0, 0.0
+    for end, cost in enumerate(costs):
+        if end > start and (end - start >= CHUNK_ROWS or total + cost > CHUNK_SECONDS):
+            chunks.append(slice(start, end))
+            start, total = end, 0.0
+        total += cost
+    return [*chunks, slice(start, len(costs))]
 
 
 def _given(path: str | None) -> Path:

@@ -13,8 +13,7 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui import controls, tables, views
 from hubnmt.ui.files import FileProgress, Files
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import LONG, QUIET, RUNS, error_notice, heading, line, said_in_page
-from hubnmt.ui.zero_gpu import on_gpu
+from hubnmt.ui.parts import LONG, QUIET, RUNS, error_notice, heading, line, on_model, said_in_page
 
 NO_REFERENCE = ""
 """What the list of reference columns says for none."""
@@ -74,7 +73,7 @@ class FilesTab:
         # sends the two by different ways): the next job's report is shown, a cancelled one's not.
         shown = self._go.click(_shown, None, self._report, queue=False, **QUIET)
         running = shown.then(
-            on_gpu(self._translate),
+            on_model(self._translate),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
             show_progress_on=self._report,

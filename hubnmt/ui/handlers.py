@@ -4,7 +4,9 @@ Takes what a visitor typed and chose, gives what the page shows. A request that 
 `HubNMTError`; `layout` says it in the page. Must not know Gradio.
 """
 
+import contextlib
 import dataclasses
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,14 +20,19 @@ from hubnmt.ui import controls, figures, limits
 from hubnmt.ui.facts import ModelFacts, read_facts
 from hubnmt.ui.picker import Search, find_reverse, read_search, search_models, suggest_models
 from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
 
 PAUSE_S = 0.05
 """Between two sights of a growing translation: faster than reading, slow enough to send."""
 
+LOAD_SECONDS = 0.5
+"""What opening a model of this machine takes, and measuring its speed."""
+
+MAX_FETCHED = 2
+"""Models of the Hub that are opened at a time; no translation waits for them."""
+
 MAX_STREAMED_CHARS = 1_000
 """A longer text grows by sentences, not by words: side by side they take a fifth of the time."""
-N_TOGETHER = 32
-"""Sentences of a long text that are searched side by side."""
 
 
 class Chosen(NamedTuple):
@@ -66,6 +73,9 @@ class Handlers:
     registry: ModelRegistry
     catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
     """The Hub's list, asked for no more than once a minute."""
+    _fetching: threading.Semaphore = dataclasses.field(
+        default_factory=lambda: threading.Semaphore(MAX_FETCHED)
+    )
 
     def suggest(self) -> list[tuple[str, str]]:
         """List the models to pick from, as (label, reference)."""
@@ -81,7 +91,9 @@ class Handlers:
 
     def choose(self, model: str) -> Chosen:
         """Open a model, however long that takes, and say what it is."""
-        translator = self.registry.open(model)
+        with self._opening(model):
+            translator = self.registry.open(model)
+        self._measure(translator)
         name = self.registry.name(model)
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
@@ -111,10 +123,15 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
-        limits.check_work(translator, text, options)
+        with model_turn(limits.CHECK_SECONDS):
+            cost_s = limits.check_work(translator, text, options)
         start = time.perf_counter()
-        translation = translator.translate(text, **options)
-        return Timed(translation, time.perf_counter() - start, load_seconds)
+        translating = translator.stream(text, n_together=limits.N_TOGETHER, **options)
+        translation = run_in_turns(translating, cost_s)
+        seconds = time.perf_counter() - start
+        if not options:
+            limits.note_speed(translator, cost_s, seconds)
+        return Timed(translation, seconds, load_seconds)
 
     def stream_text(self, text: str, model: str, **options: Any) -> Iterator[str | Timed]:
         """Show the translation growing, then give what `translate_text` would.
@@ -124,18 +141,41 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
-        limits.check_work(translator, text, options)
+        with model_turn(limits.CHECK_SECONDS):
+            cost_s = limits.check_work(translator, text, options)
         start = time.perf_counter()
-        n_together = 1 if len(text) <= MAX_STREAMED_CHARS else N_TOGETHER
-        translation = yield from translator.stream(text, n_together=n_together, **options)
+        n_together = 1 if len(text) <= MAX_STREAMED_CHARS else limits.N_TOGETHER
+        translating = translator.stream(text, n_together=n_together, **options)
+        translation = yield from in_turns(translating, cost_s)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
     def _open(self, model: str) -> tuple[Translator, float]:
         """Return a model, and the seconds it took to load: 0 if it was open already."""
         start = time.perf_counter()
         was_open = self.registry.is_open(model)
-        translator = self.registry.get(model)
+        with contextlib.nullcontext() if was_open else self._opening(model):
+            translator = self.registry.get(model)
+        self._measure(translator)
         return translator, 0.0 if was_open else time.perf_counter() - start
+
+    @contextlib.contextmanager
+    def _opening(self, model: str) -> Iterator[None]:
+        """Wait until a model may be opened; one of the Hub takes no turn while it is fetched."""
+        if self.registry.folder(self.registry.name(model)) is not None:
+            with model_turn(LOAD_SECONDS):
+                yield
+            return
+        if not self._fetching.acquire(timeout=MAX_WAIT_S):
+            raise BusyError
+        try:
+            yield
+        finally:
+            self._fetching.release()
+
+    def _measure(self, translator: Translator) -> None:
+        if not limits.has_speed(translator):
+            with model_turn(LOAD_SECONDS):
+                limits.measure_speed(translator)
 
     def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
         """Translate, for the page: the text as it grows, then all that is known about it.

@@ -5,11 +5,13 @@ own; what the browser draws itself lies in `assets/`. Must not know torch or how
 Nothing may be fetched from elsewhere, hence system fonts and `analytics_enabled=False`.
 """
 
+import os
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware as Place
 
-from hubnmt.ui import figures, tables
+from hubnmt.ui import figures, limits, tables
 from hubnmt.ui.card_view import card_html
 from hubnmt.ui.client_api import add_endpoints
 from hubnmt.ui.compare_tab import CompareTab
@@ -18,15 +20,17 @@ from hubnmt.ui.files_tab import FilesTab
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.learn import Lessons
 from hubnmt.ui.learn_tab import LearnTab
+from hubnmt.ui.middleware import KEPT_SESSIONS, Middleware
 from hubnmt.ui.model_picker import ModelPicker
 from hubnmt.ui.parts import ASSETS, draw_static, line
+from hubnmt.ui.scheduler import Scheduler
 from hubnmt.ui.translate_tab import TranslateTab
 
-MAX_WAITING = 64
-"""Requests in the queue; the next visitor is told that it is full."""
+MAX_QUEUED = 256
+"""Requests in Gradio's queue, in which hardly any wait: they wait for their turn in `Scheduler`."""
 
-KEPT_SESSIONS = 500
-"""Visitors whose last inputs Gradio remembers; the one who was quiet longest is forgotten."""
+MAX_THREADS = 128
+"""Requests that begin, most of which wait for their turn: twice `scheduler.MAX_WAITING`."""
 
 KEPT_FILES_S = 3600
 """How long uploads and results lie on disk at most: long enough to download them."""
@@ -44,6 +48,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         HubNMTError: if that model cannot be loaded.
     """
     chosen = handlers.choose("")
+    os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")  # else a table of all, at every event
     demo = gr.Blocks(
         title="hubnmt: translate and look inside",
         analytics_enabled=False,
@@ -53,7 +58,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         draw_static("header")
         _Page(handlers, chosen).wire(demo)
         add_endpoints(handlers)
-    demo.queue(max_size=MAX_WAITING)
+    demo.queue(max_size=MAX_QUEUED)
     return demo
 
 
@@ -68,6 +73,8 @@ def launch_options() -> dict[str, Any]:
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
+        "max_threads": MAX_THREADS,
+        "app_kwargs": {"middleware": [Place(Middleware, Scheduler(limits.MAX_SECONDS))]},
     }
 
 

@@ -13,9 +13,8 @@ from hubnmt.ui.examples import examples
 from hubnmt.ui.figures import sentence
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.learn import Lessons
-from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, heading, line
+from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, heading, line, on_model
 from hubnmt.ui.translate_tab import source_texts
-from hubnmt.ui.zero_gpu import on_gpu
 
 PIECES = (
     "The model knows no words, only pieces. A word begins as single bytes; the pair that was most "
@@ -72,7 +71,7 @@ class LearnTab:
             **QUIET,
         )
         drawn = [self._pieces, self._positions, self._network, self._run]
-        tab.select(on_gpu(self._draw), [self._text, model, translated], drawn, **RUNS)
+        tab.select(on_model(self._draw), [self._text, model, translated], drawn, **RUNS)
         gr.on(
             [self._show.click, self._folder.submit],
             self._show_run,

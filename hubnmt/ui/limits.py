@@ -4,6 +4,8 @@ Takes texts and a `Translator`; gives what it answers, or refuses with a sentenc
 do instead. Must not know Gradio.
 """
 
+import time
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from hubnmt.retry import retry_options
 from hubnmt.translation import Candidate, PairScore
 from hubnmt.translator import Translator
 from hubnmt.ui.figures import check_drawable
+from hubnmt.ui.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000
 """Longest text translated in one go, about four printed pages."""
@@ -26,7 +29,35 @@ MAX_TEXT_CHARS = 10_000
 MAX_WORK = 128_000
 """Most tokens times hypotheses translated in one go, those of the fallback search counted: 4,000
 pieces with a beam of 16. Text in a script that the vocabulary does not know falls into many more
-pieces than usual, and each costs time that others wait."""
+pieces than usual, and each costs time that others wait. A slower machine or model takes less: see
+`find_max_work`."""
+
+MIN_WORK = 4_000
+"""What every machine takes, a paragraph of 1,000 characters, even if it was busy when measured."""
+
+MAX_SECONDS = 2.0
+"""Longest that one request may keep the model busy, as estimated."""
+
+SPEED_SAMPLE = "My sister lives in London, and on Sunday she is coming to see us.\n" * 32
+"""Text that the speed is measured with: 32 sentences, searched side by side."""
+
+SPEED_TOKENS = 8
+"""Tokens of each translation of the sample: enough to see how long one takes."""
+
+MAX_CORRECTION = 1.5
+"""How much one text may raise the speed: a strange one may end sooner than foreseen."""
+
+SPEED_ROUNDS = 2
+"""Times that the speed is measured; the fastest counts, since the first is slower."""
+
+LOOK_SECONDS = 0.2
+"""What scoring a pair and replaying it for its attention take at most, by the limits below."""
+
+CHECK_SECONDS = 0.05
+"""What cutting a text into pieces takes, to count them."""
+
+N_TOGETHER = 32
+"""Sentences of a long text that are searched side by side."""
 
 MAX_FILE_WORK = 8_000_000
 """Most tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
@@ -83,8 +114,54 @@ def check_characters(text: str, name: str) -> None:
         ) from None
 
 
-def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> None:
+_SPEEDS: "weakref.WeakKeyDictionary[Translator, float]" = weakref.WeakKeyDictionary()
+
+
+def has_speed(translator: Translator) -> bool:
+    """Return whether the speed of a model on this machine is known."""
+    return translator in _SPEEDS
+
+
+def measure_speed(translator: Translator) -> float:
+    """Measure how many tokens times hypotheses a model translates in a second on this machine.
+
+    Of each sentence the first `SPEED_TOKENS` are translated, which are all that count.
+    """
+    if translator not in _SPEEDS:
+        decoding = translator.decoding
+        n_tokens = SPEED_TOKENS * SPEED_SAMPLE.count("\n")
+        seconds = []
+        for _ in range(SPEED_ROUNDS):
+            started = time.perf_counter()
+            translator.translate(SPEED_SAMPLE, guard=False, max_new_tokens=SPEED_TOKENS)
+            seconds.append(time.perf_counter() - started)
+        _SPEEDS[translator] = n_tokens * _search_width(decoding) / max(min(seconds), 1e-9)
+    return _SPEEDS[translator]
+
+
+def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
+    """Correct a speed that was measured while the machine was busy, by a text that took less.
+
+    Args:
+        translator: of the text.
+        cost_s: what it was estimated to take, without options.
+        seconds: what it took, waiting included.
+    """
+    if cost_s > seconds > 0:
+        _SPEEDS[translator] *= min(cost_s / seconds, MAX_CORRECTION)
+
+
+def find_max_work(translator: Translator) -> int:
+    """Return the most tokens times hypotheses that a request may ask of a model."""
+    seen = int(MAX_SECONDS * measure_speed(translator))
+    return min(max(seen, MIN_WORK), MAX_WORK)
+
+
+def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> float:
     """Refuse a text and options that would keep the model busy for too long.
+
+    Returns:
+        the seconds that they are estimated to take.
 
     Raises:
         InputError: with the size and the limit.
@@ -93,7 +170,8 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
     decoding = _read_options(translator, options)
     n_prefix = len((options.get("prefix") or "").encode())  # a word may be spelled byte by byte
     n_tokens = n_prefix + _most_tokens(translator, text, decoding)
-    _check_tokens("this text", n_tokens, MAX_WORK, decoding)
+    _check_tokens("this text", n_tokens, find_max_work(translator), decoding)
+    return n_tokens * count_hypotheses(decoding) / measure_speed(translator)
 
 
 def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
@@ -138,10 +216,14 @@ def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) ->
     return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
 
 
+def _search_width(decoding: DecodingConfig) -> int:
+    """Count the hypotheses of the first search."""
+    return decoding.n_best if decoding.sample else decoding.beam_size
+
+
 def count_hypotheses(decoding: DecodingConfig) -> int:
     """Count the hypotheses that each token may be part of: what looks wrong is searched again."""
-    width = decoding.n_best if decoding.sample else decoding.beam_size
-    return width + retry_options(decoding).beam_size
+    return _search_width(decoding) + retry_options(decoding).beam_size
 
 
 def _check_tokens(what: str, n_tokens: int, most: int, decoding: DecodingConfig) -> None:
@@ -159,8 +241,13 @@ def _check_tokens(what: str, n_tokens: int, most: int, decoding: DecodingConfig)
         )
 
 
-def check_rows(translator: Translator, rows: Sequence[str], options: Mapping[str, Any]) -> None:
+def check_rows(
+    translator: Translator, rows: Sequence[str], options: Mapping[str, Any]
+) -> list[float]:
     """Refuse a column of a file that is too much for the page.
+
+    Returns:
+        the seconds that each row is estimated to take.
 
     Raises:
         InputError: naming the row, or the size and the limit.
@@ -178,12 +265,15 @@ def check_rows(translator: Translator, rows: Sequence[str], options: Mapping[str
                 "in a row; put one sentence or paragraph on each line"
             )
     decoding = _read_options(translator, options)
-    n_tokens = 0
+    sizes = []
+    max_work = find_max_work(translator)
     for number, row in enumerate(rows, 1):
         n_row_tokens = _most_tokens(translator, row, decoding)
-        _check_tokens(f"row {number:,}", n_row_tokens, MAX_WORK, decoding)
-        n_tokens += n_row_tokens
-    _check_tokens("this column", n_tokens, MAX_FILE_WORK, decoding)
+        _check_tokens(f"row {number:,}", n_row_tokens, max_work, decoding)
+        sizes.append(n_row_tokens)
+    _check_tokens("this column", sum(sizes), MAX_FILE_WORK, decoding)
+    tokens_per_s = measure_speed(translator) / count_hypotheses(decoding)
+    return [size / tokens_per_s for size in sizes]
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
@@ -197,10 +287,12 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
         check_text(translation)
     _check_drawable(translator, text, translation)
     if not translation:
-        check_work(translator, text, {})
-        translation = translator.translate(text).text
+        cost_s = check_work(translator, text, {})
+        translating = translator.stream(text, n_together=N_TOGETHER)
+        translation = run_in_turns(translating, cost_s).text
         _check_drawable(translator, text, translation)
-    return translator.attend(text, translation)
+    with model_turn(LOOK_SECONDS):
+        return translator.attend(text, translation)
 
 
 def _check_drawable(translator: Translator, text: str, translation: str) -> None:
@@ -216,7 +308,8 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     """
     n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
-    return translator.attend(src, candidate, split=False)
+    with model_turn(LOOK_SECONDS):
+        return translator.attend(src, candidate, split=False)
 
 
 def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut | None:
@@ -224,7 +317,8 @@ def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:
         return None
-    return find_left_out(translator, src, candidate)
+    with model_turn(LOOK_SECONDS):
+        return find_left_out(translator, src, candidate)
 
 
 def score(translator: Translator, src: str, tgt: str) -> PairScore:
@@ -241,7 +335,8 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
             f"too long to score: {n_tokens:,} tokens, at most {MAX_SCORED_TOKENS:,} are taken; "
             "score sentence by sentence"
         )
-    return translator.score(src, tgt)
+    with model_turn(LOOK_SECONDS):
+        return translator.score(src, tgt)
 
 
 def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:

@@ -11,8 +11,7 @@ import gradio as gr
 from hubnmt.ui import controls
 from hubnmt.ui.look import Look
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import RUNS, draw_static
-from hubnmt.ui.zero_gpu import on_gpu
+from hubnmt.ui.parts import RUNS, draw_static, on_model
 
 
 class LookPanels:
@@ -32,7 +31,7 @@ class LookPanels:
 
     def look_after(self, translating: Any, value: gr.HTML) -> Any:
         """Draw anew when an event has changed the translation."""
-        return translating.then(on_gpu(self._look.explore), value, self.components, **RUNS)
+        return translating.then(on_model(self._look.explore), value, self.components, **RUNS)
 
     def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
         """Connect the drawings.
@@ -42,19 +41,19 @@ class LookPanels:
             target: where the translation stands.
             options: how a sentence that is steered is completed.
         """
-        value.select(on_gpu(self._show), value, [target, *self.components], **RUNS)
+        value.select(on_model(self._show), value, [target, *self.components], **RUNS)
         each = RUNS | {"trigger_mode": "multiple"}  # the drawings show the answer to the last click
         self._steering.select(
-            on_gpu(self._look.ask), [value, self._steering], self._steering, **each
+            on_model(self._look.ask), [value, self._steering], self._steering, **each
         )
         self._steering.submit(
-            on_gpu(self._steer),
+            on_model(self._steer),
             [value, self._steering, *options.components],
             [target, value, *self.components],
             **RUNS,
         )
         self._switches.select(
-            on_gpu(self._look.switch), [value, self._switches], self._switches, **each
+            on_model(self._look.switch), [value, self._switches], self._switches, **each
         )
 
     def _show(self, value: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.fetching import MAX_MODEL_MB
 from hubnmt.ui.handlers import Chosen, Handlers
 from hubnmt.ui.hub_search import HubSearch
-from hubnmt.ui.parts import OPENS, QUIET, error_notice
+from hubnmt.ui.parts import OPENS, QUIET, as_client, error_notice
 
 HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"
 
@@ -101,7 +101,7 @@ class ModelPicker:
             return "", chosen.facts.name, *describe(chosen)
 
         self.field.change(  # by hand, by a link, or because the languages are swapped
-            choose,
+            as_client(choose),
             [self.field, self._opened],
             [notice, *changed],
             show_progress_on=self.field,

@@ -12,6 +12,7 @@ import gradio as gr
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui import controls
+from hubnmt.ui.parts import as_client
 
 
 class OptionsPanel:
@@ -96,7 +97,7 @@ class OptionsPanel:
             quiet: settings of an event that does not.
         """
         changed = [self._by_name[name] for name in controls.NAMES if name != "prefix"]
-        preset = functools.partial(_preset_values, defaults)
+        preset = as_client(functools.partial(_preset_values, defaults))
         self._preset.input(preset, [self._preset, model], changed, **runs)
         # A control that was moved by hand leaves the preset.
         gr.on([each.input for each in changed], None, None, self._preset, js="() => null", **quiet)

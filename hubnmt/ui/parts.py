@@ -8,33 +8,43 @@ text inside `{{...}}` would run as script; templates here are constant, and text
 A listener that is a generator is closed when its event is cancelled, which frees the worker.
 """
 
+import contextvars
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui import figures
+from hubnmt.ui.middleware import find_client
+from hubnmt.ui.scheduler import AbandonedError, assign
+from hubnmt.ui.zero_gpu import is_lent, on_gpu
 
 ASSETS = Path(__file__).parent / "assets"
 
-HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 2}
-"""Whatever runs a model stands in one line. Two are served at a time, which is no faster than one,
-but lets the others pass by whoever brought a long text."""
+HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": None}
+"""Whatever runs a model. Gradio's queue is first come, first served, so nothing waits there: the
+handler begins at once and waits for its turn in `Scheduler`, in fair shares per client."""
 
-LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 1}
-"""A file takes minutes, so files stand in a line of their own and a sentence passes them by."""
+LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": None}
+"""A file, which takes a turn for each of its chunks."""
 
-OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 2}
-"""Opening a model may mean to fetch it, which takes its time; no sentence waits for that. A request
-that names a model and runs it at once does both in its place in the line above, and there one at a
-time may fetch; see `ModelRegistry.get`."""
+OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": None}
+"""Opening a model: of the Hub only so many at a time, see `Handlers`, and outside a turn."""
 
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """The Hub is asked one thing at a time, and nobody waits for it but who asked."""
+
+CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
+"""A folder of the Hub's cache, which is this server's own affair."""
+
+MAX_MESSAGE_CHARS = 600
+"""Longest message of an error; it may repeat what a client sent."""
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Events of the page itself; the named endpoints are typed functions of their own."""
@@ -78,12 +88,67 @@ def said_in_page(
         except HubNMTError as error:
             return error_notice(error), *blank
 
-    return said
+    return as_client(said)
+
+
+def on_model(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a listener run a model: on the GPU where one is lent, else as tasks of whoever asks.
+
+    A lent GPU has a scheduler and quotas of its own, and runs in another process.
+    """
+    return on_gpu(listener) if is_lent() else as_client(listener)
+
+
+def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what a listener runs be the tasks of whoever asks."""
+    if not inspect.isgeneratorfunction(listener):
+
+        @functools.wraps(listener)
+        def run(*values: Any) -> Any:
+            try:
+                return _assigned().run(listener, *values)
+            except AbandonedError:
+                raise gr.Error("nobody waits for this answer", print_exception=False) from None
+
+        return run
+
+    @functools.wraps(listener)
+    def steps(*values: Any) -> Iterator[Any]:
+        context = _assigned()  # Gradio runs each step in a thread and a context of its own
+        iterator = listener(*values)
+        try:
+            while True:
+                yield context.run(next, iterator)
+        except (StopIteration, AbandonedError):
+            return
+        finally:
+            context.run(iterator.close)
+
+    return steps
+
+
+def _assigned() -> contextvars.Context:
+    """Return a copy of this context in which tasks belong to the client of the request."""
+    context = contextvars.copy_context()
+    asked = LocalContext.request.get(None)
+    scope = getattr(getattr(asked, "request", None), "scope", {})
+    session, event = getattr(asked, "session_hash", None), LocalContext.event_id.get(None)
+    client = find_client(scope, session, event)
+    if client is not None:
+        context.run(assign, scope["hubnmt.scheduler"], client)
+    return context
 
 
 def error_notice(error: HubNMTError) -> str:
     """Say in the page what was wrong."""
-    return figures.notice([str(error)], "error")
+    return figures.notice([public_message(error)], "error")
+
+
+def public_message(error: HubNMTError) -> str:
+    """Return what an error says, in characters that can be sent, without this server's folders."""
+    said = CACHED_MODEL.sub(r"\1/\2", str(error))
+    said = said.encode("utf-8", "backslashreplace").decode("utf-8")
+    return said if len(said) <= MAX_MESSAGE_CHARS else f"{said[:MAX_MESSAGE_CHARS]} ..."
 
 
 def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +160,7 @@ def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 yield from endpoint(*values)
             except HubNMTError as error:
-                raise gr.Error(str(error), print_exception=False) from None
+                raise gr.Error(public_message(error), print_exception=False) from None
 
         return told
 
@@ -104,6 +169,6 @@ def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return endpoint(*values)
         except HubNMTError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            raise gr.Error(public_message(error), print_exception=False) from None
 
     return said

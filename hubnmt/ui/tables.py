@@ -15,6 +15,7 @@ from typing import Any
 from hubnmt.errors import InputError
 from hubnmt.textfile import read_stream
 from hubnmt.ui.limits import check_characters
+from hubnmt.ui.uploads import note_use
 
 MAX_FILE_MIB = 5
 """Largest upload. A larger file is better served by the command line."""
@@ -27,6 +28,10 @@ MAX_COLUMNS = 100
 
 TEXT_COLUMN = "text"
 """What the only column of a plain text file is called."""
+
+
+FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
+"""How a cell begins that a spreadsheet evaluates; the wide ones are read as the others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
             f"the file is larger than {MAX_FILE_MIB} MiB; translate it in parts, "
             "or use the command: hubnmt translate --input FILE"
         )
+    note_use(path)
     with path.open("rb") as file:
         table = KINDS[kind](read_stream(file, name="the file"), has_header)
     if not table.rows:
@@ -181,10 +187,12 @@ def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
     )
 
 
-def write_table(table: Table, translations: Sequence[str]) -> str:
+def write_table(table: Table, translations: Sequence[str], source: str = "") -> str:
     """Return the text of a file of the same kind, with the translations in a column of their own.
 
-    A plain text file becomes the translations, one a line.
+    A plain text file becomes the translations, one a line. In tsv and csv, which spreadsheets open,
+    an apostrophe goes in front of a translation that begins like a formula where its source, in the
+    column of this name, does not. Source: https://owasp.org/www-community/attacks/CSV_Injection
     """
     if table.kind == ".txt":
         return "".join(f"{_one_line(text)}\n" for text in translations)
@@ -192,12 +200,20 @@ def write_table(table: Table, translations: Sequence[str]) -> str:
     rows = [{**row, name: text} for row, text in zip(table.rows, translations, strict=True)]
     if table.kind == ".jsonl":
         return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    for row in rows:
+        row[name] = _quote_formula(row[name], row.get(source, ""))
     lines = [[*table.columns, name], *(list(row.values()) for row in rows)]
     if table.kind == ".tsv":
         return "".join("\t".join(map(_one_line, line)) + "\n" for line in lines)
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(lines)
     return file.getvalue()
+
+
+def _quote_formula(text: str, source: str) -> str:
+    """Let a spreadsheet show a formula that the translation made as text."""
+    made = text.lstrip()[:1]
+    return f"'{text}" if made in FORMULA_SIGNS and made != source.lstrip()[:1] else text
 
 
 def _one_line(text: str) -> str:

@@ -19,8 +19,7 @@ from hubnmt.ui.languages import language_name
 from hubnmt.ui.look import Look
 from hubnmt.ui.look_panels import LookPanels
 from hubnmt.ui.options import OptionsPanel
-from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line, said_in_page
-from hubnmt.ui.zero_gpu import on_gpu
+from hubnmt.ui.parts import QUIET, RUNS, draw_static, error_notice, line, on_model, said_in_page
 
 CLIPBOARD = """
   const copy = async (text) => {
@@ -130,7 +129,7 @@ class TranslateTab:
         running = []
         for trigger in (pressed, filled.then, swapped.then):
             translating = trigger(
-                on_gpu(self._translate),
+                on_model(self._translate),
                 [self.source, model, *options],
                 answered,
                 show_progress_on=self._target,

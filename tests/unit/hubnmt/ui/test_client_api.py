@@ -1,9 +1,11 @@
 import asyncio
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +14,7 @@ from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui import files as rooms
-from hubnmt.ui import layout
+from hubnmt.ui import scheduler
 from hubnmt.ui.handlers import Handlers
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import FakeTranslator, serving
@@ -174,41 +176,65 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
     assert "EIN HUND" in answer
 
 
-def test_a_full_queue_is_said_politely(
-    make_registry: Callable[..., ModelRegistry], monkeypatch: pytest.MonkeyPatch
+class SlowTranslator(FakeTranslator):
+    """Takes a while for each word, as a model does."""
+
+    def stream(self, text: str, **options: Any) -> Any:
+        for _ in text.split():
+            time.sleep(0.02)
+            yield ""
+        return (yield from super().stream(text, **options))
+
+
+def test_when_too_many_ask_each_is_told_so_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(layout, "MAX_WAITING", 1)
-    handlers = Handlers(make_registry())
-    begun, leave = threading.Semaphore(0), threading.Event()
-    translator = handlers.registry.get("")
-    translate = translator.translate
+    monkeypatch.setattr(scheduler, "MAX_WAITING", 2)
+    handlers = Handlers(ModelRegistry(SlowTranslator, {"first": tmp_path}))
+    with serving(handlers) as url, ThreadPoolExecutor(12) as crowd:
+        call = f"{url}gradio_api/call/translate"
 
-    def wait(*asked: object, **options: object) -> object:
-        begun.release()
-        leave.wait(20)
-        return translate(*asked, **options)
+        def ask(_: int) -> str:
+            answer = httpx.post(call, json={"data": ["ein hund " * 60, "", *[None] * 12]})
+            if answer.status_code == 503:
+                return str(answer.json()["detail"])
+            return httpx.get(f"{call}/{answer.json()['event_id']}", timeout=60).text
 
-    monkeypatch.setattr(translator, "translate", wait)
-    with serving(handlers) as url:
-        call = f"{url}gradio_api/queue/join"
-        body = {
-            "data": ["ein hund", ""] + [None] * 12,
-            "fn_index": _fn_index(url),
-            "session_hash": "s",
-        }
-        answers = []
-        for n in range(5):
-            answers.append(httpx.post(call, json=body))
-            if n < 2:  # two run, which makes room for one that waits
-                assert begun.acquire(timeout=10)
-        leave.set()
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 503, 503]
-        assert "Queue is full" in answers[-1].json()["detail"]
+        answers = list(crowd.map(ask, range(9)))
+    refused = [each for each in answers if "too many people are translating right now" in each]
+    assert 1 <= len(refused) < 9
+    assert sum("event: complete" in each for each in answers) == 9 - len(refused)
+    assert "Queue is full" not in "".join(answers)
 
 
-def _fn_index(url: str) -> int:
-    config = httpx.get(f"{url}config").json()
-    return next(d["id"] for d in config["dependencies"] if d["api_name"] == "translate")
+JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 9999)
+PARAMETERS = {
+    "translate": ["ein hund", "", *[None] * 12],
+    "attention": ["ein hund", "", "", 0, 0, "pieces"],
+    "score": ["ein hund", "the dog", ""],
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_whatever_a_parameter_is_the_answer_is_one_sentence(
+    url: str, name: str, capfd: pytest.CaptureFixture[str]
+):
+    call = f"{url}gradio_api/call/{name}"
+    with httpx.Client(timeout=60) as http:
+        for place in range(len(PARAMETERS[name])):
+            for n, junk in enumerate(JUNK):
+                data = [*PARAMETERS[name]]
+                data[place] = junk
+                body = json.dumps({"data": data, "session_hash": f"junk {name}"})
+                event = http.post(call, content=body, headers={"Content-Type": "application/json"})
+                answer = http.get(f"{call}/{event.json()['event_id']}").text
+                if answer.startswith("event: error"):
+                    said = json.loads(answer.split("data: ")[1])["error"]
+                    assert said, (place, n)
+                    assert len(said) < 700
+                else:
+                    assert answer.startswith("event: complete"), (place, n, answer[:100])
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 def test_what_visitors_write_is_never_logged(

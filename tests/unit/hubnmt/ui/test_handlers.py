@@ -11,7 +11,8 @@ from hubnmt.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui import controls
 from hubnmt.ui.endpoints import Endpoints
-from hubnmt.ui.handlers import N_TOGETHER, Answer, Handlers, Timed
+from hubnmt.ui.handlers import Answer, Handlers, Timed
+from hubnmt.ui.limits import N_TOGETHER
 from hubnmt.ui.look import Look
 from hubnmt.ui.registry import ModelRegistry
 from tests.page import FakeTranslator
@@ -123,6 +124,7 @@ def test_a_growing_translation_is_searched_once(
         n_searches += 1
         return translate(self, text, **options)
 
+    handlers.choose("")  # the speed of a model is measured when it is opened
     monkeypatch.setattr(FakeTranslator, "translate", count)
     *grown, last = handlers.stream_text("ein hund rennt", "")
     assert n_searches == 1

@@ -55,7 +55,7 @@ def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
 def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Blocks):
     light = [f for f in demo.fns.values() if f.concurrency_id not in LINES]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
-    assert demo._queue.max_size == layout.MAX_WAITING
+    assert demo._queue.max_size == layout.MAX_QUEUED
 
 
 def test_every_tab_is_there_and_the_first_one_translates(demo: gr.Blocks):

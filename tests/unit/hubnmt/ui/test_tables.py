@@ -1,6 +1,8 @@
 import csv
+import gzip
 import io
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,33 @@ def test_what_is_written_can_be_read_and_has_one_column_more(tmp_path: Path, kin
     assert again.columns == ("id", "src", "translation")
     assert again.column("src") == TEXTS
     assert again.column("translation") == ["x, y", 'z "q"', "w"]
+
+
+@pytest.mark.parametrize("kind", [".tsv", ".csv"])
+@pytest.mark.parametrize(
+    ("source", "text", "written"),
+    [
+        ("Summe", "=1+1", "'=1+1"),
+        ("Summe", " @SUM(A1)", "' @SUM(A1)"),
+        ("Summe", "-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
+        ("Summe", "\uff1d1+1", "'\uff1d1+1"),
+        ("- Ja.", "- Yes.", "- Yes."),  # two people speaking, as in subtitles
+        ("Ja.", "Yes - 1", "Yes - 1"),
+    ],
+)
+def test_a_formula_that_the_translation_made_is_text_to_a_spreadsheet(
+    tmp_path: Path, kind: str, source: str, text: str, written: str
+):
+    table = _read(tmp_path, f"a{kind}", f"src\n{source}\n")
+    again = _read(tmp_path, f"b{kind}", write_table(table, [text], "src"))
+    assert again.column("translation") == [written]
+
+
+def test_a_packed_file_is_no_table(tmp_path: Path):
+    for kind in tables.KINDS:
+        for packed in (gzip.compress(bytes(10**7)), zlib.compress(bytes(10**7))):
+            with pytest.raises(InputError, match="the file, line 1"):
+                _read(tmp_path, f"a{kind}", packed)
 
 
 def test_a_text_becomes_its_translations_line_for_line(tmp_path: Path):
