@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.checkpoint import bundled_models
+from hubnmt.checkpoint.folder import bundled_models
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.ui.fetching import BoundedLoad
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.layout import build_demo, launch_options
-from hubnmt.ui.memory import share_arenas
-from hubnmt.ui.registry import ModelRegistry
-from hubnmt.ui.zero_gpu import device
+from hubnmt.ui.gradio.page import build_demo, launch_options
+from hubnmt.ui.gradio.zero_gpu import device
+from hubnmt.ui.services.fetching import BoundedLoad
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.runtime import share_arenas
+from hubnmt.ui.services.translate import Handlers
 
 LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 

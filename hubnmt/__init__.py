@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hubnmt.errors import HubNMTError
-    from hubnmt.translation import Translation
     from hubnmt.translator import Translator
+    from hubnmt.types import Translation
 
 __all__ = ["HubNMTError", "Translation", "Translator", "__version__"]
 __version__ = "0.1.0"
 
 _PLACES = {
     "HubNMTError": "hubnmt.errors",
-    "Translation": "hubnmt.translation",
+    "Translation": "hubnmt.types",
     "Translator": "hubnmt.translator",
 }
 

@@ -13,23 +13,23 @@ import sys
 from collections.abc import Sequence
 
 import hubnmt
-from hubnmt.commands.parser import Parser
+from hubnmt.cli.parser import Parser
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.textfile import NO_ROOM
+from hubnmt.text.textfile import NO_ROOM
 
 COMMANDS = {
     "translate": (
-        "hubnmt.commands.translate:add_translate",
+        "hubnmt.cli.translate:add_translate",
         "translate arguments, a file, or stdin",
     ),
-    "evaluate": ("hubnmt.commands.measure:add_evaluate", "BLEU and chrF of a model or of a file"),
-    "score": ("hubnmt.commands.measure:add_score", "log-probability of given translations"),
-    "export": ("hubnmt.commands.export:add_export", "the same weights for another runtime"),
-    "inspect": ("hubnmt.commands.inspect:add_inspect", "what a model is, and whether it works"),
-    "list": ("hubnmt.commands.hub:add_list", "models: bundled, in the cache, on the Hub"),
-    "pull": ("hubnmt.commands.hub:add_pull", "fetch a model from the Hub"),
-    "push": ("hubnmt.commands.hub:add_push", "publish a model folder on the Hub"),
-    "space": ("hubnmt.commands.hub:add_space", "a Space on the Hub that serves a model"),
+    "evaluate": ("hubnmt.cli.evaluate:add_evaluate", "BLEU and chrF of a model or of a file"),
+    "score": ("hubnmt.cli.evaluate:add_score", "log-probability of given translations"),
+    "export": ("hubnmt.cli.export:add_export", "the same weights for another runtime"),
+    "inspect": ("hubnmt.cli.inspect:add_inspect", "what a model is, and whether it works"),
+    "list": ("hubnmt.cli.hub:add_list", "models: bundled, in the cache, on the Hub"),
+    "pull": ("hubnmt.cli.hub:add_pull", "fetch a model from the Hub"),
+    "push": ("hubnmt.cli.hub:add_push", "publish a model folder on the Hub"),
+    "space": ("hubnmt.cli.hub:add_space", "a Space on the Hub that serves a model"),
 }
 """What describes each command, and what the list of commands says of it."""
 

@@ -1,7 +1,7 @@
 """`Translator`: the doors of the package.
 
 Takes strings, gives strings with scores, tokens and attention. Must not know Gradio or training.
-What happens behind each door is `hubnmt.pipeline`'s, `hubnmt.alternatives`' and `hubnmt.explain`'s.
+What happens behind each door is `hubnmt.pipeline.pipeline`'s, `hubnmt.pipeline.alternatives`' and `hubnmt.attention.replay`'s.
 """
 
 import copy
@@ -13,29 +13,29 @@ from typing import Any, Self, overload
 
 import torch
 
-from hubnmt.alternatives import find_alternatives
-from hubnmt.attention_map import Attention, side_by_side
-from hubnmt.checkpoint import (
+from hubnmt.attention.maps import Attention, side_by_side
+from hubnmt.attention.replay import attend, score_targets, summarize_score
+from hubnmt.checkpoint.folder import (
     StoredModel,
     check_place,
     load_model,
     save_model,
 )
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.ct2_engine import CTranslate2Engine
-from hubnmt.dtypes import DTYPES, check_dtype, resolve_dtype
-from hubnmt.engine import DEFAULT_BATCH_TOKENS, TorchEngine
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.explain import attend, score_targets, summarize_score
 from hubnmt.hub.push import Pushed, push
-from hubnmt.locate import locate_model
+from hubnmt.hub.resolve import locate_model
+from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
+from hubnmt.inference.dtypes import DTYPES, check_dtype, resolve_dtype
+from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine
 from hubnmt.model import Transformer
-from hubnmt.pairing import Pair, pair_sentences
-from hubnmt.pipeline import Engine, Pipeline
-from hubnmt.plan import make_plan
-from hubnmt.prefix import check_prefix
-from hubnmt.tokenizer import Tokenizer
-from hubnmt.translation import Alternative, Candidate, PairScore, Translation
+from hubnmt.pipeline.align_sentences import Pair, pair_sentences
+from hubnmt.pipeline.alternatives import find_alternatives
+from hubnmt.pipeline.pipeline import Engine, Pipeline
+from hubnmt.pipeline.prefix import check_prefix
+from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.types import Alternative, Candidate, PairScore, Translation
 
 ENGINES = ("torch", "ctranslate2")
 SCORE_BATCH_PAIRS = 32
@@ -63,7 +63,7 @@ class Translator:
                 bfloat16 for this model on this machine. With CTranslate2 also `int8`.
             engine: one of `ENGINES`. With `ctranslate2` that library searches (extra
                 `hubnmt[ct2]`), and this model in float32 does what is not a search, and the few
-                searches that CTranslate2 does otherwise; see `hubnmt.ct2_engine`.
+                searches that CTranslate2 does otherwise; see `hubnmt.inference.ctranslate2_engine`.
             revision: hash of the commit that the model came with, if it came from the Hub.
 
         Raises:
@@ -208,7 +208,7 @@ class Translator:
                 go on.
             batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: retry once what repeats itself, copies the source or is far too short, and say
-                so in `warnings`; see `hubnmt.guard`.
+                so in `warnings`; see `hubnmt.pipeline.heuristics`.
             split: translate the sentences of a line apart; if not, each line is one piece.
             options: fields of `DecodingConfig` that differ from this model's defaults.
 
@@ -280,7 +280,7 @@ class Translator:
 
         Args:
             src: one sentence, or several: the prefix then says which of them it stands in, see
-                `hubnmt.prefix`.
+                `hubnmt.pipeline.prefix`.
             prefix: the translation so far; a word that it ends in the middle of may go on, and the
                 translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
                 these.

@@ -36,7 +36,7 @@ import torch  # noqa: E402
 
 from hubnmt.config import ModelConfig  # noqa: E402
 from hubnmt.model.transformer import Transformer  # noqa: E402
-from hubnmt.tokenizer import Tokenizer  # noqa: E402
+from hubnmt.text.tokenizer import Tokenizer  # noqa: E402
 from tests.hub import open_hub, save_with_card  # noqa: E402
 from tests.hub_server import HubServer  # noqa: E402
 

@@ -11,12 +11,12 @@ import huggingface_hub
 import pytest
 import torch
 
-from hubnmt.card import CardFacts, TestResult, write_card
-from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.checkpoint.card import CardFacts, TestResult, write_card
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.metrics import Scores
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.metrics import Scores
+from hubnmt.text.tokenizer import Tokenizer
 from tests.hub_server import HubServer, User
 
 TOKEN = "hf_tokenOfTheWriterThatNobodyMaySee12345"

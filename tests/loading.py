@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from hubnmt.checkpoint import load_model
-from hubnmt.metadata import read_languages, read_metadata, read_scores
-from hubnmt.tokenizer import ROUND_TRIP
+from hubnmt.checkpoint.folder import load_model
+from hubnmt.checkpoint.metadata import read_languages, read_metadata, read_scores
+from hubnmt.text.tokenizer import ROUND_TRIP
 
 
 def load(folder: Path) -> None:

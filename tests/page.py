@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from hubnmt.attention_map import Attention, TokenSpans
+from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.translation import PairScore, SentencePair
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.layout import build_demo, launch_options
+from hubnmt.types import PairScore, SentencePair
+from hubnmt.ui.gradio.page import build_demo, launch_options
+from hubnmt.ui.services.translate import Handlers
 
 N_LAYERS, N_HEADS = 2, 3
 

@@ -13,12 +13,13 @@ import pytest
 from torch import Tensor
 
 from hubnmt import Translator
-from hubnmt.checkpoint import own_tensors
-from training import step, validate
-from training.batches import Batch
-from training.loop import Run
-from training.loss import LossSums
-from training.step import Stepper
+from hubnmt.checkpoint.folder import own_tensors
+from training.data.batching import Batch
+from training.optim import step
+from training.optim.loss import LossSums
+from training.optim.step import Stepper
+from training.run import validation
+from training.run.trainer import Run
 
 
 def read_metrics(folder: Path, kind: str = "") -> list[dict[str, Any]]:
@@ -72,7 +73,7 @@ def break_at(step_number: int, patch: pytest.MonkeyPatch, value: float = math.na
 
 def score_as(scores: list[float], patch: pytest.MonkeyPatch) -> None:
     """Let the validations come out like this."""
-    judge = validate.evaluate
+    judge = validation.evaluate
     values = iter(scores)
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +81,7 @@ def score_as(scores: list[float], patch: pytest.MonkeyPatch) -> None:
         scored = dataclasses.replace(evaluation.scores, bleu=next(values))
         return dataclasses.replace(evaluation, scores=scored)
 
-    patch.setattr(validate, "evaluate", evaluate)
+    patch.setattr(validation, "evaluate", evaluate)
 
 
 def fill_disk(patch: pytest.MonkeyPatch, name: str) -> None:

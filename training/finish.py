@@ -23,20 +23,20 @@ from typing import get_args
 import torch
 from tqdm import tqdm
 
-from hubnmt.card import CardFacts, write_card
-from hubnmt.checkpoint import StoredModel, check_place, load_model, read_json, save_model
+from hubnmt.checkpoint.card import CardFacts, write_card
+from hubnmt.checkpoint.folder import StoredModel, check_place, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.metrics import score_corpus
 from hubnmt.model import Transformer
+from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
-from training.alignment import choose_head
-from training.corpora import read_sides
-from training.data_config import CorpusConfig, group_files
-from training.evaluate import HeldOutPairs, decode_pairs, encode_pairs
-from training.facts import add_examples, add_test, facts_of_run
-from training.kept import Weights
-from training.team import pick_device
+from training.config.data import CorpusConfig, group_files
+from training.data.corpora import read_sides
+from training.distributed import pick_device
+from training.release.alignment_head import choose_head
+from training.release.card_facts import add_examples, add_test, facts_of_run
+from training.run.best_record import Weights
+from training.run.evaluate import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
 
@@ -120,7 +120,7 @@ def store_alignment_head(
     when = "one step after a word was chosen" if best.shift else "while a word is chosen"
     said = (
         f"layer {layer}, head {head} (from 0), {when}: agrees with {100 * best.accuracy:.1f} % of "
-        f"{best.n_links:,} word links of the validation set (`training/alignment.py`)"
+        f"{best.n_links:,} word links of the validation set (`training/release/alignment_head.py`)"
     )
     log.info("alignment head: %s", said)
     return {"alignment head": said}

@@ -23,13 +23,13 @@ from types import FrameType
 import torch
 
 from hubnmt.errors import ConfigError, HubNMTError
-from training.config import RunConfig, Tables, load_recipe
-from training.hand_over import hand_over
-from training.loop import Run
-from training.prepare import Corpus, prepare_corpus
-from training.pretrained import Pretrained, describe_pretrained, load_pretrained
-from training.publish import Publisher
-from training.run_folder import (
+from training.config.recipe import RunConfig, Tables, load_recipe
+from training.data.prepare import Corpus, prepare_corpus
+from training.distributed import Team, join_team
+from training.release.publish import hand_over
+from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
+from training.run.hub_upload import Publisher
+from training.run.run_dir import (
     check_unused,
     choose_folder,
     claim_folder,
@@ -39,7 +39,7 @@ from training.run_folder import (
     make_folder,
     stored_recipe,
 )
-from training.team import Team, join_team
+from training.run.trainer import Run
 
 log = logging.getLogger("training")
 

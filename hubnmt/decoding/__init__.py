@@ -14,10 +14,10 @@ from hubnmt.decoding.constraints import (
     repetition_control,
 )
 from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.model_step import ModelStep
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, run_search
 from hubnmt.decoding.sampling import sample
 from hubnmt.decoding.scoring import NOT_FINITE
+from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, run_search
+from hubnmt.inference.model_step import ModelStep
 
 __all__ = [
     "NOT_FINITE",

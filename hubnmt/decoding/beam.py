@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step
 from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
@@ -23,6 +22,7 @@ from hubnmt.decoding.scoring import (
     refuse_nan,
     survivors,
 )
+from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step
 
 
 class _Path(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
+from hubnmt.decoding.types import Constraint
 
 
 def combine(constraints: Sequence[Constraint]) -> Constraint | None:

@@ -9,7 +9,6 @@ import itertools
 
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, make_hypothesis
 from hubnmt.decoding.scoring import (
     best_tokens,
     constrain,
@@ -17,6 +16,7 @@ from hubnmt.decoding.scoring import (
     refuse_nan,
     survivors,
 )
+from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hypothesis
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

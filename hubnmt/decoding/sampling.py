@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint, Hypothesis, Search, Step, make_hypothesis
 from hubnmt.decoding.scoring import (
     constrain,
     count_steps,
@@ -19,6 +18,7 @@ from hubnmt.decoding.scoring import (
     survivors,
     warp_for_sampling,
 )
+from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hypothesis
 
 
 @dataclasses.dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.protocol import Constraint
+from hubnmt.decoding.types import Constraint
 from hubnmt.errors import ModelFolderError
 
 

@@ -22,15 +22,15 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from hubnmt import Translator
-from hubnmt.batching import batch_sources, batch_targets
+from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.model_step import ModelStep
-from hubnmt.decoding.protocol import Step
-from hubnmt.explain import readable_pieces
+from hubnmt.decoding.types import Step
+from hubnmt.inference.model_step import ModelStep
+from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.embedding import sinusoidal_positions
 from hubnmt.model.layers import EncoderLayer
-from hubnmt.model.packed import PackedTransformer
 from hubnmt.model.transformer import Transformer
 
 torch.manual_seed(0)

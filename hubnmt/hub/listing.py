@@ -20,13 +20,13 @@ from typing import Any, Literal
 
 from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
 
-from hubnmt.checkpoint import LIBRARY, bundled_models, load_config, read_card
+from hubnmt.checkpoint.folder import LIBRARY, bundled_models, load_config, read_card
+from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.client import MAX_SIZE, connect, endpoint, plain_words, read_pages
 from hubnmt.hub.pull import ALLOWED, WEIGHTS, find_whole
 from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
-from hubnmt.metadata import Score, read_languages, read_metadata, read_scores
 
 logger = logging.getLogger(__name__)
 

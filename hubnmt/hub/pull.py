@@ -18,7 +18,7 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 
-from hubnmt.checkpoint import (
+from hubnmt.checkpoint.folder import (
     LIBRARY,
     MAX_CARD_MIB,
     MAX_JSON_MIB,
@@ -39,7 +39,7 @@ from hubnmt.hub.client import (
     read_repo,
 )
 from hubnmt.hub.reference import HubReference
-from hubnmt.tokenizer import MAX_FILE_MIB, max_file_bytes
+from hubnmt.text.tokenizer import MAX_FILE_MIB, max_file_bytes
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
-from hubnmt.card import CardFacts, address_card, write_card
-from hubnmt.checkpoint import LIBRARY, StoredModel, load_model
+from hubnmt.checkpoint.card import CardFacts, address_card, write_card
+from hubnmt.checkpoint.folder import LIBRARY, StoredModel, load_model
+from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
 from hubnmt.hub.client import (
     HTTP_ERROR,
@@ -37,8 +38,7 @@ from hubnmt.hub.client import (
 )
 from hubnmt.hub.pull import ALLOWED, CARD, CONFIG, WEIGHTS, digest_bytes, matches
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
-from hubnmt.metadata import check_metadata
-from hubnmt.tokenizer import ROUND_TRIP, normalize
+from hubnmt.text.tokenizer import ROUND_TRIP, normalize
 
 logger = logging.getLogger(__name__)
 

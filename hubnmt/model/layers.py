@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
 from hubnmt.model.attention import MultiHeadAttention
-from hubnmt.model.cache import LayerCache
 from hubnmt.model.dropout import Dropout
 from hubnmt.model.feed_forward import FeedForward
+from hubnmt.model.kv_cache import LayerCache
 
 
 class SubLayer(nn.Module):

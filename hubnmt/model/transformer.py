@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hubnmt.config import ModelConfig
-from hubnmt.masks import permit_past, permit_tokens
-from hubnmt.model.cache import DecoderCache, LayerCache
 from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
+from hubnmt.model.kv_cache import DecoderCache, LayerCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.model.masks import permit_past, permit_tokens
 
 
 class AttentionMaps(NamedTuple):

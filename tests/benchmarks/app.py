@@ -20,9 +20,9 @@ from gradio_client import Client
 from turns import Job, take_turns
 
 from hubnmt import Translator
-from hubnmt.checkpoint import bundled_models
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.registry import ModelRegistry
+from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.conftest import CHROMIUM_NAMES
 from tests.page import serving
 

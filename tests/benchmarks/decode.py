@@ -4,7 +4,7 @@
         [--model MODEL --text FILE [--ref FILE]]
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
-CTranslate2 share random weights (through `hubnmt.export`); `transformers` Marian has its own. Real
+CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers` Marian has its own. Real
 part (`--text`, one sentence a line): one model in ours and in CTranslate2, with BLEU if there are
 references. Systems take turns, so that a busy machine slows all of them; medians are printed, and
 in brackets how much faster ours in float32 is. Asserts nothing.
@@ -25,15 +25,15 @@ from shapes import BOS_ID, EOS_ID, PAD_ID, marian_config, model_config
 from transformers import MarianMTModel
 from turns import Job, take_turns
 
-from hubnmt.checkpoint import StoredModel, load_model
+from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.engine import TorchEngine
-from hubnmt.export import export_ctranslate2, list_pieces
-from hubnmt.locate import find_model
-from hubnmt.metrics import score_corpus
+from hubnmt.hub.resolve import find_model
+from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.metrics import score_corpus
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 
 SHAPES = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from train import count_operations
 
-from hubnmt.batching import SourceBatch
-from training.batches import Batch
-from training.config import RunConfig, load_recipe
+from hubnmt.model.batching import SourceBatch
+from training.config.recipe import RunConfig, load_recipe
+from training.data.batching import Batch
 
 
 def count_all(config: RunConfig, length: int) -> float:

@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.metrics import score_corpus
-from hubnmt.textfile import read_aligned
-from training.names import exchange_names
+from hubnmt.text.metrics import score_corpus
+from hubnmt.text.textfile import read_aligned
+from training.data.synthetic_names import exchange_names
 
 WORD = re.compile(r"\w+")
 

@@ -21,13 +21,13 @@ import tokenizers
 from tokenizers import pre_tokenizers
 from tqdm import tqdm
 
-import hubnmt.tokenizer
+import hubnmt.text.tokenizer
 from hubnmt import Translator
-from hubnmt.metrics import score_corpus
-from hubnmt.textfile import read_aligned
-from hubnmt.tokenizer import WORD_PATTERN, Tokenizer
-from training.config import load_recipe
-from training.prepare import prepare_corpus
+from hubnmt.text.metrics import score_corpus
+from hubnmt.text.textfile import read_aligned
+from hubnmt.text.tokenizer import WORD_PATTERN, Tokenizer
+from training.config.recipe import load_recipe
+from training.data.prepare import prepare_corpus
 from training.train import run, set_up_log
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -41,7 +41,7 @@ MAX_NEW_TOKENS = 300
 def words_cut_by(pattern: str) -> Iterator[None]:
     """Put another word pattern into every tokenizer made or loaded meanwhile."""
     splitter = pre_tokenizers.Split(tokenizers.Regex(pattern), behavior="isolated")
-    with mock.patch.object(hubnmt.tokenizer, "_SPLITTER", splitter):
+    with mock.patch.object(hubnmt.text.tokenizer, "_SPLITTER", splitter):
         yield
 
 

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.metrics import score_corpus
-from hubnmt.textfile import read_aligned
+from hubnmt.text.metrics import score_corpus
+from hubnmt.text.textfile import read_aligned
 
 
 def train_until(goal: float, command: list[str], folder: Path) -> dict[str, float] | None:

@@ -10,7 +10,7 @@ On a machine with a GPU, all there is to know in one command (wants what `pip in
 
 The same shape in every system, the same batches (of real text with `--train`, else of lengths like
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
-clipping, AdamW. Ours is the step of `training.step` as a run takes it. Systems take turns; medians
+clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns; medians
 over the rounds are printed as a Markdown table, with the share of the rate of matrix products that
 is measured in the same run, the most memory of a GPU, and the floor: what operations and bytes
 alone would take. `--compile` adds each system under `torch.compile`. Asserts nothing.
@@ -32,11 +32,11 @@ from torch.nn import functional
 
 from hubnmt.model import Transformer
 from hubnmt.model.embedding import SinusoidalPositions
-from hubnmt.tokenizer import Tokenizer
-from training.batches import Batch, Pair, collate, measure_lengths, plan_epoch
-from training.settings import OptimizerConfig
-from training.step import Stepper
-from training.team import Team
+from hubnmt.text.tokenizer import Tokenizer
+from training.config.run import OptimizerConfig
+from training.data.batching import Batch, Pair, collate, measure_lengths, plan_epoch
+from training.distributed import Team
+from training.optim.step import Stepper
 
 try:  # a peer, no need of ours
     from transformers import MarianMTModel

@@ -14,9 +14,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.textfile import read_aligned
-from training.phrases import find_words
-from training.word_links import align
+from hubnmt.text.textfile import read_aligned
+from training.augment.phrase_table import find_words
+from training.augment.word_alignment import align
 
 MIN_LETTERS = 4
 N_SHOWN = 10

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hubnmt.translator import Translator
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.conftest import BUNDLED, CHROMIUM_NAMES
 from tests.page import serving
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from hubnmt.ui.limits import MAX_TEXT_CHARS
+from hubnmt.ui.services.limits import MAX_TEXT_CHARS
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hubnmt.translator import Translator
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
 from tests.page import serving

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer
 from tests.hub import save_with_card
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")

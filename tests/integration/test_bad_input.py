@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hubnmt.__main__ import main
-from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer
 
 Fails = Callable[..., str]
 
@@ -196,7 +196,7 @@ def test_a_mistake_is_one_line_that_names_it(mistake: str, fails: Fails, here: P
 def test_an_unknown_model_names_the_bundled_ones(
     fails: Fails, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubnmt.locate.bundled_models", lambda: {"de-en-x": here / "good"})
+    monkeypatch.setattr("hubnmt.hub.resolve.bundled_models", lambda: {"de-en-x": here / "good"})
     assert "de-en-x" in fails("translate", "x", "--model", "de-en-y")
 
 

@@ -16,13 +16,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt import engine as engine_module
-from hubnmt import retry as retry_module
-from hubnmt.batching import batch_sources
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, HubNMTError, InputError
-from hubnmt.translation import PairScore
+from hubnmt.inference import engine as engine_module
+from hubnmt.model.batching import batch_sources
+from hubnmt.pipeline import fallback as retry_module
 from hubnmt.translator import Translator
+from hubnmt.types import PairScore
 from training.train import main
 
 GREEDY = {"beam_size": 1}

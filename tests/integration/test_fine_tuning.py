@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from hubnmt import Translator
-from hubnmt.checkpoint import load_model
+from hubnmt.checkpoint.folder import load_model
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 from tests.runs import read_metrics

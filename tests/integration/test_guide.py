@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 from tests.integration.test_readme import find_snippets
-from training.config import load_recipe
-from training.data_config import DataConfig
+from training.config.data import DataConfig
+from training.config.recipe import load_recipe
 from training.train import run
 
 SNIPPETS = find_snippets("training/README.md")

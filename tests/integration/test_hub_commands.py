@@ -21,7 +21,7 @@ from shutil import which
 
 import pytest
 
-from hubnmt.checkpoint import load_model, save_model
+from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
 from hubnmt.hub.reference import HubReference

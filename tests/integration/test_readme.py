@@ -17,12 +17,12 @@ from typing import NamedTuple
 import pytest
 
 from hubnmt import Translator
-from hubnmt.checkpoint import bundled_models
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.registry import ModelRegistry
+from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.page import serving
-from training.config import parse_recipe
-from training.data_config import DataConfig
+from training.config.data import DataConfig
+from training.config.recipe import parse_recipe
 
 REPO = Path(__file__).parents[2]
 README = "README.md"

@@ -9,12 +9,12 @@ import torch
 
 import hubnmt
 from hubnmt.config import ModelConfig
-from training.config import RunConfig, load_recipe
-from training.loop import Run
-from training.prepare import prepare_corpus
-from training.team import Team
+from training.config.recipe import RunConfig, load_recipe
+from training.data.prepare import prepare_corpus
+from training.distributed import Team
+from training.optim.averaging import describe_judged
+from training.run.trainer import Run
 from training.toy import write_corpus
-from training.weights import describe_judged
 
 FOLDER = Path(__file__).parents[2] / "training" / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))

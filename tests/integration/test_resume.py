@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer
 
 N_LINES = 2_500
 OPTIONS = ["--beam-size", "1", "--max-new-tokens", "4", "--no-guard"]

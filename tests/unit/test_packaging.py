@@ -29,7 +29,7 @@ VISIBLE = {
 }
 
 EXTRAS_OF = {
-    "hubnmt/export.py": ["ct2"],
+    "hubnmt/inference/ctranslate2_export.py": ["ct2"],
     "hubnmt/ui": ["app"],
     "app.py": ["app"],
     "training": ["train"],
@@ -162,7 +162,7 @@ def run_python(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "module", ["hubnmt", "hubnmt.config", "hubnmt.errors", "hubnmt.translation", "hubnmt.__main__"]
+    "module", ["hubnmt", "hubnmt.config", "hubnmt.errors", "hubnmt.types", "hubnmt.__main__"]
 )
 def test_what_is_light_loads_nothing_heavy(module: str):
     heavy = {"torch", "numpy", "huggingface_hub", "sacrebleu", "tokenizers", "safetensors"}

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt import engine, retry
-from hubnmt.checkpoint import StoredModel
+from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
+from hubnmt.inference import engine
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.pipeline import fallback
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 
 BOS, EOS, V = 1, 2, 300
@@ -79,7 +80,7 @@ def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nonsense and copies are suspicious, but here they are meant."""
-    monkeypatch.setattr(retry, "find_suspicions", lambda **_: [])
+    monkeypatch.setattr(fallback, "find_suspicions", lambda **_: [])
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.checkpoint import StoredModel, load_model, save_model
+from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.translation import Translation
 from hubnmt.translator import Translator
+from hubnmt.types import Translation
 
 # --- scores and tokens ---------------------------------------------------------------------------
 

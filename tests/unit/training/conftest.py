@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.config import load_recipe
-from training.loop import Run
-from training.prepare import prepare_corpus
-from training.team import Team
+from training.config.recipe import load_recipe
+from training.data.prepare import prepare_corpus
+from training.distributed import Team
+from training.run.trainer import Run
 from training.train import run
 
 FarmOptions = Callable[..., list[str]]

@@ -15,17 +15,17 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from hubnmt.checkpoint import load_model
+from hubnmt.checkpoint.folder import load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
-from hubnmt.engine import TorchEngine
-from hubnmt.metrics import score_corpus
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.inference.engine import TorchEngine
+from hubnmt.text.metrics import score_corpus
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training import finish as finishing
-from training.alignment import choose_head
-from training.evaluate import HeldOutPairs
 from training.finish import choose_trial, main, tune_decoding
+from training.release.alignment_head import choose_head
+from training.run.evaluate import HeldOutPairs
 from training.train import Run
 
 Finish = Callable[..., Path]

@@ -23,10 +23,11 @@ from hubnmt.errors import ConfigError, HubNMTError, ModelFolderError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
 from tests.runs import break_at, differing, read_metrics, stop_at
-from training import step, train
-from training.loop import Run
-from training.loss import LossSums
-from training.run_folder import hold_folder
+from training import train
+from training.optim import step
+from training.optim.loss import LossSums
+from training.run.run_dir import hold_folder
+from training.run.trainer import Run
 from training.train import main
 
 FarmOptions = Callable[..., list[str]]

@@ -8,10 +8,10 @@ import torch
 
 from hubnmt import Translator
 from hubnmt.__main__ import main
-from hubnmt.checkpoint import StoredModel, save_model
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer
 
 Run = Callable[..., str]
 

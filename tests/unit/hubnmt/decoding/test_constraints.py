@@ -24,8 +24,8 @@ from hubnmt.decoding import (
     sample,
 )
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
-from hubnmt.engine import force_prefix, fork_prefix
-from hubnmt.tokenizer import Tokenizer
+from hubnmt.inference.engine import force_prefix, fork_prefix
+from hubnmt.text.tokenizer import Tokenizer
 
 B, W, V = 2, 3, 5
 BOS, EOS = 1, 2

@@ -8,6 +8,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
+from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
 from hubnmt.hub import listing
@@ -21,7 +22,6 @@ from hubnmt.hub.listing import (
 )
 from hubnmt.hub.pull import WEIGHTS, pull
 from hubnmt.hub.reference import HubReference
-from hubnmt.metadata import Score
 from tests.hub import READER, REPO, read_folder
 from tests.hub_server import Fault, HubServer
 

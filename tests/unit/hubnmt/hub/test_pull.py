@@ -16,7 +16,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from hubnmt.checkpoint import load_model
+from hubnmt.checkpoint.folder import load_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub import client

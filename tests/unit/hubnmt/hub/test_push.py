@@ -12,13 +12,13 @@ import torch
 import yaml
 
 from hubnmt import Translator
-from hubnmt.checkpoint import load_model, save_model
+from hubnmt.checkpoint.folder import load_model, save_model
+from hubnmt.checkpoint.metadata import read_metadata
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
 from hubnmt.hub.client import HTTP_ERROR, connect, read_repo
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import CommitRequest, Content, collect, commit, differences, prepare_repo, push
 from hubnmt.hub.reference import HubReference
-from hubnmt.metadata import read_metadata
 from tests.hub import READER, REPO, TOKEN, change_weights, read_folder
 from tests.hub_server import Fault, HubServer
 

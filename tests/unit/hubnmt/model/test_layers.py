@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
-from hubnmt.masks import permit_past, permit_tokens
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SubLayer
+from hubnmt.model.masks import permit_past, permit_tokens
 
 B, S, T, H, D, F = 2, 5, 7, 3, 12, 17
 MakeConfig = Callable[..., ModelConfig]

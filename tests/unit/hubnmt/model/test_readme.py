@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from hubnmt.config import ModelConfig
-from hubnmt.masks import permit_past, permit_tokens
 from hubnmt.model import attention, transformer
 from hubnmt.model.attention import MultiHeadAttention, scaled_dot_product_attention
-from hubnmt.model.cache import DecoderCache, LayerCache
 from hubnmt.model.feed_forward import FeedForward
+from hubnmt.model.kv_cache import DecoderCache, LayerCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SubLayer
+from hubnmt.model.masks import permit_past, permit_tokens
 from hubnmt.model.transformer import Decoder, Encoder, Transformer
 
 README = Path(__file__).parents[4] / "hubnmt" / "model" / "README.md"

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hubnmt.config import ModelConfig
-from hubnmt.model.cache import DecoderCache
 from hubnmt.model.embedding import N_TABULATED, sinusoidal_positions
+from hubnmt.model.kv_cache import DecoderCache
 from hubnmt.model.transformer import Transformer
 
 B, S, T, H, D, F, V = 2, 5, 7, 3, 12, 17, 23

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hubnmt.ui.endpoints import Endpoints
-from hubnmt.ui.handlers import Handlers
-from hubnmt.ui.registry import ModelRegistry
+from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.page import FakeTranslator
 
 

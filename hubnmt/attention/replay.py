@@ -1,0 +1,176 @@
+"""What the model looked at, and how sure it was: one replay of known tokens.
+
+Takes a model and ids, gives attention maps with readable tokens, and token log-probabilities. Must
+not know Gradio, training or search: a search carries no attention; its result is replayed here, and
+the replayed log-probability must equal the search's.
+"""
+
+import codecs
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from hubnmt.attention.maps import Attention, Span, TokenSpans
+from hubnmt.model import Transformer
+from hubnmt.model.batching import batch_sources, batch_targets
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.types import PairScore
+
+
+def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
+    """Show ids to a person: text where a piece is whole characters, hex bytes where it is not.
+
+    A leading space marks the start of a word.
+    """
+    names = {tokenizer.pad_id: "<pad>", tokenizer.bos_id: "<bos>", tokenizer.eos_id: "<eos>"}
+    pieces = []
+    for token_id in ids:
+        raw = tokenizer.piece_bytes(token_id)
+        try:
+            pieces.append(names.get(token_id) or raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            pieces.append(f"<{raw.hex(' ').upper()}>")
+    return pieces
+
+
+def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
+    """Say where each token of a sentence stands in its text, `<eos>` behind the last.
+
+    Bytes that are no valid UTF-8 count as the U+FFFD they are shown as.
+    """
+    ids = [*ids, tokenizer.eos_id]
+    utf8 = tokenizer.offsets(ids)
+    raw = tokenizer.decode_bytes(ids)
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    places: list[int] = []  # of the character that each byte belongs to
+    n_chars = 0
+    for position in range(len(raw)):
+        n_chars += len(decoder.decode(raw[position : position + 1]))
+        is_open = bool(decoder.getstate()[0])  # the byte waits for the rest of its character
+        places.append(n_chars if is_open else n_chars - 1)
+    text = raw.decode("utf-8", errors="replace")
+    chars: list[Span] = []
+    for start, end in utf8:
+        first = places[start] if start < len(raw) else len(text)
+        chars.append((first, places[end - 1] + 1 if end > start else first))
+    return TokenSpans(text, tuple(readable_pieces(ids, tokenizer)), tuple(chars), tuple(utf8))
+
+
+@torch.inference_mode()
+def attend(
+    model: Transformer,
+    src: Sequence[int],
+    tgt: Sequence[int],
+    *,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> Attention:
+    """Replay one pair with explicit attention; ids without special tokens."""
+    device = model.output_proj.weight.device
+    src_ids, src_pad_mask = (
+        tensor.to(device)
+        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
+    )
+    target = batch_targets(
+        [tgt],
+        pad_id=tgt_tokenizer.pad_id,
+        bos_id=tgt_tokenizer.bos_id,
+        eos_id=tgt_tokenizer.eos_id,
+    )
+    logits, maps = model.attend(src_ids, target.tgt_in.to(device), src_pad_mask)
+    log_probs = logits[0].float().log_softmax(-1).cpu()  # (T, V)
+    return Attention(
+        src=locate(src, src_tokenizer),
+        tgt=locate(tgt, tgt_tokenizer),
+        cross=maps.cross_attn[0].float().cpu(),
+        encoder_self=maps.src_self_attn[0].float().cpu(),
+        decoder_self=maps.tgt_self_attn[0].float().cpu(),
+        tgt_log_probs=tuple(log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()),
+        alignment_head=model.config.alignment_head,
+        alignment_shift=model.config.alignment_shift,
+    )
+
+
+@torch.inference_mode()
+def score_targets(
+    model: Transformer,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> list[tuple[float, ...]]:
+    """Teacher-force pairs of ids (without special tokens), one batch.
+
+    Returns:
+        for each pair the log-probability of every target token and of eos, nats.
+    """
+    device = model.output_proj.weight.device
+    src_ids, src_pad_mask = (
+        tensor.to(device)
+        for tensor in batch_sources(
+            [src for src, _ in pairs], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id
+        )
+    )
+    target = batch_targets(
+        [tgt for _, tgt in pairs],
+        pad_id=tgt_tokenizer.pad_id,
+        bos_id=tgt_tokenizer.bos_id,
+        eos_id=tgt_tokenizer.eos_id,
+    )
+    memory = model.encode(src_ids, src_pad_mask)
+    hidden = model.decode(target.tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
+    is_label = ~target.tgt_pad_mask  # (B, T)
+    logits = model.project(hidden[is_label.to(device)]).float()  # (N, V)
+    labels = target.tgt_out[is_label].to(device)  # (N,)
+    flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
+    lengths = is_label.sum(1).tolist()
+    return [tuple(row.tolist()) for row in torch.split(flat, lengths)]
+
+
+def summarize_score(
+    sentences: Sequence[tuple[Sequence[int], Sequence[float]]], tokenizer: Tokenizer
+) -> PairScore:
+    """Sum up the sentences of one text.
+
+    Args:
+        sentences: target ids of each, without special tokens, and the log-probabilities of those
+            and of eos, nats.
+        tokenizer: of the target.
+    """
+    log_probs = tuple(value for _, values in sentences for value in values)
+    pieces = (readable_pieces([*ids, tokenizer.eos_id], tokenizer) for ids, _ in sentences)
+    total = sum(log_probs)
+    return PairScore(
+        log_prob=total,
+        perplexity=math.exp(min(-total / len(log_probs), 700)),
+        tgt_tokens=tuple(piece for sentence in pieces for piece in sentence),
+        tgt_log_probs=log_probs,
+    )
+
+
+@torch.inference_mode()
+def next_log_probs(
+    model: Transformer,
+    src: Sequence[int],
+    said: Sequence[int],
+    *,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> Tensor:
+    """Ask what comes next behind a source and the target tokens said so far.
+
+    Returns:
+        (V,) log-probabilities, -inf for pad and bos.
+    """
+    device = model.output_proj.weight.device
+    src_ids, src_pad_mask = (
+        tensor.to(device)
+        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
+    )
+    tgt_in = torch.tensor([[tgt_tokenizer.bos_id, *said]], device=device)  # (1, T)
+    hidden = model.decode(tgt_in, model.encode(src_ids, src_pad_mask), src_pad_mask)  # (1, T, D)
+    log_probs = model.project(hidden[0, -1]).float().log_softmax(-1).cpu()  # (V,)
+    log_probs[[tgt_tokenizer.pad_id, tgt_tokenizer.bos_id]] = -torch.inf
+    return log_probs

@@ -1,0 +1,227 @@
+"""A model card from measured facts.
+
+Takes what was measured and what the recipe says, gives Markdown with the YAML head the Hub reads.
+Must not know the network. What was not measured is absent: no field is invented. Source of the
+format: https://huggingface.co/docs/hub/model-cards
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.text.metrics import Scores
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TestResult:
+    """Scores on one test set, with how they were reached."""
+
+    __test__ = False  # the name is the field's word, not a pytest class
+
+    name: str
+    """Such as `Multi30k test_2016_flickr`."""
+    dataset: str
+    """Hub name of the data set, for the model index."""
+    scores: Scores
+    decoding: DecodingConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CardFacts:
+    """Everything a card says."""
+
+    name: str
+    """Of the model folder."""
+    title: str
+    config: ModelConfig
+    license: str = ""
+    """Of the model, as the Hub names it; empty if nobody said."""
+    datasets: tuple[str, ...] = ()
+    data: str = ""
+    data_license: str = ""
+    limits: str = ""
+    bias: str = ""
+    """What the data makes the model assume about people."""
+    citation: str = ""
+    """BibTeX or a sentence."""
+    recipe: str = ""
+    """The resolved recipe, TOML-like lines."""
+    cleaning: str = ""
+    """One line of the cleaning report."""
+    started_from: str = ""
+    """Model that training began with; empty if it began from scratch."""
+    base_model: str = ""
+    """Its name on the Hub, if it has one."""
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Machine, minutes, steps, seed, versions, command, as they were recorded."""
+    pieces_per_word: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Language to mean tokens per white-space word."""
+    results: Sequence[TestResult] = ()
+    good: Sequence[tuple[str, str, str]] = ()
+    """(source, reference, translation) among the best of the validation set."""
+    bad: Sequence[tuple[str, str, str]] = ()
+    """The same among the worst."""
+
+
+def write_card(facts: CardFacts) -> str:
+    """Compose the card."""
+    sections = [
+        _head(facts),
+        f"# {facts.title or facts.name}\n",
+        f"`{facts.config.src_lang}` to `{facts.config.tgt_lang}`, "
+        f"{facts.config.n_parameters:,} parameters, trained {_origin(facts)} with hubnmt.\n",
+        _usage(facts),
+        _scores(facts),
+        _section("Data", [facts.data, facts.data_license, facts.cleaning, _older_data(facts)]),
+        _training(facts),
+        _tokenizer(facts),
+        _samples("Good translations", facts.good),
+        _samples("Bad translations", facts.bad),
+        _section("Limits", [facts.limits]),
+        _section("Bias", [facts.bias]),
+        _section("How to cite", [_citation(facts.citation)]),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _origin(facts: CardFacts) -> str:
+    start = escape_cell(facts.started_from)
+    return f"further from {start}" if start else "from scratch"
+
+
+def _older_data(facts: CardFacts) -> str:
+    if not facts.started_from:
+        return ""
+    start = escape_cell(facts.started_from)
+    return f"What {start} had learned from before, its own card says, and under which terms."
+
+
+def _head(facts: CardFacts) -> str:
+    lines = [
+        "---",
+        f"language:\n- {_quote(facts.config.src_lang)}\n- {_quote(facts.config.tgt_lang)}",
+        *([f"license: {_quote(facts.license)}"] if facts.license else []),
+        "library_name: hubnmt",
+        "pipeline_tag: translation",
+        "tags:\n- hubnmt\n- translation",
+    ]
+    if facts.base_model:
+        lines.append(f"base_model: {_quote(facts.base_model)}")
+    if facts.datasets:
+        lines.append("datasets:\n" + "\n".join(f"- {_quote(name)}" for name in facts.datasets))
+    if facts.results:
+        lines.append("metrics:\n- bleu\n- chrf")
+        lines.append("model-index:\n- name: " + _quote(facts.name) + "\n  results:")
+        lines += [_index_entry(result, facts.config) for result in facts.results]
+    return "\n".join([*lines, "---", ""])
+
+
+def _index_entry(result: TestResult, config: ModelConfig) -> str:
+    scores = result.scores
+    metrics = [
+        ("bleu", "BLEU", scores.bleu, scores.bleu_signature),
+        ("chrf", "chrF", scores.chrf, scores.chrf_signature),
+    ]
+    lines = [
+        "  - task:\n      type: translation\n"
+        f"      name: {_quote(f'{config.src_lang} to {config.tgt_lang}')}",
+        f"    dataset:\n      name: {_quote(result.name)}\n      type: {_quote(result.dataset)}",
+        "    metrics:",
+    ]
+    lines += [
+        f"    - type: {kind}\n      name: {_quote(f'{name} ({signature})')}\n"
+        f"      value: {value:.2f}"
+        for kind, name, value, signature in metrics
+    ]
+    return "\n".join(lines)
+
+
+def _usage(facts: CardFacts) -> str:
+    return (
+        "```python\nfrom hubnmt import Translator\n\n"
+        f'translator = Translator.from_pretrained("{facts.name}")\n'
+        'print(translator.translate("...").text)\n```\n'
+    )
+
+
+def _scores(facts: CardFacts) -> str:
+    if not facts.results:
+        return ""
+    rows = ["## Scores\n", "| test set | lines | BLEU | chrF | chrF++ |", "|---|---|---|---|---|"]
+    notes = []
+    for result in facts.results:
+        s = result.scores
+        interval = "" if s.bleu_interval is None else f" ± {s.bleu_interval:.1f}"
+        rows.append(
+            f"| {escape_cell(result.name)} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
+            f"| {s.chrf_plus_plus:.2f} |"
+        )
+        notes.append(
+            f"{escape_cell(result.name)}: beam {result.decoding.beam_size}, length penalty "
+            f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
+            f"chrF `{s.chrf_signature}`."
+        )
+    explain = (
+        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. The model "
+        "alone, as `hubnmt evaluate --no-guard --no-split` measures it."
+    )
+    return "\n".join([*rows, "", explain, *notes, ""])
+
+
+def _citation(citation: str) -> str:
+    if citation.lstrip().startswith("@"):
+        return f"```bibtex\n{citation.strip()}\n```"
+    return citation
+
+
+def address_card(card: str, repo: str) -> str:
+    """Let the three lines of usage name the model as the Hub does."""
+    return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
+
+
+def _section(title: str, paragraphs: Sequence[str]) -> str:
+    kept = [paragraph for paragraph in paragraphs if paragraph]
+    return f"## {title}\n\n" + "\n\n".join(kept) + "\n" if kept else ""
+
+
+def _training(facts: CardFacts) -> str:
+    lines = [f"- {key}: {value}" for key, value in facts.training.items() if value is not None]
+    recipe = f"```toml\n{facts.recipe.strip()}\n```" if facts.recipe else ""
+    return _section("Training", ["\n".join(lines), recipe])
+
+
+def _tokenizer(facts: CardFacts) -> str:
+    if not facts.pieces_per_word:
+        return ""
+    said = ", ".join(f"{value:.2f} in `{lang}`" for lang, value in facts.pieces_per_word.items())
+    size = facts.config.tgt_vocab_size
+    return _section(
+        "Tokenizer",
+        [f"Byte-level BPE, {size:,} pieces. Pieces per word on validation text: {said}."],
+    )
+
+
+def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
+    table = ["| source | reference | translation |", "|---|---|---|"]
+    table += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
+    note = "From the validation set, chosen by sentence chrF, not by hand."
+    return _section(title, [note, "\n".join(table)])
+
+
+MARKUP = re.compile(r"([\\`*_\[\]|~])")
+
+
+def escape_cell(text: str) -> str:
+    """Make a text show as it is inside a Markdown table: no markup, one line."""
+    line = " ".join(text.splitlines()).replace("&", "&amp;").replace("<", "&lt;")
+    return MARKUP.sub(r"\\\1", line)
+
+
+def _quote(text: str) -> str:
+    """Write a YAML string that stays one: `no` is a language here, not false."""
+    return json.dumps(text, ensure_ascii=False)

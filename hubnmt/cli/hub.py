@@ -1,0 +1,173 @@
+"""`hubnmt pull | push | list | space`: models to and from the Hub.
+
+Takes references and folders, gives what happened, one line or one JSON object each. Must not know
+how the Hub is spoken to. Tokens come from `HF_TOKEN` or the login, never from the command line,
+where other people's process lists would show them.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hubnmt.cli.parser import Commands
+from hubnmt.errors import ConfigError, HubUnreachableError
+from hubnmt.hub.listing import ListedModel, list_bundled, list_cached, list_hub
+from hubnmt.hub.pull import pull, pull_to
+from hubnmt.hub.push import push
+from hubnmt.hub.reference import parse_reference
+from hubnmt.hub.space import open_space
+
+DEFAULT_LIMIT = 100
+
+
+def add_pull(commands: Commands) -> None:
+    """Describe `hubnmt pull`."""
+    command = commands.add_parser("pull")
+    command.add_argument("model", metavar="USER/NAME[@REV]", help="REV: branch, tag or commit")
+    command.add_argument(
+        "dir", nargs="?", type=Path, metavar="DIR", help="folder to write (default: the cache)"
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    kept = "no half file is kept in use; pull again to go on"
+    command.set_defaults(run=run_pull, interrupted=kept)
+
+
+def run_pull(options: argparse.Namespace) -> None:
+    """Fetch a model and say which commit it is."""
+    reference = parse_reference(options.model)
+    if reference is None:
+        raise ConfigError(f"{options.model!r} must be USER/NAME or USER/NAME@REVISION")
+    pulled = pull_to(reference, options.dir) if options.dir else pull(reference)
+    facts = {"model": str(reference), "commit": pulled.commit, "folder": str(pulled.folder)}
+    _say(facts, f"{reference} is commit {pulled.commit}", as_json=options.json)
+    if not options.json:
+        print(pulled.folder)
+
+
+def add_push(commands: Commands) -> None:
+    """Describe `hubnmt push`."""
+    command = commands.add_parser("push")
+    command.add_argument("dir", type=Path, metavar="DIR", help="model folder")
+    command.add_argument("repo", metavar="USER/NAME", help="made if it is not there")
+    command.add_argument("--private", action="store_true", help="make a new one private")
+    command.add_argument("--revision", metavar="R", help="branch, made if missing (default: main)")
+    command.add_argument("--create-pr", action="store_true", help="propose it as a pull request")
+    command.add_argument("--message", metavar="M", help="of the commit")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    kept = "the Hub has all of the commit or nothing; push again to be sure"
+    command.set_defaults(run=run_push, interrupted=kept)
+
+
+def run_push(options: argparse.Namespace) -> None:
+    """Publish a folder and say where it is."""
+    pushed = push(
+        options.dir,
+        options.repo,
+        private=options.private,
+        revision=options.revision,
+        create_pr=options.create_pr,
+        message=options.message,
+    )
+    what = ", ".join(pushed.changed) or "nothing had changed"
+    said = f"{options.repo} is commit {pushed.commit}: {what}"
+    _say(dataclasses.asdict(pushed), said, as_json=options.json)
+    if not options.json:
+        print(pushed.url)
+
+
+def add_list(commands: Commands) -> None:
+    """Describe `hubnmt list`."""
+    command = commands.add_parser("list")
+    command.add_argument("--author", default="", metavar="A", help="user or organization")
+    command.add_argument("--search", default="", metavar="S", help="part of the name")
+    command.add_argument(
+        "--limit",
+        type=int,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"models of the Hub to show (default: {DEFAULT_LIMIT})",
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command.set_defaults(run=run_list, interrupted="nothing was changed")
+
+
+def run_list(options: argparse.Namespace) -> None:
+    """Print one model a line; the Hub's as its pages come."""
+    if options.limit < 0:
+        raise ConfigError(f"--limit = {options.limit} must be at least 0")
+    for model in _find_models(options):
+        print(_to_json(model) if options.json else _to_line(model), flush=True)
+
+
+def _find_models(options: argparse.Namespace) -> Iterator[ListedModel]:
+    if not options.author:
+        yield from list_bundled(search=options.search)
+    yield from list_cached(author=options.author, search=options.search)
+    if os.environ.get("HUBNMT_HUB") == "0":
+        return
+    found = list_hub(author=options.author, search=options.search)
+    try:
+        yield from islice(found, options.limit)
+        if options.limit and next(found, None) is not None:
+            print(f"there are more: --limit {2 * options.limit}", file=sys.stderr)
+    except HubUnreachableError as error:  # what is here was listed, and is not made wrong by it
+        print(f"hubnmt: the Hub's models are not listed: {error}", file=sys.stderr)
+
+
+def _to_line(model: ListedModel) -> str:
+    pair = f"{model.src_lang} to {model.tgt_lang}" if model.src_lang else "-"
+    bleu = next((f"BLEU {s.value:.1f}" for s in model.scores if s.metric == "BLEU"), "-")
+    size = "-" if model.size_bytes is None else f"{model.size_bytes / 1e6:.1f} MB"
+    private = " private" if model.is_private else ""
+    return f"{model.name:<40} {pair:<10} {bleu:<10} {size:>10}  {model.source}{private}"
+
+
+def _to_json(model: ListedModel) -> str:
+    values = dataclasses.asdict(model)
+    scores = values.pop("scores")
+    named = {score["metric"].lower(): score["value"] for score in scores}
+    return json.dumps({**values, **named}, ensure_ascii=False)
+
+
+def add_space(commands: Commands) -> None:
+    """Describe `hubnmt space`."""
+    command = commands.add_parser("space")
+    command.add_argument("repo", metavar="USER/NAME", help="the Space; made if it is not there")
+    command.add_argument(
+        "--model", required=True, metavar="MODEL", help="bundled name or user/name on the Hub"
+    )
+    command.add_argument("--private", action="store_true", help="seen by you alone")
+    command.add_argument(
+        "--with-token",
+        action="store_true",
+        help="give the Space your token as a secret, to read a private model",
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    kept = "the Space has all of the commit or nothing; run it again to be sure"
+    command.set_defaults(run=run_space, interrupted=kept)
+
+
+def run_space(options: argparse.Namespace) -> None:
+    """Make or update a Space and print its link."""
+    opened = open_space(
+        options.repo, options.model, private=options.private, with_token=options.with_token
+    )
+    n = len(opened.changed)
+    said = f"{options.repo} serves {options.model}: {f'{n} files changed' if n else 'as before'}"
+    _say(dataclasses.asdict(opened), said, as_json=options.json)
+    if not options.json:
+        print(opened.url)
+
+
+def _say(facts: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    """Print the facts as the result, or the sentence as news about it."""
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        print(sentence, file=sys.stderr)

@@ -1,0 +1,100 @@
+"""`hubnmt inspect`: what a model is, and whether it works.
+
+Takes a model, gives its facts and one translation. Must not know files or the page.
+"""
+
+import argparse
+import json
+import platform
+from typing import Any
+
+import torch
+
+import hubnmt
+from hubnmt.cli.parser import Commands
+from hubnmt.hub.resolve import find_model
+from hubnmt.text.tokenizer import ROUND_TRIP
+from hubnmt.translator import Translator
+
+EXAMPLES = {
+    "de": "Ein kleiner Hund rennt durch den Schnee.",
+    "en": "A small dog is running through the snow.",
+    "fr": "Un petit chien court dans la neige.",
+    "ml": "ഒരു ചെറിയ നായ മഞ്ഞിലൂടെ ഓടുന്നു.",
+}
+
+
+def add_inspect(commands: Commands) -> None:
+    """Describe the command."""
+    inspect = commands.add_parser("inspect")
+    inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
+    inspect.add_argument("--text", help="a sentence to try it on")
+    inspect.add_argument("--json", action="store_true", help="one JSON object")
+    inspect.set_defaults(run=run_inspect)
+
+
+def run_inspect(options: argparse.Namespace) -> None:
+    """Report what a model is: the first answer to "it is broken"."""
+    translator = Translator.from_pretrained(options.model)
+    place = {"name": options.model, "folder": str(find_model(options.model))}
+    if translator.revision:
+        place["commit"] = translator.revision
+    facts = {"model": place, **inspect_model(translator, options.text)}
+    if options.json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return
+    said = facts["translation"]
+    del said["score"]  # a number to rank by, not to read
+    said["token probability"] = f"{said.pop('token_probability'):.0%}"
+    for title, values in facts.items():
+        print(title)
+        for key, value in values.items():
+            print(f"  {key}: {value}")
+
+
+def inspect_model(translator: Translator, text: str | None = None) -> dict[str, dict[str, Any]]:
+    """Collect versions, config, parameters per part, a tokenizer round trip, one translation."""
+    config, model = translator.config, translator.model
+    text = text or EXAMPLES.get(config.src_lang.split("-")[0], EXAMPLES["en"])
+    translation = translator.translate(text)
+    parts = {
+        name: sum(parameter.numel() for parameter in part.parameters())
+        for name, part in model.named_children()
+        if any(True for _ in part.parameters())
+    }
+    if config.tie_output:
+        parts["output_proj"] = 0
+    if config.share_embeddings:
+        parts["tgt_embedding"] = 0
+    decoded = translator.src_tokenizer.decode(translator.src_tokenizer.encode(ROUND_TRIP))
+    pieces = {
+        "source": len(translation.src_tokens) - 1,
+        "translation": len(translation.tgt_tokens) - 1,
+    }
+    words = {"source": len(text.split()), "translation": len(translation.text.split())}
+    return {
+        "versions": {
+            "hubnmt": hubnmt.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "config": config.to_dict(),
+        "decoding": translator.decoding.to_dict(),
+        "parameters": {**parts, "total": config.n_parameters},
+        "tokenizer": {
+            "round trip": "exact" if decoded == ROUND_TRIP else f"BROKEN: {decoded!r}",
+            **{
+                f"pieces per word, {side}": round(pieces[side] / max(words[side], 1), 2)
+                for side in pieces
+            },
+        },
+        "translation": {
+            "src": text,
+            "text": translation.text,
+            "score": translation.score,
+            "token_probability": round(translation.token_probability, 4),
+            "tgt_tokens": list(translation.tgt_tokens),
+            "tgt_log_probs": [round(value, 3) for value in translation.tgt_log_probs],
+            "warnings": list(translation.warnings),
+        },
+    }

@@ -1,0 +1,174 @@
+"""`hubnmt translate`: texts in, one line each out, in constant memory.
+
+Takes arguments, a file or standard input; gives translations on standard output or in a file, all
+warnings on standard error. Must not know how a model runs.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from hubnmt.cli.options import (
+    add_decoding_options,
+    add_model_options,
+    decoding_options,
+    in_chunks,
+    load_translator,
+    show_progress,
+)
+from hubnmt.cli.parser import Commands
+from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.text.textfile import (
+    can_be_read_twice,
+    check_line,
+    count_lines,
+    is_torn,
+    open_output,
+    read_lines,
+    read_stdin,
+)
+from hubnmt.types import Translation
+
+
+def add_translate(commands: Commands) -> None:
+    """Describe the command."""
+    translate = commands.add_parser("translate")
+    translate.add_argument("text", nargs="*", metavar="TEXT")
+    translate.add_argument("--input", type=Path, metavar="FILE", help="one text a line")
+    translate.add_argument("--output", type=Path, metavar="FILE", help="one translation a line")
+    translate.add_argument("--overwrite", action="store_true", help="replace an existing output")
+    translate.add_argument(
+        "--continue", dest="carry_on", action="store_true", help="go on behind the output's lines"
+    )
+    translate.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_model_options(translate)
+    add_decoding_options(translate)
+    translate.set_defaults(run=run_translate)
+
+
+def run_translate(options: argparse.Namespace) -> None:
+    """Translate line by line, in chunks, in constant memory."""
+    if options.text and options.input:
+        raise ConfigError("give texts or --input FILE, not both")
+    if options.carry_on and options.overwrite:
+        raise ConfigError("give --continue or --overwrite, not both")
+    if options.carry_on and not (options.input and options.output):
+        raise ConfigError("--continue needs --input FILE and --output FILE")
+    if options.input and options.output and options.input.resolve() == options.output.resolve():
+        raise ConfigError(f"--input and --output are the same file {options.input}")
+    is_file = options.input and can_be_read_twice(options.input)
+    total = count_lines(options.input) if is_file else None
+    if options.carry_on and total is not None:
+        _check_beginning(options.input, options.output, n_lines=total)
+    translator = load_translator(options)
+    decoding = decoding_options(options)
+    translator.translate([], **decoding)  # a bad option shows before a file is opened
+    is_pipe = options.carry_on and total is None
+    behind = _read_pipe_behind(options.input, options.output) if is_pipe else None
+    with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
+        for chunk in in_chunks(behind or _input_lines(options, skip=n_done)):
+            translations = translator.translate(
+                chunk, batch_tokens=options.batch_tokens, **decoding
+            )
+            _write(sink, translations, as_json=options.json)
+            for number, translation in enumerate(translations, start=n_done + 1):
+                for warning in translation.warnings:
+                    tqdm.write(f"line {number}: {warning}", file=sys.stderr)
+            n_done += len(chunk)
+            bar.update(len(chunk))  # which counts nothing while it is hidden
+
+
+def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
+    """Refuse to go on behind more lines than there are: those are of another job.
+
+    Before the output is opened, because that cuts its last line if it is torn.
+    """
+    n_done = count_lines(output) if output.is_file() else 0
+    if n_done > n_lines:
+        raise _not_its_beginning(output, f"{n_done:,} lines and {source} only {n_lines:,}")
+
+
+def _read_pipe_behind(source: Path, output: Path) -> Iterator[str]:
+    """Read a pipe up to where the output ends, and give the lines behind; see `_check_beginning`.
+
+    What was read is gone, so its lines cannot be counted first. The line of which the translation
+    is torn comes once more.
+    """
+    n_done = count_lines(output) if output.is_file() else 0
+    if not n_done:
+        return read_lines(source)
+    lines = read_lines(source, skip=n_done - 1)
+    last = next(lines, None)
+    if last is None:
+        raise _not_its_beginning(output, f"{n_done:,} lines and {source} fewer")
+    return itertools.chain([last], lines) if is_torn(output) else lines
+
+
+def _not_its_beginning(output: Path, counts: str) -> InputError:
+    return InputError(
+        f"--continue: {output} has {counts}, so it is no beginning of its translation; "
+        "name another --output"
+    )
+
+
+@contextlib.contextmanager
+def _open_sink(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int]]:
+    """Open where the lines go; a job that ends early says what it leaves and how to go on."""
+    if not options.output:
+        yield sys.stdout.buffer, 0
+        return
+    written = None
+    try:
+        with open_output(
+            options.output, overwrite=options.overwrite, carry_on=options.carry_on
+        ) as (sink, n_done):
+            written = Path(sink.name)
+            yield sink, n_done
+    except (KeyboardInterrupt, HubNMTError) as error:
+        if written:
+            _note_what_is_left(error, written, options)
+        raise
+
+
+def _note_what_is_left(error: BaseException, written: Path, options: argparse.Namespace) -> None:
+    is_draft = written != options.output
+    if is_draft:
+        error.add_note(f"{options.output} is as it was")
+    if written.is_file() and written.stat().st_size:
+        error.add_note(f"the lines so far are in {written}")
+        if options.input:
+            name = f" --output {shlex.quote(str(written))} without --overwrite" if is_draft else ""
+            error.add_note(f"--continue{name} goes on behind them")
+
+
+def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
+    if options.text:
+        texts = map(_read_argument, options.text)
+        return (check_line(text, where=f"text {n}") for n, text in enumerate(texts, start=1))
+    return read_lines(options.input, skip=skip) if options.input else read_stdin()
+
+
+def _read_argument(text: str) -> str:
+    """Take an argument as UTF-8 whatever the locale; what is none stays for others to refuse."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        return text
+
+
+def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool) -> None:
+    for translation in translations:
+        line = (
+            json.dumps(translation.to_dict(), ensure_ascii=False) if as_json else translation.text
+        )
+        sink.write(line.replace("\n", " ").encode() + b"\n")
+    sink.flush()

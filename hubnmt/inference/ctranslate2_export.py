@@ -1,0 +1,172 @@
+"""A model folder for another runtime: CTranslate2.
+
+Takes a stored model, gives a CTranslate2 folder with the same weights, or that library's translator
+with them, through its own specifications. Must not know search. Needs the extra `hubnmt[ct2]`.
+CTranslate2 keeps a table of positions, so an exported model takes texts of `N_POSITIONS` tokens at
+most.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from hubnmt.checkpoint.folder import StoredModel, replace_folder
+from hubnmt.errors import ConfigError
+from hubnmt.model.attention import MultiHeadAttention
+from hubnmt.model.embedding import sinusoidal_positions
+from hubnmt.model.feed_forward import FeedForward
+from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
+
+try:  # an optional runtime: everything else works without it
+    import ctranslate2
+except ImportError:
+    ctranslate2 = None
+
+N_POSITIONS = 4096
+PAD, BOS, EOS = SPECIAL_PIECES
+
+
+def export_ctranslate2(
+    stored: StoredModel, folder: str | os.PathLike[str], *, quantization: str | None = None
+) -> None:
+    """Write a CTranslate2 model folder; an existing one is replaced whole or not at all.
+
+    Args:
+        stored: the model.
+        folder: where.
+        quantization: a type CTranslate2 knows, such as `int8`; None keeps float32.
+
+    Raises:
+        ConfigError: if CTranslate2 is not installed or does not know the quantization.
+    """
+    if ctranslate2 is None:
+        raise ConfigError("CTranslate2 is not installed: pip install 'hubnmt[ct2]'")
+    spec = build_spec(stored)
+    try:
+        spec.validate()
+        spec.optimize(quantization=quantization)
+    except ValueError as error:
+        raise ConfigError(f"CTranslate2 refuses this model: {error}") from None
+    with replace_folder(Path(folder)) as draft:
+        spec.save(str(draft))
+
+
+def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
+    """Load a model into CTranslate2, through a temporary folder: nothing stays on the disk.
+
+    Args:
+        stored: the model.
+        device: where it runs; on the CPU with as many threads as torch uses.
+        compute_type: of its products, such as `float32` or `int8`.
+
+    Returns:
+        a `ctranslate2.Translator`.
+
+    Raises:
+        ConfigError: if CTranslate2 is not installed or cannot run so.
+    """
+    with tempfile.TemporaryDirectory(prefix="hubnmt-") as place:
+        folder = Path(place) / "model"
+        export_ctranslate2(stored, folder)
+        try:
+            return ctranslate2.Translator(
+                str(folder),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type=compute_type,
+                intra_threads=torch.get_num_threads(),
+            )
+        except (RuntimeError, ValueError) as error:
+            first = str(error).splitlines()[0]
+            raise ConfigError(f"CTranslate2 cannot run this model: {first}") from None
+
+
+def build_spec(stored: StoredModel) -> Any:
+    """Fill CTranslate2's Transformer specification with our weights."""
+    config, model = stored.model.config, stored.model
+    specs = ctranslate2.specs
+    activation = specs.Activation.RELU if config.activation == "relu" else specs.Activation.GELU
+    head = config.alignment_head
+    spec = specs.TransformerSpec.from_config(
+        (config.n_encoder_layers, config.n_decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm_order == "pre",
+        activation=activation,
+        alignment_layer=-1 if head is None else head[0],
+        alignment_heads=1 if head is None else config.n_heads,
+    )
+    spec.config.unk_token = PAD  # byte-level pieces know no unknown; CTranslate2 wants a name
+    spec.config.bos_token = spec.config.decoder_start_token = BOS
+    spec.config.eos_token = EOS
+    spec.config.add_source_eos = True
+    spec.register_source_vocabulary(list_pieces(stored.src_tokenizer))
+    spec.register_target_vocabulary(list_pieces(stored.tgt_tokenizer))
+
+    positions = sinusoidal_positions(0, N_POSITIONS, config.d_model)
+    spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)
+    spec.decoder.embeddings.weight = _array(model.tgt_embedding.weight)
+    spec.decoder.projection.weight = _array(model.output_proj.weight)
+    spec.encoder.position_encodings.encodings = _array(positions)
+    spec.decoder.position_encodings.encodings = _array(positions)
+    if config.norm_order == "pre":
+        _norm(spec.encoder.layer_norm, model.encoder.final_norm)
+        _norm(spec.decoder.layer_norm, model.decoder.final_norm)
+    for target, encoder_layer in zip(spec.encoder.layer, model.encoder.layers, strict=True):
+        _encoder_layer(target, cast(EncoderLayer, encoder_layer))
+    for target, decoder_layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
+        _decoder_layer(target, cast(DecoderLayer, decoder_layer))
+    return spec
+
+
+def list_pieces(tokenizer: Tokenizer) -> list[str]:
+    """Name every id by a string without white space, as vocabulary files need."""
+    names = {tokenizer.pad_id: PAD, tokenizer.bos_id: BOS, tokenizer.eos_id: EOS}
+    return [names.get(i) or tokenizer.piece_bytes(i).hex() for i in range(tokenizer.vocab_size)]
+
+
+def _encoder_layer(target: Any, layer: EncoderLayer) -> None:
+    _self_attention(target.self_attention, layer.self_attention, layer.frame_self.norm)
+    _feed_forward(target.ffn, layer.feed_forward, layer.frame_ff.norm)
+
+
+def _decoder_layer(target: Any, layer: DecoderLayer) -> None:
+    _self_attention(target.self_attention, layer.self_attention, layer.frame_self.norm)
+    _norm(target.attention.layer_norm, layer.frame_cross.norm)
+    attention, d_model = layer.cross_attention, layer.cross_attention.d_model
+    weight, bias = attention.qkv_proj.weight, attention.qkv_proj.bias
+    queries, memory, out = target.attention.linear
+    queries.weight, queries.bias = _array(weight[:d_model]), _array(bias[:d_model])
+    memory.weight, memory.bias = _array(weight[d_model:]), _array(bias[d_model:])
+    _linear(out, attention.out_proj)
+    _feed_forward(target.ffn, layer.feed_forward, layer.frame_ff.norm)
+
+
+def _self_attention(target: Any, attention: MultiHeadAttention, norm: nn.LayerNorm) -> None:
+    _norm(target.layer_norm, norm)
+    _linear(target.linear[0], attention.qkv_proj)
+    _linear(target.linear[1], attention.out_proj)
+
+
+def _feed_forward(target: Any, block: FeedForward, norm: nn.LayerNorm) -> None:
+    _norm(target.layer_norm, norm)
+    _linear(target.linear_0, block.widen)
+    _linear(target.linear_1, block.narrow)
+
+
+def _norm(target: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    target.gamma, target.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _linear(target: Any, linear: nn.Linear) -> None:
+    target.weight, target.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _array(tensor: Tensor) -> Any:
+    """Return float32 numpy, which CTranslate2 reads."""
+    return tensor.detach().float().cpu().contiguous().numpy()

@@ -1,0 +1,207 @@
+"""The search as it runs on a model: rows of source ids to hypotheses.
+
+Takes ids and decoding options, gives `Hypothesis` lists in the same order. Must not know text,
+apart from the bytes of a forced prefix. Rows are sorted by length and batched, so short sentences
+do not wait for long ones.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hubnmt.config import DecodingConfig
+from hubnmt.decoding import (
+    NOT_FINITE,
+    Constraint,
+    ForcedPrefix,
+    ForkedPrefix,
+    Hypothesis,
+    ModelStep,
+    Search,
+    beam_search,
+    combine,
+    greedy_search,
+    limit_new_tokens,
+    repetition_control,
+    sample,
+)
+from hubnmt.errors import ModelFolderError
+from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.model.batching import batch_sources, group_by_length
+from hubnmt.text.tokenizer import Tokenizer
+
+DEFAULT_BATCH_TOKENS = 4096
+"""Padded source tokens times hypotheses per batch."""
+
+
+class TorchEngine:
+    """Searches with our own Transformer."""
+
+    def __init__(
+        self, model: Transformer, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
+    ) -> None:
+        """Bind a model in eval mode, its weights as they are now, to its tokenizers' ids."""
+        self.model = model
+        self._packed = PackedTransformer(model)
+        self._src_tokenizer = src_tokenizer
+        self._tgt_tokenizer = tgt_tokenizer
+
+    def search(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        *,
+        prefix: ForcedPrefix | None = None,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    ) -> Search:
+        """Translate rows of ids (no special tokens).
+
+        Args:
+            rows: sources.
+            decoding: strategy and options.
+            prefix: what every target begins with.
+            batch_tokens: source tokens times hypotheses per batch.
+
+        Returns:
+            a search, one batch after the other; it returns for each row up to `n_best` hypotheses,
+            best first, no two with the same text.
+
+        Raises:
+            ModelFolderError: if the model's numbers overflow.
+        """
+        found: list[list[Hypothesis]] = [[] for _ in rows]
+        width = decoding.n_best if decoding.sample else decoding.beam_size
+        budget = max(1, batch_tokens // width)
+        for batch in group_by_length([len(row) + 1 for row in rows], budget):
+            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
+            if not all(results):
+                raise ModelFolderError(NOT_FINITE)
+            for index, hypotheses in zip(batch, results, strict=True):
+                found[index] = self._distinct(hypotheses)[: decoding.n_best]
+        return found
+
+    @torch.inference_mode()
+    def _search_batch(
+        self,
+        rows: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        prefix: ForcedPrefix | None,
+    ) -> Search:
+        """Choose the strategy that the options ask for, and run it."""
+        src, tgt = self._src_tokenizer, self._tgt_tokenizer
+        device = self.model.output_proj.weight.device
+        batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
+        src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
+        step = ModelStep(self._packed, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        shared: dict[str, Any] = {
+            "bos_id": tgt.bos_id,
+            "eos_id": tgt.eos_id,
+            "max_tgt_tokens": torch.tensor(
+                [max_tgt_tokens(len(row), decoding, prefix) for row in rows], device=device
+            ),
+            "length_penalty": decoding.length_penalty,
+            "constraint": combine(_constraints(decoding, prefix)),
+        }
+        if decoding.sample:
+            search = sample(
+                step,
+                **shared,
+                n_samples=decoding.n_best,
+                generators=[_generator(decoding.seed, row) for row in rows],
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+            )
+        elif decoding.beam_size == 1:
+            search = greedy_search(step, **shared)
+        else:
+            # Of several, all W are asked for: some may spell the same text, see `_distinct`.
+            width = decoding.beam_size
+            n_best = 1 if decoding.n_best == 1 else width
+            search = beam_search(step, **shared, beam_size=width, n_best=n_best)
+        return (yield from search)
+
+    def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
+        best: dict[str, Hypothesis] = {}
+        for hypothesis in hypotheses:
+            best.setdefault(self._tgt_tokenizer.decode(hypothesis.ids), hypothesis)
+        return list(best.values())
+
+
+def max_tgt_tokens(
+    n_src_tokens: int, decoding: DecodingConfig, prefix: ForcedPrefix | None = None
+) -> int:
+    """Cap the target length, eos not counted: as asked, or generously by the source's length.
+
+    With a prefix this is what no target exceeds: how many pieces the prefix takes shows only in the
+    search, where `limit_new_tokens` keeps to the number that was asked for.
+    """
+    n_forced = prefix.max_tokens if prefix else 0
+    return n_forced + decoding.max_tgt_tokens(n_src_tokens)
+
+
+def is_cut(
+    ids: Sequence[int],
+    n_src_tokens: int,
+    decoding: DecodingConfig,
+    prefix: ForcedPrefix | None = None,
+) -> bool:
+    """Tell whether a target has all the tokens that it may have."""
+    if prefix and decoding.max_new_tokens:
+        return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
+    return len(ids) >= max_tgt_tokens(n_src_tokens, decoding, prefix)
+
+
+def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[Constraint]:
+    """Make what the options and the prefix forbid."""
+    constraints = repetition_control(
+        no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+        repetition_penalty=decoding.repetition_penalty,
+        prefix=prefix,
+    )
+    if prefix:
+        constraints.append(prefix)
+        if decoding.max_new_tokens:
+            constraints.append(limit_new_tokens(prefix, decoding.max_new_tokens))
+    return constraints
+
+
+def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
+    """Force a text's whole words; its last word may go on. None for an empty text."""
+    if not prefix:
+        return None
+    *words, last = tokenizer.pre_tokens(prefix)
+    whole = "".join(words)
+    if whole == " ":  # only the space put in front of every text: no word to force
+        whole, last = "", whole + last
+    # No piece crosses the border of a word, so the whole words' pieces are the first of all.
+    n_bytes, forced_ids = len(whole.encode()), []
+    for token_id in tokenizer.encode(prefix):
+        n_bytes -= len(tokenizer.piece_bytes(token_id))
+        if n_bytes < 0:
+            break
+        forced_ids.append(token_id)
+    return force_tokens(forced_ids, tokenizer, last.encode())
+
+
+def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b"") -> ForcedPrefix:
+    """Force these tokens, and behind them bytes that the model may cut as it likes."""
+    return ForcedPrefix(
+        ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
+    )
+
+
+def fork_prefix(said: Sequence[int], forks: Sequence[int], tokenizer: Tokenizer) -> ForcedPrefix:
+    """Force these tokens, and behind them another one for each row of a batch of equal sources."""
+    return ForkedPrefix(
+        said, forks, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
+    )
+
+
+def _generator(seed: int, row: Sequence[int]) -> torch.Generator:
+    """Seed a generator by the user's seed and the sentence, so that neighbours do not matter."""
+    digest = zlib.crc32(repr((seed, list(row))).encode())
+    return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)

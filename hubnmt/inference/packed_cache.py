@@ -1,0 +1,89 @@
+"""What the packed decoder remembers between two steps.
+
+Takes keys and values as they are computed, gives all of them back. Must not know search policy. It
+is `cache`, laid out for speed: keys and values are appended together, and of several sentences at
+least `MIN_KEYS` entries are read, of which the mask hides those that nothing was written to yet.
+"""
+
+from torch import Tensor
+from torch.nn import functional
+
+from hubnmt.model.kv_cache import DecoderCache, keep_rows
+
+MIN_KEYS = 16
+"""PyTorch's softmax over fewer numbers than a vector register holds is up to ten times slower, and
+it multiplies batches of smaller matrices number by number."""
+
+
+class PackedLayerCache:
+    """Keys and values of one decoder layer."""
+
+    def __init__(self, memory_k: Tensor, memory_v: Tensor, *, min_keys: int) -> None:
+        """Start with the projected encoder output, (B, H, S, E) each, and no target tokens."""
+        self.memory_k = memory_k
+        self.memory_v = memory_v
+        n_rows, n_heads, _, d_head = memory_k.shape
+        self._kv = memory_k.new_empty(2, n_rows, n_heads, 0, d_head)  # (2, B, H, room, E)
+        self._n_keys = 0
+        self._min_keys = min_keys
+
+    def append(self, kv: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the keys and values of this step, (B, W, 2, H, E).
+
+        Returns:
+            all keys and all values so far, (B, H, K or `min_keys`, E) each; zeros where nothing was
+            written.
+        """
+        start, width = self._n_keys, kv.shape[1]
+        self._n_keys = start + width
+        n_read = max(self._n_keys, self._min_keys)
+        if n_read > self._kv.shape[3]:
+            # Targets are about as long as their sources: as a rule this is the last growth, too.
+            self._grow(start, max(2 * start, n_read, width * (self.memory_k.shape[2] + 8)))
+        self._kv.narrow(3, start, width).copy_(kv.permute(2, 0, 3, 1, 4))
+        k, v = self._kv.narrow(3, 0, n_read).unbind()
+        return k, v
+
+    def keep(self, rows: Tensor, moved: Tensor) -> None:
+        """Keep only these sentences, in place; see `cache.LayerCache.keep`."""
+        n_src_tokens = self.memory_k.shape[2]
+        self.memory_k = keep_rows(self.memory_k, n_src_tokens, rows, moved)
+        self.memory_v = keep_rows(self.memory_v, n_src_tokens, rows, moved)
+        for part in self._kv.unbind():
+            keep_rows(part, self._n_keys, rows, moved)
+        self._kv = self._kv[:, : rows.shape[0]]
+
+    def _grow(self, n_used: int, room: int) -> None:
+        _, n_rows, n_heads, _, d_head = self._kv.shape
+        old = self._kv.narrow(3, 0, n_used)
+        self._kv = old.new_empty(2, n_rows, n_heads, room, d_head)
+        self._kv.narrow(3, 0, n_used).copy_(old)
+        if n_used < self._min_keys:  # what is read before it is written must be a number
+            self._kv.narrow(3, n_used, self._min_keys - n_used).zero_()
+
+
+class PackedCache(DecoderCache[PackedLayerCache]):
+    """What all decoder layers remember."""
+
+    def __init__(
+        self,
+        layers: list[PackedLayerCache],
+        memory_mask: Tensor,
+        *,
+        min_keys: int,
+    ) -> None:
+        """See `DecoderCache`.
+
+        Args:
+            layers: one cache per decoder layer.
+            memory_mask: (B, 1, 1, S) bool, True = may look.
+            min_keys: entries that the layers give back at least.
+        """
+        super().__init__(layers, memory_mask)
+        self._min_keys = min_keys
+
+    def advance(self, n_queries: int) -> Tensor:
+        """See `DecoderCache`: (B, 1, W, K + W or `min_keys`)."""
+        mask = super().advance(n_queries)
+        n_unwritten = self._min_keys - mask.shape[3]
+        return functional.pad(mask, (0, n_unwritten)) if n_unwritten > 0 else mask

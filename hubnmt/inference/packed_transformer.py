@@ -1,0 +1,180 @@
+"""The same Transformer, its weights laid out for translating fast.
+
+Takes a `Transformer` in eval mode, gives the same `encode`, `remember`, `step` and `project`,
+number for number up to rounding. Must not know search. `transformer` and its rooms are the readable
+reference; here run the weights of `packed_layers` and the memory of `packed_cache`, or that of
+`packed_sentence` for one sentence. One query per hypothesis goes through two batched products,
+not through the fused kernel, whose start-up outweighs them; a mask without effect is left out.
+
+Weights are laid out when the object is made, some of them shared with the model: it may not change
+afterwards. On measured effects see tests/benchmarks/RESULTS.md.
+"""
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hubnmt.inference.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
+from hubnmt.inference.packed_layers import (
+    pack_decoder_layer,
+    pack_encoder_layer,
+    pack_final_norm,
+    pack_projection,
+)
+from hubnmt.inference.packed_sentence import Reading, SentenceCache
+from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.model.masks import permit_tokens
+from hubnmt.model.transformer import Transformer
+
+
+class PackedTransformer:
+    """A `Transformer` to translate with; see there for the four methods."""
+
+    def __init__(self, model: Transformer) -> None:
+        """Copy the weights of a model in eval mode."""
+        _keep_freed_memory()
+        with torch.no_grad():
+            self._n_heads = model.config.n_heads
+            self._scale = math.sqrt(model.config.d_model)
+            self._positions = model.positions
+            self._src_table = model.src_embedding.weight.detach()  # (V source, D)
+            self._tgt_table = model.tgt_embedding.weight.detach()  # (V, D)
+            self._encoder = [
+                pack_encoder_layer(cast(EncoderLayer, layer)) for layer in model.encoder.layers
+            ]
+            self._decoder = [
+                pack_decoder_layer(cast(DecoderLayer, layer)) for layer in model.decoder.layers
+            ]
+            self._encoder_norm = pack_final_norm(model.encoder.final_norm)
+            self._decoder_norm = pack_final_norm(model.decoder.final_norm)
+            self._output = pack_projection(model.output_proj.weight)
+
+    def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
+        """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
+        n_rows, n_tokens = src_ids.shape
+        mask = None if not src_pad_mask.any() else permit_tokens(src_pad_mask)
+        x = self._embed(self._src_table, src_ids, 0, n_tokens).flatten(0, 1)  # (B S, D)
+        for layer in self._encoder:
+            q, k, v = self._split(layer.qkv(layer.self_frame.enter(x)), n_rows, 3)
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+            merged = mixed.transpose(1, 2).reshape(x.shape)  # (B S, D)
+            x = layer.feed_forward(layer.self_frame.leave(x, merged))
+        return self._encoder_norm(x).view(n_rows, n_tokens, -1)
+
+    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> PackedCache | SentenceCache:
+        """Start step-wise decoding of memory (B, S, D)."""
+        n_rows, n_tokens, d_model = memory.shape
+        flat = memory.flatten(0, 1)  # (B S, D)
+        # Both matrices of a reading are smaller than the two they replace up to this length.
+        if n_rows == 1 and n_tokens * self._n_heads <= d_model and not src_pad_mask.any():
+            readings = [Reading.of(layer, flat, self._n_heads) for layer in self._decoder]
+            return SentenceCache(readings, self._n_heads)
+        min_keys = MIN_KEYS if n_rows > 1 else 1
+        caches = []
+        for layer in self._decoder:
+            k, v = self._split(layer.cross_kv(flat), n_rows, 2)  # (B, H, S, E) each
+            # (B, H, E, S) in memory: scores in half the time.
+            k = k.transpose(2, 3).contiguous().transpose(2, 3)
+            caches.append(PackedLayerCache(k, v.contiguous(), min_keys=min_keys))
+        return PackedCache(caches, permit_tokens(src_pad_mask), min_keys=min_keys)
+
+    def step(self, last_ids: Tensor, cache: PackedCache | SentenceCache) -> Tensor:
+        """Decode one more token for each of the W hypotheses of each sentence.
+
+        Args:
+            last_ids: (B, W) the newest token of each hypothesis; bos at first.
+            cache: what was decoded so far; grows by one position.
+
+        Returns:
+            hidden (B, W, D).
+        """
+        position = cache.n_positions
+        x = self._embed(self._tgt_table, last_ids.view(-1), position, position + 1)  # (B W, D)
+        if isinstance(cache, SentenceCache):
+            x = self._decode_alone(x, cache)
+        else:
+            x = self._decode(x, cache, *last_ids.shape)
+        return self._decoder_norm(x).view(*last_ids.shape, -1)
+
+    def _decode(self, x: Tensor, cache: PackedCache, n_rows: int, width: int) -> Tensor:
+        """Run the layers for several sentences: (B W, D) to (B W, D)."""
+        self_bias = _to_bias(cache.advance(width), x.dtype)
+        memory_bias = _to_bias(cache.memory_mask, x.dtype)
+        for layer, past in zip(self._decoder, cache.layers, strict=True):
+            qkv = layer.qkv(layer.self_frame.enter(x)).view(n_rows, width, 3, self._n_heads, -1)
+            q, kv = qkv[:, :, 0].transpose(1, 2), qkv[:, :, 1:]
+            x = layer.self_frame.leave(x, _attend(q, *past.append(kv), self_bias))
+            (q,) = self._split(layer.cross_q(layer.cross_frame.enter(x)), n_rows, 1)
+            mixed = _attend(q, past.memory_k, past.memory_v, memory_bias)
+            x = layer.feed_forward(layer.cross_frame.leave(x, mixed))
+        return x
+
+    def _decode_alone(self, x: Tensor, cache: SentenceCache) -> Tensor:
+        """Run the layers for one sentence: (W, D) to (W, D)."""
+        bias, places = cache.advance(len(x))
+        for layer, reading, (row, q, k, v) in zip(
+            self._decoder, cache.readings, places, strict=True
+        ):
+            layer.qkv.write_to(row, layer.self_frame.enter(x))
+            scores = torch.bmm(q, k) if bias is None else torch.baddbmm(bias, q, k)  # (H, W, K)
+            mixed = torch.bmm(scores.softmax(-1), v).transpose(0, 1)  # (W, H, E)
+            x = layer.self_frame.leave(x, mixed.reshape(x.shape))
+            x = layer.feed_forward(reading(x, layer.cross_frame))
+        return x
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Score every piece of the vocabulary: (..., D) to logits (..., V)."""
+        return self._output(hidden)
+
+    def _embed(self, table: Tensor, ids: Tensor, start: int, end: int) -> Tensor:
+        """Look up ids (B, T) at positions `start` to `end` - 1, or (N,) all at one: (..., D)."""
+        positions = self._positions.lookup(start, end).to(table.dtype)  # (T or 1, D)
+        return torch.add(positions, torch.embedding(table, ids), alpha=self._scale)
+
+    def _split(self, packed: Tensor, n_rows: int, n_parts: int) -> tuple[Tensor, ...]:
+        """Cut (B T, parts D) into parts and heads: (B, H, T, E) each."""
+        shape = (n_rows, packed.shape[0] // n_rows, n_parts, self._n_heads, -1)
+        return packed.view(shape).permute(2, 0, 3, 1, 4).unbind()
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Mix values by queries that are already scaled.
+
+    Args:
+        q: (B, H, Q, E).
+        k: (B, H, K, E).
+        v: (B, H, K, E).
+        bias: (B, 1, Q or 1, K), 0 = may look, -inf = may not; None = all may look at all.
+
+    Returns:
+        (B Q, D).
+    """
+    n_rows, n_heads, n_queries, d_head = q.shape
+    queries = q.reshape(n_rows * n_heads, n_queries, d_head)
+    scores = torch.bmm(queries, k.transpose(2, 3).flatten(0, 1))  # (B H, Q, K)
+    if bias is not None:
+        scores.view(n_rows, n_heads, n_queries, -1).add_(bias)
+    mixed = torch.bmm(scores.softmax(-1), v.flatten(0, 1))  # (B H, Q, E)
+    if n_queries > 1:
+        mixed = mixed.view(q.shape).transpose(1, 2)  # (B, Q, H, E)
+    return mixed.reshape(n_rows * n_queries, n_heads * d_head)  # (B Q, D)
+
+
+def _keep_freed_memory() -> None:
+    """Let malloc keep what each step frees, since the next step asks for the same again.
+
+    By default glibc hands large blocks back to the system, and a fifth of the time of a beam search
+    goes into faulting them in again. It learns from the largest block ever freed, up to 32 MiB; the
+    one made here is never written to, so it takes no memory. Source: mallopt(3), M_MMAP_THRESHOLD.
+    """
+    torch.empty(2**25 - 2**16, dtype=torch.uint8)
+
+
+def _to_bias(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """Turn a permission into summands for scores; None where it forbids nothing."""
+    if mask.all():
+        return None
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)

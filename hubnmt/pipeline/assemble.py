@@ -1,0 +1,125 @@
+"""The translated parts of a text, put back together.
+
+Takes a text, its plan and the hypotheses of its parts, gives a `Translation`. Must not know how
+they were found. The white space between the parts is that of the source.
+"""
+
+import collections
+import heapq
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hubnmt.attention.replay import readable_pieces
+from hubnmt.decoding import Hypothesis
+from hubnmt.pipeline.segmentation import Part
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
+
+Choice = list[Hypothesis]
+"""One hypothesis for each part that was translated."""
+
+
+def decode_line(ids: Sequence[int], tokenizer: Tokenizer) -> str:
+    """Return the text of a part; a source without line breaks gets a translation without."""
+    return " ".join(tokenizer.decode(ids).splitlines())
+
+
+def join_parts(
+    text: str,
+    parts: Sequence[Part],
+    found: Sequence[list[Hypothesis]],
+    *,
+    n_best: int,
+    sample: bool,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    notes: Sequence[str] = (),
+) -> Translation:
+    """Put the parts' translations between the white space of the text.
+
+    Args:
+        text: as it was given.
+        parts: all parts of the plan.
+        found: hypotheses of each part that has ids, best first.
+        n_best: translations of the whole text to return.
+        sample: the hypotheses are samples: text n is made of each part's n-th, so that all differ
+            everywhere. Otherwise the texts are the best of all combinations.
+        src_tokenizer: of the source.
+        tgt_tokenizer: of the target.
+        notes: warnings; equal ones are counted.
+    """
+    candidates: dict[str, Candidate] = {}
+    # Twice as many as asked for: parts cut differently may still make the same text.
+    choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
+    for choice in choices:
+        score = sum(each.score for each in choice) / max(len(choice), 1)
+        joined = "".join(_interleave(parts, choice, tgt_tokenizer))
+        ids = tuple(tuple(each.ids) for each in choice)
+        log_probs = [value for each in choice for value in each.token_log_probs]
+        candidates.setdefault(joined, Candidate(joined, score, ids, mean_probability(log_probs)))
+    ranked = tuple(candidates.values())[:n_best]
+    best = [hypotheses[0] for hypotheses in found]
+    counts = collections.Counter(note for note in notes if note)
+    return Translation(
+        src=text,
+        text=ranked[0].text,
+        score=ranked[0].score,
+        n_best=ranked,
+        src_tokens=_readable([part.ids for part in parts if part.ids], src_tokenizer),
+        tgt_tokens=_readable([each.ids for each in best], tgt_tokenizer),
+        tgt_log_probs=tuple(value for each in best for value in each.token_log_probs),
+        sentences=tuple(_link(parts, best, tgt_tokenizer)),
+        warnings=tuple(
+            note if count == 1 else f"{note} ({count} parts)" for note, count in counts.items()
+        ),
+    )
+
+
+def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]:
+    """Choose one hypothesis for each part; the n choices with the best sum of scores, best first.
+
+    Part by part, keeping the n best: a choice among the n best of all is so in its beginning, too.
+    """
+    best: list[tuple[float, Any]] = [(0.0, None)]
+    for hypotheses in found:
+        longer = (
+            (total + each.score, (each, before)) for total, before in best for each in hypotheses
+        )
+        best = heapq.nlargest(n, longer, key=operator.itemgetter(0))
+    choices = []
+    for _, chain in best:
+        choice = []
+        while chain:
+            hypothesis, chain = chain
+            choice.append(hypothesis)
+        choices.append(choice[::-1])
+    return choices
+
+
+def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
+    n_ranks = max(map(len, found), default=1)
+    return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
+
+
+def _interleave(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield words and white space in turn, two strings per part."""
+    queue = iter(choice)
+    for part in parts:
+        yield decode_line(next(queue).ids, tokenizer) if part.ids else ""
+        yield part.space
+
+
+def _link(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[SentencePair]:
+    """Say where each translated part stands on both sides."""
+    position, strings = 0, _interleave(parts, choice, tokenizer)
+    for part, words, space in zip(parts, strings, strings, strict=True):
+        if part.ids:
+            yield SentencePair(part.span, (position, position + len(words)))
+        position += len(words) + len(space)
+
+
+def _readable(rows: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[str, ...]:
+    return tuple(
+        piece for ids in rows for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+    )

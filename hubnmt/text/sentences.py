@@ -1,0 +1,167 @@
+"""Texts to sentences and back, with every line break and space where it was.
+
+Takes a text, gives its sentences and the white space around them. Must not know the tokenizer or
+the model. The splitting itself is `sentencex`'s, which needs no download and knows some 250
+languages.
+"""
+
+import functools
+import re
+from typing import NamedTuple
+
+import sentencex
+
+from hubnmt.text.graphemes import joins_previous
+
+PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
+CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
+
+ORDINAL_LANGUAGES = frozenset(
+    {
+        *("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lt", "lv"),
+        *("nb", "nn", "no", "sk", "sl", "sr", "tr"),
+    }
+)
+"""Languages that write "3." for "third"."""
+ORDINAL_END = re.compile(r"(?:^|\s)\d{1,3}\.$")
+_CODES = (
+    "af afr, am amh, ar ara arb, as asm, az aze azj, be bel, bg bul, bn ben, bs bos, ca cat, "
+    "cs ces cze, cy cym wel, da dan, de deu ger, el ell gre, en eng, es spa, et ekk est, "
+    "eu baq eus, fa fas per pes, fi fin, fo fao, fr fra fre, ga gle, gl glg, gu guj, he heb, "
+    "hi hin, hr hrv, hu hun, hy arm hye, id ind, is ice isl, it ita, ja jpn, ka geo kat, "
+    "kk kaz, km khm, kn kan, ko kor, ky kir, lb ltz, lo lao, lt lit, lv lav lvs, mk mac mkd, "
+    "ml mal, mn khk mon, mr mar, ms may msa zsm, mt mlt, my bur mya, nb nob, ne nep npi, "
+    "nl dut nld, nn nno, no nor, or ori ory, pa pan, pl pol, ps pus, pt por, ro ron rum, "
+    "ru rus, sa san, si sin, sk slk slo, sl slv, sq alb sqi, sr srp, sv swe, sw swa swh, "
+    "ta tam, te tel, tg tgk, th tha, tl tgl, tr tur, uk ukr, ur urd, uz uzb uzn, vi vie, "
+    "yi yid, zh chi cmn zho"
+)
+TWO_LETTERS = {
+    long: short for short, *longs in map(str.split, _CODES.split(", ")) for long in longs
+}
+"""ISO 639-2 and 639-3 codes of languages that the splitter or `ORDINAL_LANGUAGES` may know better
+under their ISO 639-1 code, as the package `iso-codes` lists them."""
+IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
+"""The space of every day, and the thin and unbreakable ones that stand behind "3." in print."""
+
+_SYMBOL = "[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+_EMOJI = rf"{_SYMBOL}{_VARIANT}*(?:\u200d{_SYMBOL}{_VARIANT}*)*"
+EMOJI_RUN = re.compile(rf"(?:\s*{_EMOJI})+")
+"""Emoji and dingbats with the spaces between them. Joiners and variants count only behind one: a
+word of Malayalam may end with a joiner of its own."""
+
+MAX_CHARACTER = 32
+"""Code points in one character as a reader sees it; real ones have at most a dozen."""
+
+
+class Segment(NamedTuple):
+    """One sentence and the white space that follows it."""
+
+    text: str
+    space: str
+
+
+def split_sentences(text: str, language: str) -> list[Segment]:
+    """Cut a text into sentences; joined again they are the text.
+
+    White space in front of the first sentence is a segment with an empty text.
+
+    Args:
+        text: any text, line breaks included.
+        language: BCP 47 tag, or as FLORES or a locale spell it (`deu_Latn`, `de_DE`); an unknown
+            one is split by general rules.
+    """
+    segments = []
+    for line in text.splitlines(keepends=True):
+        if not line.strip():
+            segments.append(Segment("", line))
+            continue
+        position = 0
+        for sentence in _splitter(line, base_language(language)):
+            start = line.find(sentence, position) if sentence else position
+            if start < 0:  # the library changed characters: keep the rest of the line whole
+                break
+            _append(segments, line[position:start])
+            segments.append(Segment(sentence, ""))
+            position = start + len(sentence)
+        rest = line[position:]
+        if rest.strip():
+            lead = len(rest) - len(rest.lstrip())
+            _append(segments, rest[:lead])
+            segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
+        else:
+            _append(segments, rest)
+    return _join_ordinals(segments) if base_language(language) in ORDINAL_LANGUAGES else segments
+
+
+def _join_ordinals(segments: list[Segment]) -> list[Segment]:
+    """Put together again what was cut behind an ordinal number: "der 3. Stock" is no end."""
+    joined: list[Segment] = []
+    for segment in segments:
+        before = joined[-1] if joined else None
+        if before and before.space in IN_LINE_SPACES and ORDINAL_END.search(before.text):
+            joined[-1] = Segment(before.text + before.space + segment.text, segment.space)
+        else:
+            joined.append(segment)
+    return joined
+
+
+def peel_emoji(words: str) -> tuple[str, str, str]:
+    """Take off the emoji at both ends of a sentence; they mean the same in every language.
+
+    Returns:
+        what stands in front, the rest, what stands behind; joined they are the sentence. Those
+        between words stay where they are.
+    """
+    runs = list(EMOJI_RUN.finditer(words))
+    if not runs:
+        return "", words, ""
+    start = runs[0].end() if runs[0].start() == 0 else 0
+    end = runs[-1].start() if runs[-1].end() == len(words) else len(words)
+    core = words[start:end].strip() if start < end else ""
+    start = words.index(core, start) if core else len(words)
+    return words[:start], core, words[start + len(core) :]
+
+
+def base_language(language: str) -> str:
+    """Return the language of a tag without its region or script, in two letters if it has any."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    return TWO_LETTERS.get(code, code)
+
+
+def _append(segments: list[Segment], space: str) -> None:
+    if not space:
+        return
+    if segments:
+        segments[-1] = Segment(segments[-1].text, segments[-1].space + space)
+    else:
+        segments.append(Segment("", space))
+
+
+@functools.lru_cache(maxsize=256)
+def _splitter(line: str, language: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in sentencex.segment(language, line.rstrip("\r\n")))
+
+
+def halve(text: str) -> tuple[str, str, str] | None:
+    """Cut a sentence near its middle: after a clause if possible, else between words.
+
+    Returns:
+        left, the white space between, right; None if there is no place to cut.
+    """
+    for border in (CLAUSE_BORDER, PIECE_BORDER):
+        cuts = [m for m in border.finditer(text) if m.start() > 0 and m.end() < len(text)]
+        near = [cut for cut in cuts if 0.2 < cut.start() / len(text) < 0.8]
+        if near:
+            best = min(near, key=lambda cut: abs(cut.start() - len(text) / 2))
+            return text[: best.start()], best.group(), text[best.end() :]
+    if len(text) < 2:
+        return None
+    middle = len(text) // 2
+    # Not between a letter and its marks, unless those go on for ever.
+    places = range(middle, max(middle - MAX_CHARACTER, 0), -1)
+    middle = next((cut for cut in places if not joins_previous(text, cut)), middle)
+    left, right = text[:middle], text[middle:]
+    left, right = left.rstrip() or left, right.lstrip() or right
+    return left, text[len(left) : len(text) - len(right)], right

@@ -1,0 +1,104 @@
+"""The tab that sets two models or two ways of decoding side by side.
+
+Takes `Handlers`, gives components and their events. Must not know torch or how decoding works.
+"""
+
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from hubnmt.errors import HubNMTError
+from hubnmt.ui.gradio.events import QUIET, RUNS, error_notice, heading, line, on_model
+from hubnmt.ui.gradio.model_picker import ModelPicker
+from hubnmt.ui.gradio.options import OptionsPanel
+from hubnmt.ui.gradio.translate_tab import source_texts
+from hubnmt.ui.html import results
+from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.compare import compare, read_sides
+from hubnmt.ui.services.translate import Chosen, Handlers
+
+LEAD = (
+    "The same text in two ways: two models, or one model that searches differently. Words that "
+    "only one of them says are marked, and each model rates both translations."
+)
+
+
+class Way(NamedTuple):
+    """One of the two ways."""
+
+    picker: ModelPicker
+    panel: OptionsPanel
+
+    def describe(self, chosen: Chosen) -> list[Any]:
+        """Set the options to a model's own."""
+        return self.panel.describe(chosen.decoding)
+
+
+class CompareTab:
+    """The components of the tab, and their events."""
+
+    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+        """Place the components, set for a model."""
+        self._handlers = handlers
+        heading("Compare two", LEAD)
+        self._notice = line()
+        self._source = gr.Textbox(
+            **source_texts(chosen), lines=1, max_lines=14, elem_id="compare-source"
+        )
+        with gr.Row(elem_id="compare-sides"):
+            self._sides = [
+                self._place_side(name, chosen, preset)
+                for name, preset in (("A", decoding_controls.BEST), ("B", "Fast"))
+            ]
+        self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
+        self._result = line(elem_id="comparison")
+
+    def _place_side(self, name: str, chosen: Chosen, preset: str) -> Way:
+        with gr.Column(min_width=300):
+            picker = ModelPicker(
+                self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
+            )
+            picker.place_search()
+            panel = OptionsPanel(
+                chosen.decoding, name=f"options-{name.lower()}", preset=preset, title=name
+            )
+        return Way(picker, panel)
+
+    def wire(self) -> None:
+        """Connect every component to its handler."""
+        asked: list[Any] = [self._source]
+        for picker, panel in self._sides:
+            asked += [picker.field, *panel.components]
+            panel.wire(self._handlers.defaults, picker.field, runs=RUNS, quiet=QUIET)
+        first, second = self._sides
+        about_first = [self._source, *first.panel.described]
+        first.picker.wire(self._notice, about_first, self._describe_first)
+        second.picker.wire(self._notice, second.panel.described, second.describe)
+        gr.on(
+            [self._go.click, self._source.submit],
+            on_model(self._compare),
+            asked,
+            [self._notice, self._result],
+            show_progress_on=self._result,
+            **(RUNS | {"show_progress": "minimal"}),
+        )
+
+    @property
+    def described(self) -> list[Any]:
+        """The components that change with the picked model, which becomes A."""
+        first = self._sides[0]
+        return [*first.picker.described, self._source, *first.panel.described]
+
+    def describe(self, chosen: Chosen) -> list[Any]:
+        """Say what the tab shows for a model."""
+        return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
+
+    def _describe_first(self, chosen: Chosen) -> list[Any]:
+        """Say what changes with A: its options, and the language of the text."""
+        return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
+
+    def _compare(self, text: str, *sides: Any) -> tuple[str, str]:
+        try:
+            return "", results.comparison(compare(self._handlers, text, *read_sides(sides)))
+        except HubNMTError as error:
+            return error_notice(error), ""

@@ -1,0 +1,65 @@
+"""The lower half of the first tab: steer, look inside, switch heads off.
+
+Takes `Look` and the components of the translation, gives three drawings and their events. Must not
+know torch or how decoding works.
+"""
+
+from typing import Any
+
+import gradio as gr
+
+from hubnmt.ui.gradio.events import RUNS, draw_static, on_model
+from hubnmt.ui.gradio.options import OptionsPanel
+from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.look import Look
+
+
+class LookPanels:
+    """Three drawings that answer from what the page keeps beside a translation."""
+
+    def __init__(self, look: Look) -> None:
+        """Place the drawings; each is empty until something is translated."""
+        self._look = look
+        self._steering = draw_static("steering", "steering")
+        self._explorer = draw_static("explorer", "explorer")
+        self._switches = draw_static("switches", "switches")
+
+    @property
+    def components(self) -> list[gr.HTML]:
+        """What changes with every translation."""
+        return [self._explorer, self._steering, self._switches]
+
+    def look_after(self, translating: Any, value: gr.HTML) -> Any:
+        """Draw anew when an event has changed the translation."""
+        return translating.then(on_model(self._look.explore), value, self.components, **RUNS)
+
+    def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
+        """Connect the drawings.
+
+        Args:
+            value: the alternatives, which keep what was translated.
+            target: where the translation stands.
+            options: how a sentence that is steered is completed.
+        """
+        value.select(on_model(self._show), value, [target, *self.components], **RUNS)
+        each = RUNS | {"trigger_mode": "multiple"}  # the drawings show the answer to the last click
+        self._steering.select(
+            on_model(self._look.ask), [value, self._steering], self._steering, **each
+        )
+        self._steering.submit(
+            on_model(self._steer),
+            [value, self._steering, *options.components],
+            [target, value, *self.components],
+            **RUNS,
+        )
+        self._switches.select(
+            on_model(self._look.switch), [value, self._switches], self._switches, **each
+        )
+
+    def _show(self, value: Any) -> tuple[Any, ...]:
+        text, seen = self._look.show(value)
+        return text, *seen
+
+    def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
+        steered = self._look.steer(value, steering, **decoding_controls.read_steered(options))
+        return tuple(gr.skip() if part is None else part for part in steered)

@@ -1,0 +1,240 @@
+"""The named endpoints, for clients and agents; their docstrings are shown under "Use via API".
+
+Takes plain values, gives plain values that JSON can hold. A request that cannot be met raises
+`HubNMTError`; `layout` makes it the client's error message. Must not know Gradio.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hubnmt.attention.maps import Attention
+from hubnmt.errors import InputError
+from hubnmt.ui.services import decoding_controls, limits
+from hubnmt.ui.services.files import FileProgress, FileResult, Files
+from hubnmt.ui.services.translate import Handlers, Timed
+
+UNITS: dict[str, Callable[[Attention], Attention]] = {
+    "pieces": lambda maps: maps,
+    "characters": Attention.by_character,
+    "words": Attention.by_word,
+}
+"""What tokens are merged into."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What can be called by name; every parameter but the texts has a default."""
+
+    handlers: Handlers
+
+    def translate(
+        self,
+        text: str,
+        model: str = "",
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int | None = None,
+        sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        no_repeat_ngram_size: int | None = None,
+        repetition_penalty: float | None = None,
+        max_new_tokens: int | None = None,
+        prefix: str | None = None,
+    ) -> tuple[str, dict[str, Any]]:
+        """Translate a text with a Transformer that was trained from scratch.
+
+        Every option that is null takes the model's own default.
+
+        Args:
+            text: what to translate, in the model's source language; line breaks are kept.
+            model: a name from /models; empty takes the first.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256.
+            length_penalty: above 1 favours longer translations, below 1 shorter ones.
+            n_best: alternatives to return, at most beam_size, or that many samples.
+            sample: draw tokens at random instead of searching for the most probable ones.
+            temperature: of sampling; below 1 keeps to probable tokens, above 1 is wilder.
+            top_k: sample among the k most probable tokens; 0 is all.
+            top_p: sample among the fewest tokens that reach this probability; 1 is all.
+            seed: of sampling; the same seed gives the same text.
+            no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
+            repetition_penalty: above 1 makes tokens less likely that were said before.
+            max_new_tokens: longest translation of a sentence, in tokens behind the prefix.
+            prefix: text that the translation must begin with.
+
+        Returns:
+            The translation; and score (by which n_best is ranked: the log-probability over the
+            length to the power of length_penalty), n_best, tokens, their log-probabilities,
+            warnings, seconds.
+        """
+        options = decoding_controls.given_options(
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            n_best=n_best,
+            sample=sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            repetition_penalty=repetition_penalty,
+            max_new_tokens=max_new_tokens,
+            prefix=prefix,
+        )
+        timed = self.handlers.translate_text(text, model, **options)
+        name = self.handlers.registry.name(model)
+        return timed.translation.text, {"model": name, **_text_details(timed)}
+
+    def attention(
+        self,
+        text: str,
+        translation: str = "",
+        model: str = "",
+        layer: int = 0,
+        head: int = 0,
+        unit: str = "pieces",
+    ) -> dict[str, Any]:
+        """Show which source tokens the model looked at while writing each target token.
+
+        Attention is a hint at what mattered, not proof.
+
+        Args:
+            text: one source sentence.
+            translation: the translation to explain; empty takes the model's own.
+            model: a name from /models; empty takes the first.
+            layer: decoder layer, counted from 1; 0 is the average of all.
+            head: attention head, counted from 1; 0 is the average of all.
+            unit: `pieces` of the vocabulary, or these merged into `characters` or `words`.
+
+        Returns:
+            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1; and
+            links, which source word each word of the translation was read from.
+        """
+        if not isinstance(unit, str) or unit not in UNITS:
+            raise InputError(f"unit = {unit!r} must be {', '.join(UNITS)}")
+        whole = limits.attend(self.handlers.registry.get(model), text, translation)
+        maps = UNITS[unit](whole)
+        cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
+        cross = _pick(cross, layer, "layer")  # (H, T, S)
+        weights = _pick(cross, head, "head")  # (T, S)
+        return {
+            "src_tokens": list(maps.src_tokens),
+            "tgt_tokens": list(maps.tgt_tokens),
+            "weights": [[round(float(w), 4) for w in row] for row in weights],
+            "links": [
+                {
+                    "src": whole.src.text[slice(*link.src)],
+                    "tgt": whole.tgt.text[slice(*link.tgt)],
+                    "weight": round(link.weight, 4),
+                }
+                for link in whole.word_alignment()
+            ],
+        }
+
+    def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
+        """Measure how probable the model finds a given translation.
+
+        Args:
+            src: one source sentence.
+            tgt: its translation, by whoever.
+            model: a name from /models; empty takes the first.
+
+        Returns:
+            log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
+        """
+        return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
+
+    def translate_file(
+        self,
+        file: str,
+        model: str = "",
+        column: str = "",
+        reference: str = "",
+        has_header: bool = True,
+        beam_size: float | None = None,
+        length_penalty: float | None = None,
+    ) -> Iterator[tuple[str | None, dict[str, Any]]]:
+        """Translate one column of a txt, tsv, csv or jsonl file, and score it against another.
+
+        While it runs, details tell how far it is; the last answer is the result.
+
+        Args:
+            file: the file, in UTF-8, up to 5 MB and 5,000 lines.
+            model: a name from /models; empty takes the first.
+            column: what to translate; empty takes the column that looks like the source.
+            reference: a column of translations to measure against; empty for none.
+            has_header: the first line of a tsv or csv file names the columns.
+            beam_size: hypotheses kept while searching, 1 (greedy) to 256; null is the model's own.
+            length_penalty: above 1 favours longer translations; null is the model's own.
+
+        Returns:
+            The file with a column `translation`; and rows, seconds, BLEU, chrF, worst sentences.
+        """
+        options = decoding_controls.given_options(
+            beam_size=beam_size, length_penalty=length_penalty
+        )
+        for found in Files(self.handlers.registry).translate(
+            file, model, source=column, reference=reference, has_header=has_header, **options
+        ):
+            if isinstance(found, FileProgress):
+                yield None, {"done": found.n_done, "rows": found.n_rows}
+            else:
+                yield str(found.path), _file_details(found)
+
+    def models(self) -> list[dict[str, Any]]:
+        """List the models that the other endpoints can use.
+
+        Returns:
+            For each its name, and whether the page opens with it.
+        """
+        return [
+            {"name": name, "opening": name == self.handlers.registry.opening}
+            for name in self.handlers.registry.names
+        ]
+
+
+def _text_details(timed: Timed) -> dict[str, Any]:
+    found = timed.translation
+    return {
+        "score": found.score,
+        "n_best": [{"text": each.text, "score": each.score} for each in found.n_best],
+        "src_tokens": list(found.src_tokens),
+        "tgt_tokens": list(found.tgt_tokens),
+        "tgt_log_probs": list(found.tgt_log_probs),
+        "warnings": list(found.warnings),
+        "seconds": round(timed.seconds, 4),
+    }
+
+
+def _file_details(result: FileResult) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "done": result.n_rows,
+        "rows": result.n_rows,
+        "seconds": round(result.seconds, 3),
+        "rows_with_warnings": result.n_warnings,
+    }
+    if result.scores is not None:
+        details |= {
+            "bleu": result.scores.bleu,
+            "bleu_signature": result.scores.bleu_signature,
+            "chrf": result.scores.chrf,
+            "chrf_signature": result.scores.chrf_signature,
+            "worst": [each._asdict() for each in result.worst],
+        }
+    return details
+
+
+def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
+    """Take one slice of the first axis, counted from 1, or for 0 the mean of all.
+
+    Raises:
+        InputError: if there is no such slice.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
+        raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
+    return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy

@@ -1,0 +1,229 @@
+"""Uploaded tables: a file to rows of text, and rows back to a file of the same kind.
+
+Takes a path, gives a `Table`; and writes one column more. Of an uploaded name only the ending is
+read, and compared with the kinds known here. Must not know Gradio or models.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hubnmt.errors import InputError
+from hubnmt.text.textfile import read_stream
+from hubnmt.ui.services.limits import check_characters
+from hubnmt.ui.services.uploads import note_use
+
+MAX_FILE_MIB = 5
+"""Largest upload. A larger file is better served by the command line."""
+
+MAX_ROWS = 5_000
+"""Longest table: a few minutes on two cores."""
+
+MAX_COLUMNS = 100
+"""Widest table: its columns are offered as a list."""
+
+TEXT_COLUMN = "text"
+"""What the only column of a plain text file is called."""
+
+
+FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
+"""How a cell begins that a spreadsheet evaluates; the wide ones are read as the others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a file."""
+
+    kind: str
+    """One of `KINDS`."""
+    columns: tuple[str, ...]
+    """Those that hold text, in the order of the file."""
+    rows: tuple[dict[str, Any], ...]
+    """What each row says in each column; JSON rows may hold more than text."""
+
+    def column(self, name: str) -> list[str]:
+        """Return one column.
+
+        Raises:
+            InputError: if there is none of this name, or a row says something else than text there.
+        """
+        if name not in self.columns:
+            raise InputError(
+                f"the file has no column {name[:80]!r}; its columns are: {', '.join(self.columns)}"
+            )
+        cells = [cell for row in self.rows if isinstance(cell := row.get(name), str)]
+        if len(cells) < len(self.rows):
+            wrong = next(n for n, row in enumerate(self.rows, 1) if type(row.get(name)) is not str)
+            raise InputError(f"row {wrong:,} of the file has no text in column {name[:80]!r}")
+        return cells
+
+
+def read_table(path: Path, *, has_header: bool = True) -> Table:
+    """Read a file of one of the `KINDS`.
+
+    Args:
+        path: where it lies; its ending says what it is.
+        has_header: the first line of a tsv or csv file names the columns.
+
+    Raises:
+        InputError: naming line and remedy, without the path, which is ours and not the visitor's.
+    """
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise InputError(f"a file of this kind is not read here; give {' or '.join(KINDS)}")
+    if path.stat().st_size > MAX_FILE_MIB * 2**20:
+        raise InputError(
+            f"the file is larger than {MAX_FILE_MIB} MiB; translate it in parts, "
+            "or use the command: hubnmt translate --input FILE"
+        )
+    note_use(path)
+    with path.open("rb") as file:
+        table = KINDS[kind](read_stream(file, name="the file"), has_header)
+    if not table.rows:
+        raise InputError("the file has no lines to translate")
+    return table
+
+
+def _read_text(lines: Iterator[str], has_header: bool) -> Table:
+    rows = [{TEXT_COLUMN: line} for _, line in _numbered(lines)]
+    return Table(".txt", (TEXT_COLUMN,), tuple(rows))
+
+
+def _read_tsv(lines: Iterator[str], has_header: bool) -> Table:
+    cells = ((n, line.split("\t")) for n, line in _numbered(lines) if line.strip())
+    return _tabulate(".tsv", cells, has_header)
+
+
+def _read_csv(lines: Iterator[str], has_header: bool) -> Table:
+    reader = csv.reader((f"{line}\n" for _, line in _numbered(lines)), strict=True)
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        try:
+            yield from ((reader.line_num, row) for row in reader if row)
+        except csv.Error as error:
+            raise InputError(
+                f"the file, line {reader.line_num:,}: not valid CSV ({error})"
+            ) from None
+
+    return _tabulate(".csv", cells(), has_header)
+
+
+def _tabulate(kind: str, cells: Iterator[tuple[int, list[str]]], has_header: bool) -> Table:
+    """Give cells the names of their columns."""
+    columns: tuple[str, ...] = ()
+    rows = []
+    for number, row in cells:
+        if not columns:
+            names = row if has_header else [""] * len(row)
+            columns = _check_names([n.strip() or f"column {i}" for i, n in enumerate(names, 1)])
+            if has_header:
+                continue
+        if len(row) != len(columns):
+            raise InputError(
+                f"the file, line {number:,}: {len(row)} columns, where the first line has "
+                f"{len(columns)}"
+            )
+        rows.append(dict(zip(columns, row, strict=True)))
+    return Table(kind, columns, tuple(rows))
+
+
+def _check_names(names: Sequence[str]) -> tuple[str, ...]:
+    if len(names) > MAX_COLUMNS:
+        raise InputError(f"the file has {len(names)} columns; at most {MAX_COLUMNS} are taken")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the file has two columns called {twice[:80]!r}; rename one")
+    return tuple(names)
+
+
+def _read_jsonl(lines: Iterator[str], has_header: bool) -> Table:
+    rows = []
+    for number, line in _numbered(lines):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            written = json.dumps(row, ensure_ascii=False)  # as the translated file will have it
+        except (ValueError, RecursionError):
+            raise InputError(f"the file, line {number:,}: not valid JSON") from None
+        check_characters(written, f"the file, line {number:,},")
+        if not isinstance(row, dict):
+            raise InputError(f"the file, line {number:,}: not a JSON object, {{...}}")
+        rows.append(row)
+    columns = [name for name, value in rows[0].items() if isinstance(value, str)] if rows else []
+    if rows and not columns:
+        raise InputError("the file, line 1: no value in this JSON object is text")
+    return Table(".jsonl", _check_names(columns), tuple(rows))
+
+
+KINDS: dict[str, Callable[[Iterator[str], bool], Table]] = {
+    ".txt": _read_text,
+    ".tsv": _read_tsv,
+    ".csv": _read_csv,
+    ".jsonl": _read_jsonl,
+}
+"""The endings that are read, and how."""
+
+
+def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """Count lines from 1, without what Windows puts at their ends and Excel at the start.
+
+    Raises:
+        InputError: behind the last line that is taken.
+    """
+    for number, line in enumerate(lines, 1):
+        if number > MAX_ROWS + 1:  # a header is no row
+            break
+        yield number, line.removesuffix("\r")
+    else:
+        return
+    raise InputError(
+        f"the file has more than {MAX_ROWS:,} lines; translate it in parts, "
+        "or use the command: hubnmt translate --input FILE"
+    )
+
+
+def write_table(table: Table, translations: Sequence[str], source: str = "") -> str:
+    """Return the text of a file of the same kind, with the translations in a column of their own.
+
+    A plain text file becomes the translations, one a line. In tsv and csv, which spreadsheets open,
+    an apostrophe goes in front of a translation that begins like a formula where its source, in the
+    column of this name, does not. Source: https://owasp.org/www-community/attacks/CSV_Injection
+    """
+    if table.kind == ".txt":
+        return "".join(f"{_one_line(text)}\n" for text in translations)
+    name = _free_name("translation", (name for row in table.rows for name in row))
+    rows = [{**row, name: text} for row, text in zip(table.rows, translations, strict=True)]
+    if table.kind == ".jsonl":
+        return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    for row in rows:
+        row[name] = _quote_formula(row[name], row.get(source, ""))
+    lines = [[*table.columns, name], *(list(row.values()) for row in rows)]
+    if table.kind == ".tsv":
+        return "".join("\t".join(map(_one_line, line)) + "\n" for line in lines)
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(lines)
+    return file.getvalue()
+
+
+def _quote_formula(text: str, source: str) -> str:
+    """Let a spreadsheet show a formula that the translation made as text."""
+    made = text.lstrip()[:1]
+    return f"'{text}" if made in FORMULA_SIGNS and made != source.lstrip()[:1] else text
+
+
+def _one_line(text: str) -> str:
+    """Replace what would end a line or a cell."""
+    return " ".join(text.replace("\t", " ").splitlines())
+
+
+def _free_name(wanted: str, taken: Iterator[str]) -> str:
+    names = set(taken)
+    n = 1
+    while (name := wanted if n == 1 else f"{wanted} {n}") in names:
+        n += 1
+    return name

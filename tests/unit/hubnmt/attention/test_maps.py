@@ -1,0 +1,247 @@
+"""Attention maps: coarser ones stay exact, and no character is torn in any script."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt.attention.maps import Attention, TokenSpans, side_by_side
+from hubnmt.attention.replay import locate
+from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.tokenizer import Tokenizer
+
+L, H = 2, 3
+SRC, TGT = "Zwei Männer, 2026!", "മഞ്ഞിൽ ഒരു നായ 👩\u200d👧."
+
+
+def rows(*shape: int) -> Tensor:
+    return torch.rand(*shape, dtype=torch.float64).softmax(-1)
+
+
+def attention_of(src: str, tgt: str, tokenizer: Tokenizer) -> Attention:
+    """Random weights between the tokens of two texts."""
+    src_side, tgt_side = (locate(tokenizer.encode(text), tokenizer) for text in (src, tgt))
+    S, T = len(src_side.tokens), len(tgt_side.tokens)
+    decoder = rows(L, H, T, T).tril()
+    return Attention(
+        src=src_side,
+        tgt=tgt_side,
+        cross=rows(L, H, T, S),
+        encoder_self=rows(1, H, S, S),
+        decoder_self=decoder / decoder.sum(-1, keepdim=True),
+        tgt_log_probs=tuple(-0.1 * (t + 1) for t in range(T)),
+    )
+
+
+@pytest.fixture
+def attention(tiny_tokenizer: Tokenizer) -> Attention:
+    return attention_of(SRC, TGT, tiny_tokenizer)
+
+
+# --- where tokens stand --------------------------------------------------------------------------
+
+TEXTS = [SRC, TGT, "€", " a  b ", "e\u0301 ക്ഷ", "", "🇩🇪🇫🇷", "狗跑了。", "\ttab", "<eos>"]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+def test_groups_cover_the_text_in_order(text: str, tiny_tokenizer: Tokenizer) -> None:
+    tokens = locate(tiny_tokenizer.encode(text), tiny_tokenizer)
+    for number in (number_characters, number_words):
+        groups, sizes = tokens.group(number)
+        assert sum(sizes) == len(tokens.tokens)
+        assert groups.text == tokens.text
+        position = 0
+        for start, end in groups.chars:
+            assert start == position
+            position = end
+        assert position == len(tokens.text)
+        assert "".join(tokens.text[start:end] for start, end in groups.chars) == tokens.text
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+def test_groups_are_whole_characters_and_words(text: str, tiny_tokenizer: Tokenizer) -> None:
+    tokens = locate(tiny_tokenizer.encode(text), tiny_tokenizer)
+    for number in (number_characters, number_words):
+        units = number(tokens.text)
+        groups, _ = tokens.group(number)
+        borders = {end for _, end in groups.chars} - {0, len(tokens.text)}
+        assert all(units[border] != units[border - 1] for border in borders)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+def test_bytes_and_characters_name_the_same_places(text: str, tiny_tokenizer: Tokenizer) -> None:
+    groups, _ = locate(tiny_tokenizer.encode(text), tiny_tokenizer).group(number_characters)
+    raw = groups.text.encode()
+    for (start, end), (first, last) in zip(groups.chars, groups.utf8, strict=True):
+        assert raw[first:last].decode() == groups.text[start:end]
+
+
+def test_a_part_of_a_character_has_all_of_it(tiny_tokenizer: Tokenizer) -> None:
+    tokens = locate(tiny_tokenizer.encode("a€b"), tiny_tokenizer)
+    assert tokens.tokens[1:4] == ("<E2>", "<82>", "<AC>")
+    assert tokens.chars == ((0, 1), (1, 2), (1, 2), (1, 2), (2, 3), (3, 3))
+    assert tokens.utf8 == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 5))
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"a\xffb", "a\ufffdb"),
+        (b"\xe2\x82A", "\ufffdA"),
+        (b"A\xf0\x9f\x90", "A\ufffd"),
+        (b"\xe0\x80!", "\ufffd\ufffd!"),
+        (b"\xe2\xe2\x82\xac", "\ufffd€"),
+    ],
+    ids=repr,
+)
+def test_broken_characters_have_a_place_too(
+    raw: bytes, text: str, tiny_tokenizer: Tokenizer
+) -> None:
+    ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
+    tokens = locate([ids[bytes([byte])] for byte in raw], tiny_tokenizer)
+    assert tokens.text == text
+    assert [end for _, end in tokens.chars] == sorted(end for _, end in tokens.chars)
+    for byte, (start, end) in zip(raw, tokens.chars, strict=False):
+        expected = chr(byte) if byte < 128 else None
+        assert (text[start:end] == expected) if expected else text[start:end] in ("\ufffd", "€")
+
+
+def test_words_are_read_as_words(attention: Attention) -> None:
+    words = attention.by_word()
+    assert words.src_tokens == (" Zwei", " Männer", ",", " 2026", "!", "<eos>")
+    assert words.tgt_tokens == (" മഞ്ഞിൽ", " ഒരു", " നായ", " 👩\u200d👧", ".", "<eos>")
+
+
+def test_no_byte_is_left_among_characters(attention: Attention) -> None:
+    assert any(token.startswith("<") for token in attention.tgt_tokens[:-1])
+    characters = attention.by_character()
+    assert not any(token.startswith("<") for token in characters.tgt_tokens[:-1])
+    assert "".join(characters.tgt_tokens) == f" {TGT}<eos>"
+    assert " 👩\u200d👧" in characters.by_word().tgt_tokens
+
+
+def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
+    tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
+    assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1
+    assert tokens.is_special(len(tokens.tokens) - 1)
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+def by_hand(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
+    q_ends, k_ends = (list(itertools.accumulate(sizes)) for sizes in (query_sizes, key_sizes))
+    pooled = torch.zeros(*weights.shape[:2], len(q_ends), len(k_ends), dtype=weights.dtype)
+    for q, k in itertools.product(range(len(q_ends)), range(len(k_ends))):
+        for query in range(q_ends[q] - query_sizes[q], q_ends[q]):
+            for key in range(k_ends[k] - key_sizes[k], k_ends[k]):
+                pooled[:, :, q, k] += weights[:, :, query, key] / query_sizes[q]
+    return pooled
+
+
+@pytest.mark.parametrize("level", ["by_character", "by_word"])
+def test_keys_are_summed_and_queries_averaged(level: str, attention: Attention) -> None:
+    number = number_characters if level == "by_character" else number_words
+    coarse = getattr(attention, level)()
+    (_, src), (_, tgt) = attention.src.group(number), attention.tgt.group(number)
+    assert max(tgt) > 1
+    torch.testing.assert_close(coarse.cross, by_hand(attention.cross, tgt, src))
+    torch.testing.assert_close(coarse.encoder_self, by_hand(attention.encoder_self, src, src))
+    # Column k of the decoder is what went in at step k: bos, then all but the last.
+    inputs = [1, *tgt[:-1]]
+    torch.testing.assert_close(coarse.decoder_self, by_hand(attention.decoder_self, tgt, inputs))
+
+
+@pytest.mark.parametrize("level", ["by_character", "by_word"])
+def test_rows_still_sum_to_one(level: str, attention: Attention) -> None:
+    coarse = getattr(attention, level)()
+    for weights in (coarse.cross, coarse.encoder_self, coarse.decoder_self):
+        ones = torch.ones(weights.shape[:3], dtype=torch.float64)
+        torch.testing.assert_close(weights.sum(-1), ones, rtol=1e-12, atol=0)
+
+
+def test_a_word_has_the_log_probability_of_its_tokens(attention: Attention) -> None:
+    words = attention.by_word()
+    assert len(words.tgt_log_probs) == len(words.tgt_tokens)
+    assert sum(words.tgt_log_probs) == pytest.approx(sum(attention.tgt_log_probs))
+    assert words.tgt_log_probs[-1] == attention.tgt_log_probs[-1]
+
+
+def test_words_of_characters_are_words_of_tokens(attention: Attention) -> None:
+    """Averaging averages is another mean, so only the keys must agree."""
+    straight, round_about = attention.by_word(), attention.by_character().by_word()
+    assert straight.src == round_about.src
+    assert straight.tgt.chars == round_about.tgt.chars
+    torch.testing.assert_close(straight.by_word().cross, straight.cross)
+
+
+# --- alignment -----------------------------------------------------------------------------------
+
+
+def test_a_word_is_linked_to_what_it_looked_at_most(tiny_tokenizer: Tokenizer) -> None:
+    attention = attention_of("Ein Hund bellt", "A dog barks!", tiny_tokenizer)
+    words = attention.by_word()
+    wanted = {0: 0, 1: 1, 2: 2, 3: 3}  # target word to source word; 3 is <eos>
+    attention.cross.fill_(0)
+    for row, token in enumerate(attention.tgt.chars):
+        spans = enumerate(words.tgt.chars)
+        word = next((w for w, (a, b) in spans if a <= token[0] and token[1] <= b), 4)
+        span = words.src.chars[wanted.get(word, 3)]
+        for column, (start, end) in enumerate(attention.src.chars):
+            if span[0] <= start and end <= span[1]:
+                attention.cross[1, 2, row, column] = 1.0
+    links = attention.word_alignment((1, 2))
+    said = [(attention.src.text[slice(*a)], attention.tgt.text[slice(*b)]) for a, b, _ in links]
+    assert said == [("Ein", "A"), ("Hund", "dog"), ("bellt", "barks")]
+
+
+def test_the_stored_head_is_the_default_and_the_mean_stands_in(attention: Attention) -> None:
+    fields = {name: getattr(attention, name) for name in Attention.__slots__}
+    stored = Attention(**{**fields, "alignment_head": (1, 0)})
+    assert stored.word_alignment() == attention.word_alignment((1, 0))
+    flat = attention.cross.mean((0, 1), keepdim=True).expand(L, H, -1, -1)
+    mean = Attention(**{**fields, "cross": flat})
+    for one, other in zip(attention.word_alignment(), mean.word_alignment((0, 0)), strict=True):
+        assert one[:2] == other[:2]
+        assert one.weight == pytest.approx(other.weight)
+
+
+def test_linked_spans_have_no_space_around_them(attention: Attention) -> None:
+    links = attention.word_alignment()
+    assert links
+    for link in links:
+        for text, span in ((attention.src.text, link.src), (attention.tgt.text, link.tgt)):
+            assert text[slice(*span)] == text[slice(*span)].strip() != ""
+
+
+# --- several sentences ---------------------------------------------------------------------------
+
+
+def test_one_sentence_beside_nothing_is_itself(attention: Attention) -> None:
+    assert side_by_side([attention], ["\n"], [""]) is attention
+
+
+def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokenizer) -> None:
+    first = attention_of("Ein Hund.", "A €.", tiny_tokenizer)
+    second = attention_of("Zwei!", "Two men!", tiny_tokenizer)
+    both = side_by_side([first, second], ["  ", ""], [" ", ""])
+    S, T = len(first.src_tokens), len(first.tgt_tokens)
+    assert (both.src.text, both.tgt.text) == ("Ein Hund.  Zwei!", "A €. Two men!")
+    torch.testing.assert_close(both.cross[:, :, :T, :S], first.cross, check_dtype=False)
+    torch.testing.assert_close(both.cross[:, :, T:, S:], second.cross, check_dtype=False)
+    assert both.cross[:, :, :T, S:].abs().sum() == both.cross[:, :, T:, :S].abs().sum() == 0
+    assert both.tgt_log_probs == first.tgt_log_probs + second.tgt_log_probs
+    for coarse in (both, both.by_character(), both.by_word()):
+        for weights in (coarse.cross, coarse.encoder_self, coarse.decoder_self):
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:3]))
+    assert both.by_word().tgt_tokens == (" A", " €", ".", "<eos>", " Two", " men", "!", "<eos>")
+    raw = both.tgt.text.encode()
+    for (start, end), (a, b) in zip(both.by_word().tgt.chars, both.by_word().tgt.utf8, strict=True):
+        assert raw[a:b].decode() == both.tgt.text[start:end]
+
+
+def test_a_group_of_several_tokens_reads_as_its_text(tiny_tokenizer: Tokenizer) -> None:
+    tokens: TokenSpans = locate(tiny_tokenizer.encode("€ €"), tiny_tokenizer)
+    groups, _ = tokens.group(number_words)
+    assert groups.tokens == (" €", " €", "<eos>")

@@ -1,0 +1,172 @@
+"""The head of a card: read with care, refused with a reason."""
+
+import pytest
+
+from hubnmt.checkpoint.metadata import (
+    MAX_HEAD_CHARS,
+    Score,
+    check_metadata,
+    read_languages,
+    read_metadata,
+    read_scores,
+)
+from hubnmt.errors import ModelFolderError
+
+CARD = """---
+language: [de, en]
+model-index:
+- name: tiny
+  results:
+  - task: {type: translation}
+    dataset: {name: Multi30k 2016, type: bentrevett/multi30k}
+    metrics:
+    - {type: bleu, value: 42.5}
+    - {type: chrf, value: 61}
+    - {type: wer, value: 3}
+  - dataset: {name: Multi30k 2017}
+    metrics: [{type: BLEU, value: 30.1}]
+---
+BLEU 99 in the text counts for nothing.
+"""
+
+
+def test_the_first_score_of_each_metric_is_read():
+    assert read_scores(read_metadata(CARD)) == (
+        Score("BLEU", 42.5, "Multi30k 2016"),
+        Score("chrF", 61.0, "Multi30k 2016"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no front matter",
+        "---\nmodel-index: 3\n---\n",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: good}]}]}]\n---\n",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: 1000}]}]}]\n---\n",
+        "---\n[unclosed\n---\n",
+        "---\n!!python/object/apply:os.system [ls]\n---\n",
+        "---\n" + "[" * 5000 + "\n---\n",
+        "---\nnever closed: 1",
+        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: .nan}]}]}]\n---\n",
+        "---\ndate: 2026-99-99\n---\n",
+        f"---\nlong: {'x' * MAX_HEAD_CHARS}\n{CARD[4:]}",
+    ],
+)
+def test_a_card_without_usable_scores_has_none(text: str):
+    assert read_scores(read_metadata(text)) == ()
+
+
+def bomb(first: str, others: str) -> str:
+    """Ten aliases in each of fifteen values: written out, a million gigabytes."""
+    lines = [f"a{n}: &a{n} {others.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 16)]
+    return "\n".join(["---", f"a0: &a0 {first}", *lines, "language: [de]", "---", ""])
+
+
+@pytest.mark.parametrize(
+    ("head", "word"),
+    [
+        (bomb("[x, x]", "[{}]"), "alias"),
+        (bomb("{a: 1}", "{{<<: [{}]}}"), "alias"),
+        ("---\nlanguage: &all [*all]\n---\n", "alias"),
+    ],
+)
+def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read(head: str, word: str):
+    assert read_metadata(head) == {}
+    with pytest.raises(ModelFolderError, match=word):
+        check_metadata(head)
+
+
+def test_an_anchor_alone_and_a_merge_key_are_harmless():
+    assert read_metadata("---\nlanguage: &all [de]\n<<: {a: 1}\n---\n") == {
+        "language": ["de"],
+        "<<": {"a": "1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1" + ":59" * 400 + ".5",  # OverflowError
+        "!!int ''",  # IndexError
+        "!!bool maybe",  # KeyError
+        "!!timestamp x",  # AttributeError
+        "2026-99-99",  # ValueError
+        "0b",
+        "!!python/object/apply:os.system [ls]",
+        "!!binary x",
+        "9" * 5000,
+    ],
+)
+def test_a_value_that_fells_the_parser_harms_nothing(value: str):
+    """Dates, numbers and tags are texts here."""
+    card = CARD.replace("language:", f"x: {value}\nlanguage:", 1)
+    assert read_languages(read_metadata(card)) == ("de", "en")
+    assert len(read_scores(read_metadata(card))) == 2
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"%YAML {'9' * 5000}.1",  # ValueError
+        'x: "\\UFFFFFFFF"',
+        "? " * 2000,
+        "x: \x00",
+        "- a",
+        "text",
+    ],
+)
+def test_a_head_that_cannot_be_read_says_so(head: str):
+    card = f"---\n{head}\n---\n"
+    assert read_metadata(card) == {}
+    with pytest.raises(ModelFolderError, match="the head is no "):
+        check_metadata(card)
+
+
+def test_a_name_that_cannot_be_printed_is_mended():
+    card = CARD.replace("Multi30k 2016", '"\\uD800"')
+    assert read_scores(read_metadata(card))[0].dataset == "?"
+
+
+def test_no_is_a_language():
+    assert read_languages(read_metadata("---\nlanguage: [no, en]\n---\n")) == ("no", "en")
+
+
+def test_languages_are_listed_source_first():
+    assert read_languages(read_metadata(CARD)) == ("de", "en")
+    assert read_languages({"language": "no"}) == ("no",)
+    assert read_languages({"language": [False, "", "en"]}) == ("en",)
+    assert read_languages({}) == ()
+    assert read_languages({"language": ["\x1b[31mred", "x" * 41, "zh-Hant"]}) == ("zh-Hant",)
+
+
+GOOD = """---
+language: [de, en]
+library_name: hubnmt
+tags: [hubnmt, translation]
+---
+# Titel ü
+"""
+
+
+def test_a_card_of_ours_passes():
+    check_metadata(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("card", "problem"),
+    [
+        ("", "library_name"),
+        ("# no head", "tags"),
+        (GOOD.replace("hubnmt\ntags", "transformers\ntags"), "library_name is not hubnmt"),
+        (GOOD.replace("[hubnmt, translation]", "hubnmt"), "tags do not list hubnmt"),
+        (GOOD.replace("[de, en]", "[]"), "language"),
+        ("---\n- a list\n---\n", "no table"),
+        ("---\n[unclosed\n---\n", "no valid YAML"),
+        (f"---\nlong: {'x' * MAX_HEAD_CHARS}\n---\n", "longer than"),
+    ],
+)
+def test_a_card_the_hub_could_not_file_is_refused(card: str, problem: str):
+    with pytest.raises(ModelFolderError, match=problem):
+        check_metadata(card)

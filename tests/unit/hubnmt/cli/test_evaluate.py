@@ -1,0 +1,153 @@
+"""Scores of files and of models are sacreBLEU's, in the promised form."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt import Translator
+from hubnmt.__main__ import main
+from hubnmt.text.metrics import score_corpus
+
+QUICK = ["--max-new-tokens", "6"]
+Run = Callable[..., str]
+
+REFERENCES = ["A dog is running in the snow.", "Two men cook.", "A girl climbs into a playhouse."]
+HYPOTHESES = ["A dog runs in the snow.", "Two men are cooking.", "A girl climbs in a playhouse."]
+FIELDS = {
+    *("n", "bleu", "bleu_signature", "chrf", "chrf_signature", "chrf++"),
+    *("guard", "fallbacks", "seconds", "tgt_tokens_per_s"),
+}
+
+
+def write_lines(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def test_given_translations_are_scored(run: Run, tmp_path: Path) -> None:
+    files = [
+        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES)),
+        *("--ref", write_lines(tmp_path / "ref", REFERENCES)),
+    ]
+    answer = json.loads(run("evaluate", *files, "--json"))
+    expected = score_corpus(HYPOTHESES, REFERENCES)
+    assert set(answer) == FIELDS
+    assert answer["n"] == 3
+    assert (answer["bleu"], answer["bleu_signature"]) == (expected.bleu, expected.bleu_signature)
+    assert (answer["chrf"], answer["chrf_signature"]) == (expected.chrf, expected.chrf_signature)
+    assert answer["chrf++"] == expected.chrf_plus_plus
+    assert (answer["guard"], answer["fallbacks"]) == (None, None)  # no model, so no guard
+    shown = run("evaluate", *files)
+    assert f"{expected.bleu:.2f}" in shown
+    assert f"{expected.chrf:.2f}" in shown
+    assert expected.bleu_signature in shown
+
+
+def test_a_model_is_scored_and_its_translations_can_be_kept(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.txt"
+    references = [f"Reference {n}." for n in range(len(lines))]
+    files = [
+        *("--src", write_lines(tmp_path / "src", lines)),
+        *("--ref", write_lines(tmp_path / "ref", references)),
+    ]
+    answer = json.loads(run("evaluate", "--model", model, *files, "--json", "--save", kept, *QUICK))
+    assert set(answer) == FIELDS
+    assert answer["n"] == len(lines)
+    assert answer["seconds"] > 0
+    assert answer["tgt_tokens_per_s"] > 0
+    assert answer["chrf"] == pytest.approx(score_corpus(expected, references).chrf)
+    assert kept.read_bytes().decode().split("\n") == [*expected, ""]
+
+
+def test_the_guard_is_said_with_how_often_it_fired(
+    lines: list[str], model: str, run: Run, tmp_path: Path
+) -> None:
+    limit = 20  # enough to repeat itself
+    files = [
+        *("--model", model, "--max-new-tokens", limit),
+        *("--src", write_lines(tmp_path / "src", lines[:3])),
+        *("--ref", write_lines(tmp_path / "ref", lines[:3])),
+    ]
+    translations = Translator.from_pretrained(model).translate(lines[:3], max_new_tokens=limit)
+    n_fallbacks = sum(each.n_fallbacks for each in translations)
+    assert n_fallbacks > 0  # an untrained model repeats itself
+    for flags, guard, fallbacks, said in (
+        (["--guard"], True, n_fallbacks, f"guard  on, {n_fallbacks} searched again"),
+        (["--no-guard"], False, 0, "guard  off"),
+    ):
+        answer = json.loads(run("evaluate", *files, "--json", *flags))
+        assert (answer["guard"], answer["fallbacks"]) == (guard, fallbacks)
+        assert said in run("evaluate", *files, *flags).splitlines()
+
+
+def test_kept_translations_stay_one_a_line(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a translation holds, line n of the kept file belongs to line n of the source."""
+    kept = tmp_path / "kept.txt"
+    files = [
+        *("--src", write_lines(tmp_path / "src", ["a\u2028b", "c\r", "d"])),
+        *("--ref", write_lines(tmp_path / "ref", ["x", "y", "z"])),
+    ]
+    run("evaluate", "--model", model, *files, "--save", kept, *QUICK)
+    assert kept.read_bytes().count(b"\n") == 3
+
+
+def test_scores_are_printed_even_if_the_translations_cannot_be_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp, ref = (write_lines(tmp_path / name, REFERENCES) for name in ("hyp", "ref"))
+    too_long = tmp_path / ("x" * 300)
+    command = ["evaluate", "--hyp", str(hyp), "--ref", str(ref), "--save", str(too_long)]
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out.startswith("BLEU   100.00")
+    assert err.count("\n") == 1
+    assert "cannot be written" in err
+
+
+def test_a_broken_link_in_the_place_of_the_translations_shows_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    files = ["--hyp", "no file", "--ref", "no file", "--save", str(tmp_path / "link")]
+    assert main(["evaluate", *files]) == 2
+    assert "link exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\u3000\t"])
+def test_a_line_without_a_source_has_no_score_and_the_others_have(
+    empty: str, model: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sources, targets = ["Ein Hund", empty, "Zwei", empty], ["A dog", "two", "", ""]
+    files = [
+        *("--src", str(write_lines(tmp_path / "src", sources))),
+        *("--tgt", str(write_lines(tmp_path / "tgt", targets))),
+    ]
+    command = ["score", "--model", model, *files]
+    assert main([*command, "--json"]) == 0
+    out, err = capsysbinary.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    scores = Translator.from_pretrained(model).score([sources[0], sources[2]], ["A dog", ""])
+    totals = [scores[0].log_prob, None, scores[1].log_prob, None]
+    assert [each["log_prob"] for each in found] == pytest.approx(totals)
+    assert [set(each) for each in found] == [set(found[0])] * 4
+    assert [bool(each["tgt_tokens"]) for each in found] == [True, False, True, False]
+    assert [line.split(b":")[0] for line in err.splitlines()] == [b"line 2", b"line 4"]
+    assert main(command) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert lines[1] == lines[3] == "nan\tnan"
+    assert float(lines[2].split("\t")[0]) == pytest.approx(totals[2], abs=1e-4)
+
+
+def test_an_interval_can_be_asked_for(run: Run, tmp_path: Path) -> None:
+    files = [
+        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES * 4)),
+        *("--ref", write_lines(tmp_path / "ref", REFERENCES * 4)),
+    ]
+    assert json.loads(run("evaluate", *files, "--json", "--bootstrap"))["bleu_interval"] > 0
+    assert "±" in run("evaluate", *files, "--bootstrap")

@@ -1,0 +1,370 @@
+"""What goes in comes out translated, line by line, in the promised form."""
+
+import io
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt import Translator
+from hubnmt.__main__ import main
+
+QUICK = ["--max-new-tokens", "6"]
+Run = Callable[..., str]
+FULL = Path("/dev/full")
+
+
+def as_file(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def give_stdin(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_arguments_are_translated_one_a_line(
+    lines: list[str], model: str, run: Run, expected: list[str]
+) -> None:
+    out = run("translate", lines[0], lines[4], "--model", model, *QUICK)
+    assert out == f"{expected[0]}\n{expected[4]}\n"
+
+
+def test_standard_input_is_translated_line_by_line(
+    lines: list[str], model: str, run: Run, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_stdin(as_file(lines), monkeypatch)
+    out = run("translate", "--model", model, *QUICK)
+    assert out.split("\n") == [*expected, ""]
+    assert expected[1] == ""
+
+
+def test_a_file_is_translated_into_a_file(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(as_file(lines))
+    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
+    assert run("translate", *files, "--model", model, *QUICK) == ""
+    assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize("with_output", [False, True])
+def test_a_pipe_as_input_is_translated(
+    with_output: bool, lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    """`--input <(zcat a.de.gz)`: what is read to count the lines is gone."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, as_file(lines))
+    os.close(write_end)
+    output = tmp_path / "out.txt"
+    out = run(
+        *("translate", "--input", f"/dev/fd/{read_end}", "--model", model, *QUICK),
+        *(["--output", output] if with_output else []),
+    )
+    os.close(read_end)
+    found = output.read_bytes().decode() if with_output else out
+    assert found.split("\n") == [*expected, ""]
+
+
+def test_a_byte_order_mark_is_not_translated(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.txt").write_text("Ein Hund\n", encoding="utf-8-sig")
+    command = ["translate", "--model", model, "--json", *QUICK]
+    from_file = run(*command, "--input", tmp_path / "in.txt")
+    give_stdin((tmp_path / "in.txt").read_bytes(), monkeypatch)
+    assert run(*command) == from_file
+    assert json.loads(from_file)["src"] == "Ein Hund"
+
+
+@pytest.mark.parametrize(
+    ("content", "n_lines"), [(b"", 0), (b"\n", 1), (b"x", 1), (b"x\n", 1), (b"\n\nx\n\n", 4)]
+)
+def test_there_are_as_many_lines_out_as_in(
+    content: bytes, n_lines: int, model: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_stdin(content, monkeypatch)
+    assert run("translate", "--model", model, *QUICK).count("\n") == n_lines
+
+
+def test_more_lines_than_a_chunk_keep_their_order(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 3)
+    lines = [f"Satz {n}" for n in range(10)]
+    (tmp_path / "in.txt").write_text("\n".join(lines), encoding="utf-8")
+    out = run("translate", "--input", tmp_path / "in.txt", "--model", model, "--json", *QUICK)
+    assert [json.loads(line)["src"] for line in out.splitlines()] == lines
+
+
+def test_json_has_the_promised_fields(model: str, run: Run) -> None:
+    text = "Zwei\nMänner"
+    out = run("translate", text, "--model", model, "--json", "--n-best", 2, *QUICK)
+    assert out.count("\n") == 1
+    answer = json.loads(out)
+    assert set(answer) == {
+        *("src", "text", "score", "n_best", "src_tokens", "tgt_tokens", "tgt_log_probs"),
+        "warnings",
+    }
+    translation = Translator.from_pretrained(model).translate(text, n_best=2, max_new_tokens=6)
+    assert answer["src"] == text
+    assert answer["text"] == translation.text
+    assert answer["score"] == pytest.approx(translation.score)
+    assert [set(each) for each in answer["n_best"]] == [{"text", "score"}] * 2
+    assert len(answer["tgt_tokens"]) == len(answer["tgt_log_probs"])
+
+
+def test_letters_stand_in_json_as_themselves(model: str, run: Run) -> None:
+    assert "മഞ്ഞ് Männer" in run("translate", "മഞ്ഞ് Männer", "--model", model, "--json", *QUICK)
+
+
+def test_an_empty_text_is_an_empty_line(model: str, run: Run) -> None:
+    assert run("translate", "", "--model", model) == "\n"
+
+
+def test_every_decoding_option_reaches_the_search(model: str, run: Run) -> None:
+    options: dict[str, Any] = {
+        **{"beam_size": 4, "length_penalty": -0.5, "n_best": 3, "max_new_tokens": 9},
+        **{"no_repeat_ngram_size": 2, "repetition_penalty": 1.3, "prefix": "A"},
+    }
+    flags = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+    out = run("translate", "Ein Hund", "--model", model, "--json", *sum(flags, ()))
+    expected = Translator.from_pretrained(model).translate("Ein Hund", **options)
+    texts = [each.text for each in expected.n_best]
+    assert [each["text"] for each in json.loads(out)["n_best"]] == texts
+
+
+def test_sampling_follows_its_seed(model: str, run: Run) -> None:
+    options = ["--sample", "--temperature", 1.5, "--top-k", 50, "--top-p", 0.95]
+    outs = [
+        run("translate", "Ein Hund", "--model", model, *options, "--seed", seed, *QUICK)
+        for seed in (3, 4, 3)
+    ]
+    assert outs[0] == outs[2] != outs[1]
+
+
+def test_warnings_go_to_standard_error_with_the_line(
+    model: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["translate", "x", "Ja, " * 60, "--model", model, *QUICK]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out.count(b"\n") == 2
+    assert re.search(rb"^line 2: .*longer than the 40 tokens", err, re.MULTILINE)
+
+
+def test_the_lines_of_warnings_are_counted_through_the_file(
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 2)
+    (tmp_path / "in.txt").write_text("\n\n\n" + "Ja, " * 60, encoding="utf-8")
+    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    for done, flags in (("", []), ("\n", ["--continue"])):
+        (tmp_path / "out.txt").unlink(missing_ok=True)
+        if done:
+            (tmp_path / "out.txt").write_text(done, encoding="utf-8")
+        assert main(["translate", *files, *flags, "--model", model, *QUICK]) == 0
+        err = capsysbinary.readouterr().err
+        assert re.search(rb"^line 4: .*longer than the 40 tokens", err, re.MULTILINE)
+
+
+def test_an_existing_output_is_replaced_only_on_request(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.txt"
+    output.write_text("precious", encoding="utf-8")
+    command = ["translate", lines[0], "--model", model, "--output", str(output), *QUICK]
+    assert main(command) == 2
+    assert output.read_text(encoding="utf-8") == "precious"
+    run(*command, "--overwrite")
+    assert output.read_bytes().decode() == f"{expected[0]}\n"
+
+
+def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
+    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(as_file(lines))
+    whole = "".join(f"{line}\n" for line in expected).encode()
+    torn = whole[: whole.index(expected[3].encode()) + 2]
+    (tmp_path / "out.txt").write_bytes(torn)
+    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
+    run("translate", *files, "--continue", "--model", model, *QUICK)
+    assert (tmp_path / "out.txt").read_bytes() == whole
+    run("translate", *files, "--continue", "--model", model, *QUICK)
+    assert (tmp_path / "out.txt").read_bytes() == whole
+
+
+@pytest.fixture
+def interrupt_third_chunk(expected: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Press Ctrl-C when two lines are written."""
+    translate, calls = Translator.translate, itertools.count()
+
+    def count(self: Translator, text: Any, **options: Any) -> Any:
+        if text and next(calls) == 2:
+            raise KeyboardInterrupt
+        return translate(self, text, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hubnmt.cli.options.CHUNK_LINES", 1)
+        patch.setattr(Translator, "translate", count)
+        yield
+
+
+@pytest.mark.usefixtures("interrupt_third_chunk")
+@pytest.mark.parametrize("old", [None, "old\n" * 9])
+def test_an_interruption_tells_how_to_go_on_and_that_is_true(
+    old: str | None,
+    lines: list[str],
+    model: str,
+    run: Run,
+    expected: list[str],
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "my out.txt"
+    source.write_bytes(as_file(lines))
+    flags = []
+    if old is not None:
+        output.write_text(old, encoding="utf-8")
+        flags = ["--overwrite"]
+    command = ["translate", "--input", str(source), "--model", model, *QUICK]
+    assert main([*command, "--output", str(output), *flags]) == 130
+    *_, err = capsysbinary.readouterr().err.decode().splitlines()
+    assert err.startswith("hubnmt: interrupted; ")
+    assert (f"{output} is as it was" in err) == (old is not None)
+    name = re.search(r"--continue(?: --output '(.*)' without --overwrite)? goes on", err)
+    assert name
+    written = Path(name[1] or output)
+    assert written.read_bytes() == as_file(expected[:2])
+    assert (written == output) == (old is None)
+    run(*command, "--output", written, "--continue")
+    assert written.read_bytes() == as_file(expected)
+    assert old is None or output.read_text(encoding="utf-8") == old
+
+
+@pytest.mark.usefixtures("interrupt_third_chunk")
+@pytest.mark.parametrize("files", [["--output", "out.txt"], []], ids=str)
+def test_what_cannot_go_on_is_not_told_to(
+    files: list[str],
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", *"abc", "--model", model, *files, *QUICK]) == 130
+    said = "; the lines so far are in out.txt" if files else ""
+    assert capsys.readouterr().err.splitlines()[-1] == f"hubnmt: interrupted{said}"
+
+
+@pytest.mark.parametrize("more", ["one too many\n", "one too many"])
+def test_going_on_behind_more_lines_than_there_are_is_refused(
+    more: str,
+    lines: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(as_file(lines))
+    content = "of another job\n" * len(lines) + more
+    output.write_text(content, encoding="utf-8")
+    files = ["--input", str(source), "--output", str(output)]
+    assert main(["translate", *files, "--continue", "--model", model, *QUICK]) == 2
+    err = capsys.readouterr().err
+    assert f"{output} has {len(lines) + 1} lines" in err
+    assert f"{source} only {len(lines)}" in err
+    assert output.read_text(encoding="utf-8") == content
+
+
+def open_pipe(content: bytes) -> str:
+    read_end, write_end = os.pipe()
+    os.write(write_end, content)
+    os.close(write_end)
+    return f"/dev/fd/{read_end}"
+
+
+@pytest.mark.parametrize("more", ["one too many\n", "one too many"])
+def test_going_on_behind_more_lines_than_a_pipe_has_is_refused(
+    more: str,
+    lines: list[str],
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As `zcat a.gz | hubnmt translate --input /dev/stdin`: its lines cannot be counted before."""
+    output, pipe = tmp_path / "out.txt", open_pipe(as_file(lines))
+    content = "of another job\n" * len(lines) + more
+    output.write_text(content, encoding="utf-8")
+    files = ["--input", pipe, "--output", str(output)]
+    assert main(["translate", *files, "--continue", "--model", model, *QUICK]) == 2
+    err = capsys.readouterr().err
+    assert f"{output} has {len(lines) + 1} lines and {pipe} fewer" in err
+    assert output.read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("n_bytes", [0, 2, None], ids=["nothing", "torn", "whole"])
+@pytest.mark.parametrize("n_done", [0, 3, 6])
+def test_a_job_from_a_pipe_goes_on_behind_its_last_whole_line(
+    n_done: int,
+    n_bytes: int | None,
+    lines: list[str],
+    model: str,
+    run: Run,
+    expected: list[str],
+    tmp_path: Path,
+) -> None:
+    whole, output = as_file(expected), tmp_path / "out.txt"
+    output.write_bytes(as_file(expected[:n_done]) + as_file([expected[n_done]])[:n_bytes])
+    pipe = open_pipe(as_file(lines))
+    run("translate", "--input", pipe, "--output", output, "--continue", "--model", model, *QUICK)
+    assert output.read_bytes() == whole
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "x", "--model", model, "--output", str(FULL), *QUICK]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "No space left" in err
+
+
+def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
+    model: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hubnmt.pipeline.fallback.find_suspicions", lambda **_: []
+    )  # it is all nonsense
+    sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
+    line = (sentence * 400)[:20_000].strip()
+    options = ["--beam-size", 1, "--max-new-tokens", 1]
+    out = run("translate", line, "--model", model, "--json", *options)
+    answer = json.loads(out)
+    assert "".join(answer["src_tokens"]).count("Herd") == line.count("Herd")
+    assert any("longer than" in warning for warning in answer["warnings"])
+
+
+def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
+    text = "Ein Hund rennt. Ja!"
+    for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
+        out = run("translate", text, "--model", model, "--json", *flags, *QUICK)
+        found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
+        assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
+        assert found.src_tokens.count("<eos>") == (1 if flags else 2)
+
+
+def test_ctrl_c_is_one_line(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    assert main(["translate", "x", "--model", model]) == 130
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,45 @@
+"""A model's name: first bundled, then a folder, then on the Hub; what it is not is said."""
+
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import ConfigError, HubUnreachableError, ModelNotFoundError
+from hubnmt.hub import resolve
+from hubnmt.hub.resolve import find_model
+from hubnmt.translator import Translator
+
+
+def test_a_bundled_name_comes_first_then_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("de-en-x", "mine"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(resolve, "bundled_models", lambda: {"de-en-x": Path("/inside")})
+    assert find_model("de-en-x") == Path("/inside")
+    assert find_model("mine").resolve() == tmp_path / "mine"
+    assert find_model("./de-en-x").resolve() == tmp_path / "de-en-x"
+    assert find_model(tmp_path / "mine") == tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["de-en", "./nowhere", "a/b/c", "~nobody-has-this-name/model", "a\0b", "x" * 5000, "\n"],
+    ids=lambda name: repr(name[:20]),
+)
+def test_an_unknown_model_names_what_there_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "bundled_models", lambda: {"de-en-x": Path("/inside")})
+    with pytest.raises(ModelNotFoundError, match="de-en-x"):
+        Translator.from_pretrained(name)
+
+
+def test_a_folder_that_is_not_there_may_be_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubUnreachableError, match="no folder 'runs/best' here, and cannot reach"):
+        Translator.from_pretrained("runs/best")
+
+
+def test_a_folder_has_no_revisions(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no revisions"):
+        Translator.from_pretrained(tmp_path, revision="v1")

@@ -1,0 +1,80 @@
+"""The type of number that a model runs in."""
+
+import pytest
+import torch
+
+from hubnmt.config import ModelConfig
+from hubnmt.errors import ConfigError
+from hubnmt.inference import dtypes
+from hubnmt.inference.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
+
+CPU = torch.device("cpu")
+
+
+def make_config(d_model: int = 128) -> ModelConfig:
+    return ModelConfig(
+        src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300, d_model=d_model
+    )
+
+
+@pytest.mark.parametrize(
+    ("d_model", "has_units", "expected"),
+    [
+        (WIDE, True, "bfloat16"),
+        (WIDE - 128, True, "float32"),
+        (WIDE, False, "float32"),
+    ],
+)
+def test_the_faster_type_on_a_cpu(
+    d_model: int,
+    has_units: bool,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {"amx_bf16": has_units}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
+    assert resolve_dtype(AUTO, CPU, make_config(d_model=d_model)) == expected
+
+
+def test_a_release_that_cannot_tell_stays_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert resolve_dtype(AUTO, CPU, make_config(d_model=WIDE)) == "float32"
+
+
+@pytest.mark.parametrize(("has_it", "expected"), [(True, "bfloat16"), (False, "float32")])
+def test_the_faster_type_on_a_gpu(
+    has_it: bool,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
+    assert resolve_dtype(AUTO, torch.device("cuda"), make_config()) == expected
+
+
+@pytest.mark.parametrize(("has_units", "expected"), [(True, "bfloat16"), (False, "float32")])
+def test_training_on_a_cpu_takes_bfloat16_where_matrix_units_are(
+    has_units: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"amx_bf16": has_units, "avx512_bf16": True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
+    assert resolve_training_dtype(AUTO, CPU) == expected
+
+
+@pytest.mark.parametrize(("has_it", "expected"), [(True, "bfloat16"), (False, "float16")])
+def test_training_on_a_gpu_is_never_in_full(
+    has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
+    assert resolve_training_dtype(AUTO, torch.device("cuda")) == expected
+
+
+@pytest.mark.parametrize("name", [*dtypes.DTYPES, dtypes.CT2_DTYPE])
+def test_what_was_asked_for_stays(name: str) -> None:
+    assert resolve_dtype(name, CPU, make_config()) == name
+    assert resolve_training_dtype(name, CPU) == name
+
+
+def test_what_an_engine_cannot_do_is_refused() -> None:
+    check_dtype("int8", engine="ctranslate2")
+    with pytest.raises(ConfigError, match=r"'int8' must be auto or bfloat16 or .* with torch"):
+        check_dtype("int8", engine="torch")

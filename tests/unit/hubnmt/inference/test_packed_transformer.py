@@ -1,0 +1,134 @@
+"""PackedTransformer: number for number what the readable Transformer says, one token at a time.
+
+Weights are float64 and random, so that agreement to 1e-7 leaves no room for a missing term.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt.inference.packed_sentence import SentenceCache
+from hubnmt.model import PackedTransformer, Transformer
+
+V = 23
+MakeModel = Callable[..., Transformer]
+ARCHITECTURES = pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_order": "pre", "activation": "relu"},
+        {"norm_order": "post", "activation": "gelu"},
+        {"norm_order": "pre", "share_embeddings": True, "tgt_vocab_size": 19, "tie_output": True},
+    ],
+    ids=str,
+)
+N_SRC_TOKENS = pytest.mark.parametrize(
+    "lengths", [[5, 3], [3], [5], [4, 4, 4]], ids=lambda lengths: f"S={lengths}"
+)
+"""[3] is one sentence short enough for its cross-attention to be multiplied out; the others are
+several, padded or not, and one too long for that."""
+
+
+@pytest.fixture
+def make_source() -> Callable[[list[int]], tuple[Tensor, Tensor]]:
+    def make(lengths: list[int]) -> tuple[Tensor, Tensor]:
+        pad_mask = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]  # (B, S)
+        return torch.randint(3, 19, pad_mask.shape).masked_fill(pad_mask, 0), pad_mask
+
+    return make
+
+
+def replay(model: Transformer, rows: Tensor, src: tuple[Tensor, Tensor], sentence: int) -> Tensor:
+    """Hidden (W, D) at the last of rows (W, t), all of the same sentence, by teacher forcing."""
+    src_ids, pad_mask = (x[sentence].expand(len(rows), -1) for x in src)
+    return model.decode(rows, model.encode(src_ids, pad_mask), pad_mask)[:, -1]
+
+
+@ARCHITECTURES
+@N_SRC_TOKENS
+def test_memory_is_the_reference_models(
+    lengths: list[int], changes: dict[str, Any], make_model: MakeModel, make_source: Any
+) -> None:
+    model = make_model(**changes).requires_grad_(False)
+    src_ids, pad_mask = make_source(lengths)
+    memory = PackedTransformer(model).encode(src_ids, pad_mask)
+    expected = model.encode(src_ids, pad_mask)
+    torch.testing.assert_close(memory[~pad_mask], expected[~pad_mask])
+
+
+@ARCHITECTURES
+@N_SRC_TOKENS
+def test_steps_of_forking_beams_are_the_reference_models_replay(
+    lengths: list[int], changes: dict[str, Any], make_model: MakeModel, make_source: Any
+) -> None:
+    """Beams fork, merge and grow over the cache's first size; sentences leave half-way."""
+    model = make_model(**changes).requires_grad_(False)
+    packed = PackedTransformer(model)
+    src = make_source(lengths)
+    cache = packed.remember(packed.encode(*src), src[1])
+    sentences = list(range(len(lengths)))
+    rows = torch.ones(len(lengths), 1, 0, dtype=torch.int64)  # (B, W, t)
+    for n_step, width in enumerate((1, 4, 4, 3, 6, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)):
+        if n_step == 4 and len(sentences) > 1:
+            kept = torch.tensor([len(sentences) - 1, *range(1, len(sentences) - 1)])
+            cache.keep(kept)
+            rows, sentences = rows[kept], kept.tolist()
+        parents = torch.randint(rows.shape[1], (len(sentences), width))
+        last = torch.randint(3, 19, (len(sentences), width))
+        cache.reorder(parents)
+        rows = rows.gather(1, parents[..., None].expand(-1, -1, rows.shape[2]))
+        rows = torch.cat((rows, last[..., None]), dim=2)
+        hidden = packed.step(last, cache)
+        for place, sentence in enumerate(sentences):
+            torch.testing.assert_close(hidden[place], replay(model, rows[place], src, sentence))
+
+
+def test_one_short_sentence_is_read_by_two_matrices(
+    make_model: MakeModel, make_source: Any
+) -> None:
+    packed = PackedTransformer(make_model().requires_grad_(False))
+    for lengths, is_short in (([3], True), ([5], False), ([3, 3], False)):
+        src = make_source(lengths)
+        cache = packed.remember(packed.encode(*src), src[1])
+        assert isinstance(cache, SentenceCache) is is_short
+
+
+def test_a_padded_sentence_alone_does_not_see_its_padding(
+    make_model: MakeModel, make_source: Any
+) -> None:
+    packed = PackedTransformer(make_model().requires_grad_(False))
+    (src_ids, pad_mask), first = make_source([3]), torch.ones(1, 1, dtype=torch.int64)
+    longer = torch.nn.functional.pad(src_ids, (0, 1)), torch.tensor([[False] * 3 + [True]])
+    memories = [packed.encode(*src) for src in ((src_ids, pad_mask), longer)]
+    caches = [packed.remember(memories[0], pad_mask), packed.remember(memories[1], longer[1])]
+    torch.testing.assert_close(*(packed.step(first, cache) for cache in caches))
+
+
+@ARCHITECTURES
+def test_logits_are_the_reference_models(changes: dict[str, Any], make_model: MakeModel) -> None:
+    model = make_model(**changes).requires_grad_(False)
+    hidden = torch.randn(2, 3, 12, dtype=torch.float64)
+    torch.testing.assert_close(PackedTransformer(model).project(hidden), model.project(hidden))
+
+
+def test_positions_go_beyond_the_table(
+    make_model: MakeModel, make_source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubnmt.model.embedding.N_TABULATED", 3)
+    model = make_model().requires_grad_(False)
+    packed, src = PackedTransformer(model), make_source([5])
+    cache = packed.remember(packed.encode(*src), src[1])
+    tokens = torch.randint(3, V, (1, 6))
+    hidden = [packed.step(tokens[:, t : t + 1], cache) for t in range(6)][-1]
+    torch.testing.assert_close(hidden[0], replay(model, tokens, src, 0))
+
+
+def test_the_model_itself_is_left_as_it_was(make_model: MakeModel, make_source: Any) -> None:
+    model = make_model().requires_grad_(False)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    packed, src = PackedTransformer(model), make_source([5, 3])
+    packed.step(torch.ones(2, 1, dtype=torch.int64), packed.remember(packed.encode(*src), src[1]))
+    after = model.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())

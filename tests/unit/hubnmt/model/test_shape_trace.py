@@ -1,0 +1,55 @@
+"""Anatomy: the shapes are those of the real network, and every parameter is counted once."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from hubnmt.config import ModelConfig
+from hubnmt.model import Transformer
+from hubnmt.model.shape_trace import Stage, dissect
+
+S, T = 5, 7
+
+
+@pytest.fixture
+def stages(tiny_config: ModelConfig) -> list[Stage]:
+    return dissect(tiny_config, n_src_tokens=S, n_tgt_tokens=T)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm_order": "post"},
+        {"tie_output": False},
+        {"share_embeddings": False, "tgt_vocab_size": 310},
+        {"share_embeddings": False, "tie_output": False},
+    ],
+)
+def test_every_parameter_is_counted_once(tiny_config: ModelConfig, changes: dict[str, Any]):
+    config = dataclasses.replace(tiny_config, **changes)
+    stages = dissect(config, n_src_tokens=S, n_tgt_tokens=T)
+    assert sum(stage.n_parameters for stage in stages) == config.n_parameters
+
+
+def test_shapes_are_those_of_the_real_network(tiny_model: Transformer, stages: list[Stage]):
+    ids = torch.full((1, S), 9), torch.full((1, T), 9)
+    logits, maps = tiny_model.attend(*ids, torch.zeros(1, S, dtype=torch.bool))
+    shapes = {(s.part, s.layer, s.name.split("-")[0]): dict(s.tensors) for s in stages}
+    assert shapes["output", None, "Score every piece of the vocabulary"]["logits"] == logits.shape
+    src, tgt, cross = (m[:, 0] for m in (maps.src_self_attn, maps.tgt_self_attn, maps.cross_attn))
+    assert shapes["encoder", 1, "Self"]["weights"] == src.shape
+    assert shapes["decoder", 2, "Self"]["weights"] == tgt.shape
+    assert shapes["decoder", 2, "Cross"]["weights"] == cross.shape == (1, 3, T, S)
+    assert shapes["decoder", 2, "Cross"]["keys"] == (1, 3, S, 4)
+    assert shapes["decoder", 1, "Feed"]["widened"] == (1, T, 20)
+
+
+def test_stages_follow_the_pass(stages: list[Stage]):
+    layers = [(stage.part, stage.layer) for stage in stages if stage.layer]
+    assert layers == [("encoder", 1)] * 2 + [("decoder", 1)] * 3 + [("decoder", 2)] * 3
+    assert [stage.part for stage in stages] == sorted(
+        (stage.part for stage in stages), key=["encoder", "decoder", "output"].index
+    )

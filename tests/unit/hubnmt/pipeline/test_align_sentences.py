@@ -1,0 +1,95 @@
+"""Pairing: sentence by sentence where both sides agree, whole texts where they do not."""
+
+from typing import Any
+
+import pytest
+
+from hubnmt.config import ModelConfig
+from hubnmt.errors import InputError
+from hubnmt.pipeline import segmentation
+from hubnmt.pipeline.align_sentences import Pair, pair_sentences
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.types import Candidate
+
+
+@pytest.fixture
+def pair(tiny_tokenizer: Tokenizer, tiny_config: ModelConfig) -> Any:
+    """Pair two texts and read the ids."""
+
+    def call(src: str, tgt: str | Candidate, **options: bool) -> list[tuple[str, str, str, str]]:
+        both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+        pairs: list[Pair] = pair_sentences(src, tgt, config=tiny_config, **both, **options)
+        decode = tiny_tokenizer.decode
+        return [(decode(a), space, decode(b), other) for a, space, b, other in pairs]
+
+    return call
+
+
+def test_sentences_go_in_pairs_with_the_space_behind_them(pair: Any) -> None:
+    found = pair(" Ein Hund.  Zwei!\nWer?", "A dog. Two! Who?\n")
+    assert found == [
+        ("Ein Hund.", "  ", "A dog.", " "),
+        ("Zwei!", "\n", "Two!", " "),
+        ("Wer?", "", "Who?", "\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("Ein Hund. Zwei!", "A dog and two."),
+        ("Ein Hund und zwei.", "A dog. Two!"),
+        ("Ein Hund. Zwei!", ""),
+        ("Ein Hund rennt", "A dog runs"),
+    ],
+)
+def test_texts_of_other_counts_stay_whole(src: str, tgt: str, pair: Any) -> None:
+    assert pair(f" {src}\n", f"{tgt} ") == [(src, "", tgt, "")]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\t", "  "], ids=repr)
+def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
+    assert pair(f"Ein{space}Hund", f"A{space}dog") == [("Ein Hund", "", "A dog", "")]
+    more = pair(f"Ein{space}Hund. Zwei!", f"A{space}dog. Two!")
+    assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
+
+
+@pytest.mark.parametrize("tgt", ["A DOG. TWO!", "A DOG AND TWO!"])
+def test_of_capitals_only_the_source_is_read_in_small_letters(
+    tgt: str, pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmentation, "CAPITALS_RATIO", 0)
+    found = pair("EIN HUND. ZWEI!", tgt)
+    assert "".join(src + space for src, space, _, _ in found) == "ein hund. zwei!"
+    assert "".join(said + space for _, _, said, space in found) == tgt
+
+
+def test_emoji_around_a_sentence_are_of_neither_side(pair: Any) -> None:
+    assert pair("🎉 Ein Hund 🍕", "🎉 A dog 🍕") == [("Ein Hund", "", "A dog", "")]
+
+
+def test_unsplit_lines_are_pairs(pair: Any) -> None:
+    found = pair("Ein Hund. Zwei!\nWer?", "A dog. Two!\nWho?", split=False)
+    assert [(a, b) for a, _, b, _ in found] == [
+        ("Ein Hund. Zwei!", "A dog. Two!"),
+        ("Wer?", "Who?"),
+    ]
+
+
+def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer) -> None:
+    """Spelled in bytes, which no tokenizer would do."""
+    ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
+    spelled = tuple(tuple(ids[bytes([b])] for b in f" {t}".encode()) for t in ("A dog.", "Two!"))
+    both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    config = ModelConfig(src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300)
+    candidate = Candidate("A dog. Two!", -1.0, spelled)
+    pairs = pair_sentences("Ein Hund. Zwei!", candidate, config=config, **both)
+    assert [tuple(each.tgt_ids) for each in pairs] == list(spelled)
+    without = Candidate("A dog. Two!", -1.0)
+    assert pair("Ein Hund. Zwei!", without) == pair("Ein Hund. Zwei!", "A dog. Two!")
+
+
+@pytest.mark.parametrize("src", ["", " ", "\n\u2028"])
+def test_an_empty_source_is_refused(src: str, pair: Any) -> None:
+    with pytest.raises(InputError, match="empty"):
+        pair(src, "x")

@@ -1,0 +1,114 @@
+"""Join: parts in their places, the best combinations exactly, and a map from side to side."""
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from hubnmt.decoding import Hypothesis
+from hubnmt.pipeline.assemble import best_combinations, decode_line, join_parts
+from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.types import Translation
+
+
+def hypothesis(text: str, score: float, tokenizer: Tokenizer) -> Hypothesis:
+    ids = tokenizer.encode(text)
+    return Hypothesis(ids, score, score, (score / (len(ids) + 1),) * (len(ids) + 1))
+
+
+def join(
+    src: str, said: list[dict[str, float]], tokenizer: Tokenizer, **options: Any
+) -> Translation:
+    plan = make_plan(src, tokenizer, language="de", max_src_tokens=99)
+    found = [[hypothesis(text, score, tokenizer) for text, score in row.items()] for row in said]
+    settings = {"n_best": 3, "sample": False, "src_tokenizer": tokenizer, **options}
+    return join_parts(src, plan.parts, found, tgt_tokenizer=tokenizer, **settings)
+
+
+SRC = "  Ein Hund.  Zwei!\n\nWer?\n"
+SAID = [{"A dog.": -0.1, "One dog.": -0.6}, {"Two!": -0.2, "Both!": -0.3}, {"Who?": -0.4}]
+
+
+def test_parts_stand_between_the_white_space_of_the_source(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(SRC, SAID, tiny_tokenizer)
+    assert translation.text == "  A dog.  Two!\n\nWho?\n"
+    assert translation.src == SRC
+
+
+def test_the_map_names_both_sides_of_each_sentence(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(SRC, SAID, tiny_tokenizer)
+    pairs = [
+        (SRC[slice(*pair.src)], translation.text[slice(*pair.tgt)])
+        for pair in translation.sentences
+    ]
+    assert pairs == [("Ein Hund.", "A dog."), ("Zwei!", "Two!"), ("Wer?", "Who?")]
+
+
+def test_n_best_are_the_best_combinations_with_their_mean_score(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(SRC, SAID, tiny_tokenizer)
+    texts = [" ".join(each.text.split()) for each in translation.n_best]
+    assert texts == ["A dog. Two! Who?", "A dog. Both! Who?", "One dog. Two! Who?"]
+    scores = [each.score for each in translation.n_best]
+    assert scores == pytest.approx([-0.7 / 3, -0.8 / 3, -1.2 / 3])
+    assert (translation.text, translation.score) == translation.n_best[0][:2]
+
+
+def test_candidates_remember_their_tokens(tiny_tokenizer: Tokenizer) -> None:
+    for candidate in join(SRC, SAID, tiny_tokenizer).n_best:
+        said = [decode_line(ids, tiny_tokenizer) for ids in candidate.tgt_ids]
+        assert said == [part for part in candidate.text.replace("  ", "\n").split("\n") if part]
+
+
+def test_samples_are_joined_rank_by_rank(tiny_tokenizer: Tokenizer) -> None:
+    """So that n samples of a text differ in every sentence that has as many."""
+    translation = join(SRC, SAID, tiny_tokenizer, sample=True)
+    texts = [" ".join(each.text.split()) for each in translation.n_best]
+    assert texts == ["A dog. Two! Who?", "One dog. Both! Who?"]
+
+
+def test_a_text_that_comes_twice_is_one_candidate(tiny_tokenizer: Tokenizer) -> None:
+    said = [{"a b": -0.1, "a": -0.2}, {"c": -0.1, "b c": -0.2}]
+    translation = join("Eins. Zwei.", said, tiny_tokenizer, n_best=4)
+    assert [each.text for each in translation.n_best] == ["a b c", "a b b c", "a c"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_combinations_are_those_of_trying_all(seed: int, tiny_tokenizer: Tokenizer) -> None:
+    rng = random.Random(seed)
+    found = [
+        sorted(
+            (Hypothesis([n], 0.0, rng.uniform(-3, 0), ()) for n in range(rng.randint(1, 4))),
+            key=lambda each: -each.score,
+        )
+        for _ in range(1 + seed)
+    ]
+    totals = sorted((sum(e.score for e in way) for way in itertools.product(*found)), reverse=True)
+    for n in (1, 3, 50):
+        chosen = best_combinations(found, n)
+        mine = [sum(each.score for each in choice) for choice in chosen]
+        assert mine == pytest.approx(totals[:n])
+        assert len({tuple(each.ids[0] for each in choice) for choice in chosen}) == len(chosen)
+
+
+def test_a_thousand_sentences_are_combined_too(tiny_tokenizer: Tokenizer) -> None:
+    row = [Hypothesis([3], 0.0, -0.1, ()), Hypothesis([4], 0.0, -0.3, ())]
+    chosen = best_combinations([row] * 1000, 5)
+    n_second = [sum(each.ids == [4] for each in choice) for choice in chosen]
+    assert n_second == [0, 1, 1, 1, 1]
+
+
+def test_equal_notes_are_counted(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(SRC, SAID, tiny_tokenizer, notes=["odd", "", "long", "odd"])
+    assert translation.warnings == ("odd (2 parts)", "long")
+
+
+def test_white_space_alone_is_its_own_translation(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(" \n", [], tiny_tokenizer)
+    assert [each.text for each in translation.n_best] == [" \n"]
+    assert translation.sentences == translation.src_tokens == ()
+
+
+def test_a_line_stays_a_line(tiny_tokenizer: Tokenizer) -> None:
+    assert decode_line(tiny_tokenizer.encode("a\nb\u2028c"), tiny_tokenizer) == "a b c"

@@ -1,0 +1,165 @@
+"""The guard: it finds loops, copies and dropped text, and is silent on what people wrote."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from hubnmt.pipeline.heuristics import (
+    MAX_PERIOD,
+    MIN_LOOP_TOKENS,
+    MIN_REPEATS,
+    find_suspicions,
+    is_copy,
+    longest_loop,
+)
+from hubnmt.text.tokenizer import Tokenizer
+
+ORDINARY = list(range(100, 120))
+"""Tokens that say something."""
+
+
+def suspect(
+    *,
+    src: str = "Ein Satz",
+    src_ids: list[int] = ORDINARY,
+    text: str = "A sentence",
+    tgt_ids: list[int] = ORDINARY,
+) -> list[str]:
+    return find_suspicions(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids)
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def measure_slowly(ids: list[int]) -> int:
+    """Try every stretch with every period."""
+    longest = 0
+    for start in range(len(ids)):
+        for end in range(start + MIN_LOOP_TOKENS, len(ids) + 1):
+            stretch = ids[start:end]
+            for period in range(1, MAX_PERIOD + 1):
+                repeats = stretch[period:] == stretch[:-period]
+                if repeats and len(stretch) >= MIN_REPEATS * period:
+                    longest = max(longest, len(stretch))
+    return longest
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_loops_are_those_of_a_slow_search(seed: int) -> None:
+    """Few different tokens, so that loops of several periods come by chance, and one on purpose."""
+    rng = random.Random(seed)
+    ids = [rng.randrange(1 + seed % 3) for _ in range(seed)]
+    unit = [rng.randrange(3) for _ in range(1 + seed % 6)]
+    ids += unit * rng.randint(1, 5) + [rng.randrange(3) for _ in range(seed % 5)]
+    assert longest_loop(ids) == measure_slowly(ids)
+
+
+@pytest.mark.parametrize("period", range(1, MAX_PERIOD + 1))
+def test_a_loop_of_any_period_is_found_wherever_it_stands(period: int) -> None:
+    unit = list(range(period))
+    n_tokens = max(MIN_REPEATS * period, MIN_LOOP_TOKENS)
+    loop = (unit * n_tokens)[:n_tokens]
+    for before, after in ([], ORDINARY), (ORDINARY, []), (ORDINARY, ORDINARY):
+        assert longest_loop([*before, *loop, *after]) == n_tokens
+        assert longest_loop([*before, *loop[:-1], *after]) == 0
+    assert suspect(tgt_ids=ORDINARY + loop) == ["repeats itself"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [],
+        [5],
+        [5] * 7,
+        [5, 6] * 3,
+        [5, 6, 7, 8] * 3,
+        [*ORDINARY, *ORDINARY, *ORDINARY],
+        list(range(9)) * 4,
+    ],
+    ids=str,
+)
+def test_natural_repetition_is_no_loop(ids: list[int]) -> None:
+    """Ha ha ha; a refrain; a sentence said again."""
+    assert longest_loop(ids) == 0
+
+
+def test_who_translates_a_loop_may_loop() -> None:
+    loop = [7, 8] * 6
+    assert suspect(tgt_ids=loop) == ["repeats itself"]
+    assert suspect(src_ids=loop, tgt_ids=loop) == []
+
+
+# --- copies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("src", "text", "copied"),
+    [
+        ("Ein Hund rennt schnell.", "Ein Hund rennt schnell.", True),
+        ("Ein Hund rennt schnell.", "  ein HUND\nrennt  schnell. ", True),
+        ("Ein Hund rennt schnell.", "A dog runs fast.", False),
+        ("Ein Hund rennt schnell.", "Ein Hund rennt schnell!", False),
+        ("Ein Hund rennt schnell.", "Ein Hund rennt sehr schnell.", False),
+        ("Angela Merkel, Berlin", "Angela Merkel, Berlin", False),
+        ("Hotel", "Hotel", False),
+        ("", "", False),
+    ],
+)
+def test_a_copy_has_the_same_words_and_more_than_a_name_has(
+    src: str, text: str, copied: bool
+) -> None:
+    assert is_copy(src, text) is copied
+    assert suspect(src=src, text=text) == (["copies the source"] if copied else [])
+
+
+# --- dropped text --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_src", "n_tgt", "short"),
+    [
+        (11, 0, False),
+        (12, 0, True),
+        (12, 3, True),
+        (12, 4, False),
+        (20, 5, True),
+        (20, 6, False),
+        (20, 60, False),
+    ],
+)
+def test_far_shorter_is_less_than_three_tenths_of_no_short_source(
+    n_src: int, n_tgt: int, short: bool
+) -> None:
+    found = suspect(src_ids=list(range(n_src)), tgt_ids=list(range(n_tgt)))
+    assert found == (["is far shorter than the source"] if short else [])
+
+
+def test_a_target_that_was_asked_to_be_short_is_not_suspicious() -> None:
+    loop_and_cut = {"src": "Ein Satz", "src_ids": list(range(90)), "text": "A", "is_cut": True}
+    assert find_suspicions(**loop_and_cut, tgt_ids=[5, 6]) == []
+    assert find_suspicions(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
+
+
+def test_all_suspicions_are_named() -> None:
+    src = "Ein Hund rennt schnell."
+    found = suspect(src=src, src_ids=list(range(90)), text=src, tgt_ids=[7] * 9)
+    assert found == ["repeats itself", "copies the source", "is far shorter than the source"]
+
+
+# --- what people wrote ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vocab_size", [300, 1000])
+def test_it_is_silent_on_translations_by_people(vocab_size: int, repo: Path) -> None:
+    """A hundred captions, both ways; small pieces repeat more, large ones are fewer."""
+    sides = [
+        (repo / "tests" / "fixtures" / f"captions.{side}").read_text(encoding="utf-8").splitlines()
+        for side in ("de", "en")
+    ]
+    assert [len(side) for side in sides] == [100, 100]
+    tokenizer = Tokenizer.train([*sides[0], *sides[1]], vocab_size)
+    for sources, texts in (sides, sides[::-1]):
+        for src, text in zip(sources, texts, strict=True):
+            src_ids, tgt_ids = tokenizer.encode(src), tokenizer.encode(text)
+            assert suspect(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids) == [], src

@@ -1,0 +1,69 @@
+"""Prefixes over several sentences: each goes where its user saw it, and none is lost."""
+
+import pytest
+
+from hubnmt.pipeline.prefix import BoundPrefix, bind_prefix
+from hubnmt.pipeline.segmentation import Plan, make_plan
+from hubnmt.text.sentences import Segment
+from hubnmt.text.tokenizer import Tokenizer
+
+THREE = "Ein Hund rennt. Zwei Männer kochen! Wer lacht?"
+
+
+@pytest.fixture
+def plan(tiny_tokenizer: Tokenizer) -> Plan:
+    """Three sentences in the first line, one in the second."""
+    return plan_of(f"{THREE}\nNiemand.", tiny_tokenizer)
+
+
+def plan_of(text: str, tokenizer: Tokenizer) -> Plan:
+    return make_plan(text, tokenizer, language="de", max_src_tokens=99)
+
+
+def bind(prefix: str, plan: Plan) -> BoundPrefix:
+    return bind_prefix(prefix, plan, language="en")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said", "is_open"),
+    [
+        ("", [], ""),
+        ("A do", [], "A do"),
+        ("A dog runs.", [], "A dog runs."),
+        ("A dog runs. ", [("A dog runs.", " ")], ""),
+        ("A dog runs. Two", [("A dog runs.", " ")], "Two"),
+        ("A dog runs.  Two men! ", [("A dog runs.", "  "), ("Two men!", " ")], ""),
+        ("A dog. Two! Wh", [("A dog.", " "), ("Two!", " ")], "Wh"),
+        ("A dog. Two! Who? No", [("A dog.", " "), ("Two!", " ")], "Who? No"),
+        (" A dog. Two", [(" A dog.", " ")], "Two"),
+        ("Dr. Smith lau", [], "Dr. Smith lau"),
+        ("  ", [], "  "),
+    ],
+)
+def test_sentences_that_have_ended_are_said_and_the_last_is_open(
+    prefix: str, said: list[tuple[str, str]], is_open: str, plan: Plan
+) -> None:
+    bound = bind(prefix, plan)
+    assert bound == BoundPrefix(tuple(Segment(*each) for each in said), is_open)
+
+
+@pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ein Hund.\nZwei Männer.", "\nEin Hund\n"])
+def test_one_sentence_takes_all_of_the_prefix(text: str, tiny_tokenizer: Tokenizer) -> None:
+    prefix = "A dog runs. Two men cook. And"
+    assert bind(prefix, plan_of(text, tiny_tokenizer)) == BoundPrefix((), prefix)
+
+
+def test_nothing_to_translate_binds_nothing_away(tiny_tokenizer: Tokenizer) -> None:
+    assert bind("A. B", plan_of("\n", tiny_tokenizer)).said == ()
+
+
+def test_what_is_said_and_what_is_open_are_the_prefix(plan: Plan) -> None:
+    prefix = " A dog runs.  Two men cook! Who laughs? Nobody. And then"
+    for length in range(len(prefix) + 1):
+        bound = bind(prefix[:length], plan)
+        said = "".join(text + space for text, space in bound.said)
+        assert said + bound.open == prefix[:length]
+
+
+def test_the_prefix_is_normalised_as_all_text_is(plan: Plan) -> None:
+    assert bind("A Ga\u0308nse. Two", plan) == bind("A Gänse. Two", plan)

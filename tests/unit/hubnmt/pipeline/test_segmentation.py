@@ -1,0 +1,384 @@
+"""Plans: nothing of a text is lost, every part fits, and every cut is reported."""
+
+import random
+from typing import Any
+
+import pytest
+
+from hubnmt.errors import InputError
+from hubnmt.pipeline import segmentation as plan_module
+from hubnmt.pipeline.segmentation import Part, Plan, as_learned, make_plan
+from hubnmt.text.sentences import EMOJI_RUN
+from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
+
+LINE_BREAKS = [
+    "\n",
+    "\r\n",
+    "\r",
+    "\x0b",
+    "\x0c",
+    "\x1c",
+    "\x1d",
+    "\x1e",
+    "\x85",
+    "\u2028",
+    "\u2029",
+]
+WORDS = [
+    "Hund",
+    "läuft,",
+    "z. B.",
+    "Ende.",
+    "Wer?",
+    "നായ",
+    "狗跑了。",
+    "a" * 70,
+    "e\u0301",
+    "<eos>",
+    "1,5",
+    "🍕",
+    "👨‍👩‍👧",
+    "❤️🎉",
+]
+SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
+
+
+def plan_of(
+    text: str, tokenizer: Tokenizer, max_src_tokens: int = 40, *, split: bool = True
+) -> Plan:
+    return make_plan(text, tokenizer, language="de", max_src_tokens=max_src_tokens, split=split)
+
+
+def join(plan: Plan, tokenizer: Tokenizer) -> str:
+    return "".join(tokenizer.decode(part.ids) + part.space for part in plan.parts)
+
+
+def random_text(seed: int, n_words: int) -> str:
+    rng = random.Random(seed)
+    text = "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
+    return rng.choice(["", " ", "\n", "\t "]) + text
+
+
+# --- emoji --------------------------------------------------------------------------------------
+
+
+def words_of(plan: Plan, text: str) -> list[str]:
+    return [text[slice(*part.span)] for part in plan.spoken]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("🎉 Wer? 🍕🎉\nHund läuft. ❤️", ["Wer?", "Hund läuft."]),
+        ("👨‍👩‍👧👍🏽 Ende.", ["Ende."]),
+        ("Ende.🍕 \n", ["Ende."]),
+        ("🍕 🍕\n🎉", []),
+        ("Ich 🍕 dich.", ["Ich 🍕 dich."]),
+        ("വീട്\u200d 5 ° ©", ["വീട്\u200d 5 ° ©"]),
+    ],
+)
+def test_emoji_around_a_sentence_are_kept_from_the_model(
+    text: str, words: list[str], tiny_tokenizer: Tokenizer
+) -> None:
+    plan = plan_of(text, tiny_tokenizer)
+    assert words_of(plan, text) == words
+    assert join(plan, tiny_tokenizer) == normalize(text)
+
+
+def test_what_a_prefix_may_say_the_model_sees(tiny_tokenizer: Tokenizer) -> None:
+    text = "🎉 Wer? 🍕"
+    plan = make_plan(
+        text, tiny_tokenizer, language="de", max_src_tokens=40, split=False, emoji_apart=False
+    )
+    assert words_of(plan, text) == [text]
+
+
+# --- nothing is lost -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_src_tokens", [1, 2, 9, 40, 5000])
+def test_the_parts_and_their_spaces_are_the_text(
+    max_src_tokens: int, tiny_tokenizer: Tokenizer
+) -> None:
+    for seed in range(12):
+        text = random_text(seed, 3 + 6 * seed)
+        plan = plan_of(text, tiny_tokenizer, max_src_tokens)
+        # Where a limit of one token tears a letter from its accent, they meet again.
+        assert normalize(single_spaced(join(plan, tiny_tokenizer))) == normalize(
+            single_spaced(text)
+        )
+        stretches = [text[slice(*part.span)] + part.space for part in plan.parts]
+        assert "".join(stretches) == text
+
+
+@pytest.mark.parametrize("max_src_tokens", [5, 9, 17, 40])
+def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: Tokenizer) -> None:
+    """The end of the sentence takes a token, too."""
+    for seed in range(12):
+        plan = plan_of(random_text(seed, 60), tiny_tokenizer, max_src_tokens)
+        for part in plan.spoken:
+            is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
+            assert len(part.ids) + 1 <= max_src_tokens or is_one_character
+
+
+@pytest.mark.parametrize("max_src_tokens", [9, 40])
+def test_spaces_are_white_space_and_parts_have_none_around_them(
+    max_src_tokens: int, tiny_tokenizer: Tokenizer
+) -> None:
+    for seed in range(12):
+        plan = plan_of(random_text(seed, 40), tiny_tokenizer, max_src_tokens)
+        for part in plan.parts:
+            assert EMOJI_RUN.sub("", part.space).strip() == ""
+            text = tiny_tokenizer.decode(part.ids)
+            assert text == text.strip()
+            assert part.ids or part.space
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=repr)
+def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: Tokenizer) -> None:
+    text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
+    plan = plan_of(text, tiny_tokenizer)
+    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.spoken]
+    assert spoken == ["Ein Hund.", "Zwei Hunde.", "Drei"]
+    assert join(plan, tiny_tokenizer) == text
+    assert plan.warnings == ()
+
+
+def test_sentences_of_a_line_are_apart_unless_asked_to_stay(tiny_tokenizer: Tokenizer) -> None:
+    text = "Ein Hund. Noch ein Hund!  Wo?"
+    apart = plan_of(text, tiny_tokenizer)
+    spoken = [tiny_tokenizer.decode(part.ids) for part in apart.parts]
+    assert spoken == ["Ein Hund.", "Noch ein Hund!", "Wo?"]
+    assert [part.space for part in apart.parts] == [" ", "  ", ""]
+    whole = (Part(tiny_tokenizer.encode(single_spaced(text)), "", (0, len(text))),)
+    assert plan_of(text, tiny_tokenizer, split=False).parts == whole
+    assert apart.warnings == ()
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("max_src_tokens", [9, 40, 5000])
+def test_spans_say_where_each_part_stands_in_the_text_as_given(
+    max_src_tokens: int, split: bool, tiny_tokenizer: Tokenizer
+) -> None:
+    for seed in range(12):
+        text = random_text(seed, 3 + 6 * seed)
+        plan, position = plan_of(text, tiny_tokenizer, max_src_tokens, split=split), 0
+        for part in plan.parts:
+            assert part.span[0] == position
+            seen = normalize(single_spaced(text[slice(*part.span)]))
+            assert seen == tiny_tokenizer.decode(part.ids)
+            position = part.span[1] + len(part.space)
+            assert text[part.span[1] : position] == part.space
+        assert position == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("", 0),
+        (" \n", 0),
+        ("Eins. Zwei! Drei?", 3),
+        ("Eins. Zwei!\nDrei?", 2),
+        ("\n\nEins.  Zwei!\u2028Drei? Vier.", 2),
+    ],
+    ids=repr,
+)
+def test_the_first_line_with_words_counts_its_parts(
+    text: str, n: int, tiny_tokenizer: Tokenizer
+) -> None:
+    assert plan_of(text, tiny_tokenizer).n_in_first_line == n
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", " \t\r\n\u2028\u3000", "\u00a0"], ids=repr)
+def test_white_space_alone_has_nothing_to_say(text: str, tiny_tokenizer: Tokenizer) -> None:
+    plan = plan_of(text, tiny_tokenizer)
+    assert plan.spoken == []
+    assert join(plan, tiny_tokenizer) == text
+    assert plan.warnings == ()
+
+
+def test_spoken_parts_are_those_with_ids_in_order(tiny_tokenizer: Tokenizer) -> None:
+    plan = plan_of(" \nEin Hund\n\n Zwei\n", tiny_tokenizer)
+    assert plan.spoken == [part for part in plan.parts if part.ids]
+    assert [part.space for part in plan.spoken] == ["\n", "\n"]
+
+
+def test_characters_are_counted_as_the_model_sees_them(tiny_tokenizer: Tokenizer) -> None:
+    """Two spellings of one letter make one plan."""
+    composed, apart = "Ma\u0308nner \u0d28\u0d4d\u200d", "Männer \u0d7b"
+    one, other = plan_of(composed, tiny_tokenizer), plan_of(apart, tiny_tokenizer)
+    assert [part[:2] for part in one.parts] == [part[:2] for part in other.parts]
+
+
+# --- cuts ----------------------------------------------------------------------------------------
+
+
+def test_an_over_long_line_is_cut_between_sentences_where_that_is_enough(
+    tiny_tokenizer: Tokenizer,
+) -> None:
+    sentences = ["Ein kleiner Hund rennt im Schnee.", "Zwei Männer stehen am Herd.", "Wer?"]
+    longest = max(len(tiny_tokenizer.encode(sentence)) for sentence in sentences)
+    plan = plan_of("  ".join(sentences) + " \n", tiny_tokenizer, longest + 1)
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == sentences
+    assert [part.space for part in plan.parts] == ["  ", "  ", " \n"]
+
+
+def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Tokenizer) -> None:
+    clauses = ["Ein Hund rennt im Schnee,", "weil er eine Katze sieht."]
+    text = " ".join(clauses)
+    plan = plan_of(text, tiny_tokenizer, len(tiny_tokenizer.encode(text)))
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == clauses
+
+
+def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
+    """As in a table of contents; a part of nothing but spaces would make the model invent words."""
+    plan = plan_of("Hunde" + " " * 400 + "12", tiny_tokenizer)
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.spoken] == ["Hunde 12"]
+    assert plan.warnings == ()
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2003", "\u3000", "\t", "  ", " \u00a0 "])
+def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
+    space: str, tiny_tokenizer: Tokenizer
+) -> None:
+    """Between sentences it stays what it is."""
+    text = "Er kostet 5 Euro. Wer zahlt ?"
+    plain = plan_of(text, tiny_tokenizer)
+    other = plan_of(text.replace(" ", space), tiny_tokenizer)
+    assert [part.ids for part in other.parts] == [part.ids for part in plain.parts]
+    assert [part.space for part in other.parts] == [space, ""]
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("n_short", [0, 3])
+@pytest.mark.parametrize("n_long", [1, 2])
+def test_the_warning_counts_what_was_cut_and_the_parts(
+    n_long: int, n_short: int, split: bool, tiny_tokenizer: Tokenizer
+) -> None:
+    long = "Ein Hund rennt durch den tiefen Schnee und bellt laut, weil er eine Katze sieht."
+    lines = ["Kurz."] * n_short + [long] * n_long
+    plan = plan_of("\n".join(lines), tiny_tokenizer, split=split)
+    (warning,) = plan.warnings
+    n_parts = len(plan.spoken) - n_short
+    assert n_parts > n_long
+    assert warning.startswith(f"{n_long} {'sentence' if split else 'line'}(s)")
+    assert "40 tokens" in warning
+    assert warning.endswith(f"{n_parts} parts")
+
+
+def test_a_line_is_cut_only_if_it_must_be(tiny_tokenizer: Tokenizer) -> None:
+    text = "Zwei Männer stehen am Herd, und bereiten Essen zu."
+    n_tokens = len(tiny_tokenizer.encode(text))
+    assert len(plan_of(text, tiny_tokenizer, n_tokens + 1).parts) == 1
+    assert plan_of(text, tiny_tokenizer, n_tokens + 1).warnings == ()
+    assert len(plan_of(text, tiny_tokenizer, n_tokens).parts) > 1
+    assert plan_of(text, tiny_tokenizer, n_tokens).warnings != ()
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [None, 5, b"Ein Hund", ["Ein Hund"]], ids=repr)
+def test_what_is_no_string_is_refused_with_its_type(text: Any, tiny_tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match=type(text).__name__):
+        plan_of(text, tiny_tokenizer)
+
+
+@pytest.mark.parametrize("text", ["\ud83d", "Ein H\udcfcnd", "\udc15\ud83d"], ids=ascii)
+def test_half_a_surrogate_pair_is_refused(text: str, tiny_tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="surrogate"):
+        plan_of(text, tiny_tokenizer)
+
+
+def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
+    tiny_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert plan_module.MAX_TEXT_CHARS == 1_000_000
+    monkeypatch.setattr(plan_module, "MAX_TEXT_CHARS", 1_200)
+    assert plan_of("\n" * 1_200, tiny_tokenizer).spoken == []
+    with pytest.raises(InputError, match=r"1,201 characters.*1,200.*give it as a file"):
+        plan_of("\n" * 1_201, tiny_tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_foreign"),
+    [
+        ("Ein Hund.", False),
+        ("", False),
+        ("123 !?", False),
+        ("Grüße aus Köln", False),
+        ("Ich liebe Pizza 🍕🎉 und dich ❤️!", False),
+        ("ഒരു നായ മഞ്ഞിൽ.", True),
+        ("Ein Hund heißt auf Malayalam നായ.", False),
+        ("Ja.\nكلب يركض في الثلج.", True),
+    ],
+)
+def test_a_text_in_characters_the_vocabulary_does_not_know_is_told(
+    text: str, is_foreign: bool, tiny_tokenizer: Tokenizer
+) -> None:
+    """The model answers all the same, and nothing in the answer shows that it read nothing."""
+    plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=200)
+    told = [each for each in plan.warnings if "does not know (it was made for 'de')" in each]
+    assert len(told) == is_foreign
+
+
+@pytest.fixture(scope="module")
+def quiet_tokenizer() -> Tokenizer:
+    """It has met words in small letters, "USA", and hardly another capital."""
+    words = "wo bist du ich liebe dich groß die katze schläft wohnt in den USA"
+    return Tokenizer.train([words] * 9, 400)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WO BIST DU?", "wo bist du?"),
+        (" DIE\u00a0KATZE  SCHLÄFT ", "die katze schläft"),
+        ("GROß", "groß"),
+        ("Wo BIST DU", "Wo BIST DU"),
+        ("USA", "USA"),
+        ("12 + 3", "12 + 3"),
+        ("ß", "ß"),
+        ("നായ", "നായ"),
+        ("", ""),
+    ],
+)
+def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
+    text: str, expected: str, quiet_tokenizer: Tokenizer
+) -> None:
+    assert as_learned(text, quiet_tokenizer) == expected
+
+
+def test_a_vocabulary_of_capitals_is_given_capitals() -> None:
+    loud = Tokenizer.train(["STORM WARNING FOR ALL COASTS"] * 9, 400)
+    assert as_learned("STORM WARNING", loud) == "STORM WARNING"
+
+
+def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:
+    text = "WO BIST DU?  Die Katze schläft.\nICH LIEBE DICH"
+    plan = plan_of(text, quiet_tokenizer)
+    assert join(plan, quiet_tokenizer) == "wo bist du?  Die Katze schläft.\nich liebe dich"
+    assert [text[slice(*part.span)] for part in plan.parts] == [
+        "WO BIST DU?",
+        "Die Katze schläft.",
+        "ICH LIEBE DICH",
+    ]
+    (warning,) = plan.warnings
+    assert warning.startswith("2 sentence(s) in capitals")
+    whole = make_plan(
+        text, quiet_tokenizer, language="de", max_src_tokens=200, lower_capitals=False
+    )
+    assert join(whole, quiet_tokenizer) == text
+    assert not whole.warnings
+
+
+def test_capitals_are_small_letters_in_the_clauses_of_a_long_sentence_too(
+    quiet_tokenizer: Tokenizer,
+) -> None:
+    plan = plan_of("WO BIST DU, " * 9 + "ICH", quiet_tokenizer, 20)
+    assert len(plan.parts) > 1
+    assert join(plan, quiet_tokenizer) == "wo bist du, " * 9 + "ich"
+    assert [warning.split()[0] for warning in plan.warnings] == ["1", "1"]

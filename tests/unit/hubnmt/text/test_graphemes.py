@@ -1,0 +1,80 @@
+"""Characters and words: nothing a reader sees as one is counted as two."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from hubnmt.text.graphemes import joins_previous, number_characters, number_words
+
+
+def cut(text: str, numbers: list[int]) -> list[str]:
+    """Put code points of equal numbers together."""
+    groups = itertools.groupby(zip(numbers, text, strict=True), key=lambda pair: pair[0])
+    return ["".join(char for _, char in group) for _, group in groups]
+
+
+@pytest.mark.parametrize(
+    "characters",
+    [
+        ["H", "u", "n", "d"],
+        ["e\u0301", "x", "o\u0308\u0301"],
+        ["മ", "ഞ്ഞി", "ൽ", " ", "ഒ", "രു"],
+        ["ക്ഷ", "ത്രി", "യ"],
+        ["क्षि", "ति"],
+        ["👩\u200d👩\u200d👧", "👍🏽", "❤\ufe0f", "!"],
+        ["🇩🇪", "🇫🇷", "🇮🇳"],
+        ["🇩🇪", "🇫"],
+        ["🇩", "a", "🇫🇷"],
+        ["🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "x"],
+        ["\r\n", "\n", "\r", "x"],
+        ["می\u200c", "خواهم"[0]],
+        [],
+    ],
+    ids=ascii,
+)
+def test_a_character_is_what_a_reader_calls_one(characters: list[str]) -> None:
+    expected = characters if characters != ["می\u200c", "خ"] else ["م", "ی\u200c", "خ"]
+    assert cut("".join(characters), number_characters("".join(characters))) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["Ein", " Hund", ",", " 2026", "!"],
+        ["A", " dog", "'", "s", " T", "-", "shirt", "..."],
+        ["മഞ്ഞിൽ", " ഒരു", " നായ", "."],
+        [" \t Ein", "\n\nHund", "  "],
+        ["Ja", " 👩\u200d👧👍🏽", "!?"],
+        ["狗跑了", "。"],
+        ["e\u0301te\u0301"],
+        [" "],
+        [],
+    ],
+    ids=ascii,
+)
+def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: list[str]) -> None:
+    assert cut("".join(words), number_words("".join(words))) == words
+
+
+@pytest.mark.parametrize("number", [number_characters, number_words])
+def test_numbers_count_upwards_from_zero_without_gaps(number: Any) -> None:
+    text = " Ein Hund, മഞ്ഞിൽ 👩\u200d👧 12!\n"
+    numbers = number(text)
+    assert len(numbers) == len(text)
+    assert numbers[0] == 0
+    assert {later - sooner for sooner, later in itertools.pairwise(numbers)} == {0, 1}
+
+
+def test_no_word_ends_inside_a_character() -> None:
+    text = "A\u0301b 👩\u200d👧, ക്ഷ\u200d 👍🏽🇩🇪x\u0301"
+    characters, words = number_characters(text), number_words(text)
+    for place in range(1, len(text)):
+        if characters[place] == characters[place - 1]:
+            assert words[place] == words[place - 1]
+
+
+def test_the_first_of_a_text_joins_nothing() -> None:
+    assert number_characters("\u0301") == [0]
+    assert joins_previous("x\u0301", 1)
+    assert not joins_previous("xy", 1)

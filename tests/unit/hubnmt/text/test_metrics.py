@@ -1,0 +1,82 @@
+"""Metrics: sacreBLEU, called directly, says the same, and the signature says how."""
+
+import random
+
+import pytest
+import sacrebleu
+
+from hubnmt.errors import InputError
+from hubnmt.text.metrics import score_corpus
+
+REFERENCES = [
+    "A dog is running in the snow.",
+    "Two men are at the stove preparing food.",
+    "A little girl climbs into a wooden playhouse.",
+    "A woman in blue rides a bicycle down the street.",
+]
+HYPOTHESES = [
+    "A dog runs in the snow.",
+    "Two men are standing at the stove and prepare food.",
+    "a little girl climbs into a playhouse , made of wood",
+    "A woman in blue rides a bike down the street.",
+]
+
+
+def test_scores_are_sacrebleus() -> None:
+    scores = score_corpus(HYPOTHESES, REFERENCES)
+    bleu = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    chrf = sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    chrf_plus_plus = sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES], word_order=2).score
+    assert (scores.bleu, scores.chrf, scores.chrf_plus_plus) == (bleu, chrf, chrf_plus_plus)
+    assert len({bleu, chrf, chrf_plus_plus}) == 3
+    assert scores.n == 4
+
+
+def test_the_signature_names_every_choice() -> None:
+    scores = score_corpus(HYPOTHESES, REFERENCES)
+    version = f"version:{sacrebleu.__version__}"
+    expected = {"nrefs:1", "case:mixed", "eff:no", "tok:13a", "smooth:exp", version}
+    assert set(scores.bleu_signature.split("|")) == expected
+    expected = {"nrefs:1", "case:mixed", "eff:yes", "nc:6", "nw:0", "space:no", version}
+    assert set(scores.chrf_signature.split("|")) == expected
+
+
+def test_a_perfect_translation_scores_100() -> None:
+    scores = score_corpus(REFERENCES, REFERENCES)
+    assert scores.bleu == pytest.approx(100)
+    assert scores.chrf == pytest.approx(100)
+    assert scores.chrf_plus_plus == pytest.approx(100)
+
+
+def test_case_counts() -> None:
+    lowered = [line.lower() for line in REFERENCES]
+    assert score_corpus(lowered, REFERENCES).bleu < 99
+
+
+def test_the_interval_is_there_if_asked_for_and_changes_no_score() -> None:
+    rng = random.Random(1)
+    references = [" ".join(rng.choices("abcdefg", k=9)) for _ in range(40)]
+    hypotheses = [line if rng.random() < 0.7 else line[::-1] for line in references]
+    plain = score_corpus(hypotheses, references)
+    sampled = score_corpus(hypotheses, references, bootstrap=True)
+    assert plain.bleu_interval is None
+    assert sampled.bleu_interval is not None
+    assert 1 < sampled.bleu_interval < 30
+    assert (sampled.bleu, sampled.chrf) == (plain.bleu, plain.chrf)
+
+
+def test_empty_translations_are_scored_as_what_they_are() -> None:
+    assert score_corpus(["", *HYPOTHESES[1:]], REFERENCES).bleu < 99
+    assert score_corpus([""] * 4, REFERENCES).bleu == 0
+
+
+def test_the_texts_given_are_not_changed() -> None:
+    hypotheses, references = list(HYPOTHESES), tuple(REFERENCES)
+    score_corpus(hypotheses, references)
+    assert hypotheses == HYPOTHESES
+
+
+@pytest.mark.parametrize(("n_hypotheses", "n_references"), [(3, 4), (4, 3), (0, 4), (4, 0), (0, 0)])
+def test_unequal_or_empty_lists_are_refused(n_hypotheses: int, n_references: int) -> None:
+    with pytest.raises(InputError, match=f"{n_hypotheses} translations for {n_references} ref"):
+        score_corpus(HYPOTHESES[:n_hypotheses], REFERENCES[:n_references])

@@ -1,0 +1,620 @@
+"""Tokenizer: text survives it, words stay whole in every script, and every byte has an address."""
+
+import json
+import random
+import unicodedata
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.text.tokenizer import (
+    MAX_FILE_MIB,
+    MIN_VOCAB_SIZE,
+    SPECIAL_PIECES,
+    Tokenizer,
+    max_file_bytes,
+    normalize,
+)
+
+TEXTS = [
+    "Ein Hund rennt durch den Schnee.",
+    "Zwei Männer stehen am Herd und kochen.",
+    "Ein Hund und zwei Männer rennen.",
+    "കുട്ടികൾ പുസ്തകങ്ങൾ വായിക്കുന്നു.",
+    "ഞങ്ങളുടെ പുസ്തകങ്ങൾ",
+]
+
+VIRAMA, ZWNJ, ZWJ = "\u0d4d", "\u200c", "\u200d"
+
+MALAYALAM = "എന്റെ ഗ്രാമത്തിൽ കുട്ടികൾ ഞങ്ങളുടെ പുസ്തകങ്ങൾ വായിക്കുന്നു"
+"""In my village the children read our books: six words."""
+
+AWKWARD_TEXTS = {
+    "space": " ",
+    "spaces around": "  a  b  ",
+    "line breaks": "\n a\r\nb\n\n",
+    "tabs": "\ta\t\tb",
+    "other white space": "a\u00a0b\u2028c\u3000d\x85e",
+    "control characters": "\x00\x01 a\x7fb\x1b[0m",
+    "specials as text": "<pad> <eos><bos>x<eos>",
+    "joined emoji": "👩\u200d👩\u200d👧\u200d👦 👍🏽 🇩🇪",
+    "lone joiners": "\u200d \u200c\u200d a\u200d",
+    "lone mark": "\u0301 \u0301a",
+    "marks to compose": "e\u0301 o\u0308 a\u0323\u0302 q\u0307\u0323",
+    "hangul jamo": "\u1112\u1161\u11ab\u1100\u1173\u11af",
+    "canonical singletons": "\u212b \u2126 \ufb1d \u0958",
+    "chillu as it was spelled": "അവന\u0d4d\u200d അവള\u0d4d\u200d",
+    "virama kept open": "ക\u0d4d\u200c \u0928\u094d\u200d",
+    "byte order mark": "\ufeffa\ufeff",
+    "last characters": "\uffff\U0010fffd\U0010ffff",
+    "private use": "\ue000\U000f0000",
+    "right to left": "שָׁלוֹם עולם \u200fالعَرَبِيَّةُ",
+    "numbers": "3,14 १२३ ½ ² Ⅷ 2024-12-31",
+    "stand-ins of the byte alphabet": "Ġ Ċ ĠĠ Ń",
+}
+
+ADDED_TOKEN_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TEXTS, 320)
+
+
+def random_text(generator: random.Random) -> str:
+    """Mix all of Unicode with the characters that have broken tokenizers before."""
+    pools = ["ab \n", " \t\r\n\u00a0", "\u200c\u200d\u0d4d\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15"]
+    pools += ["eo\u0301\u0308\u0323", "".join(chr(code) for code in range(0x0D00, 0x0D80))]
+    pools += ["<pad><eos>", "👩👍\U0001f3fd\u200d\ufe0f"]
+
+    def random_char() -> str:
+        if generator.random() < 0.6:
+            return generator.choice(generator.choice(pools))
+        code = generator.randrange(0x110000 - 0x800)
+        return chr(code if code < 0xD800 else code + 0x800)  # all but the surrogates
+
+    return "".join(random_char() for _ in range(generator.randint(1, 30)))
+
+
+def gpt2_pre_tokens(text: str) -> list[str]:
+    return [
+        word for word, _ in pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
+    ]
+
+
+# --- round trips ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", AWKWARD_TEXTS.values(), ids=AWKWARD_TEXTS)
+def test_awkward_text_comes_back_as_its_normal_form(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
+
+
+def test_any_text_comes_back_as_its_normal_form(tokenizer: Tokenizer) -> None:
+    generator = random.Random(1)
+    for _ in range(1000):
+        text = random_text(generator)
+        assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
+
+
+def test_every_character_comes_back_as_its_normal_form(tokenizer: Tokenizer) -> None:
+    codes = [*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 37)]
+    chars = list(map(chr, codes))  # all of the first plane, a sample of the others
+    for start in range(0, len(chars), 4096):
+        text = "x".join(chars[start : start + 4096])
+        assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
+
+
+def test_every_mark_comes_back_in_normal_order(tokenizer: Tokenizer) -> None:
+    codes = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    marks = [char for char in map(chr, codes) if unicodedata.category(char).startswith("M")]
+    texts = [f"a\u0315{mark}\u0301" for mark in marks]  # canonical order must move most of these
+    decoded = map(tokenizer.decode, tokenizer.encode_batch(texts))
+    wrong = [
+        f"U+{ord(mark):04X}"
+        for mark, text, back in zip(marks, texts, decoded, strict=True)
+        if back != normalize(text)
+    ]
+    assert wrong == []
+
+
+def test_normal_text_comes_back_unchanged_byte_for_byte(tokenizer: Tokenizer) -> None:
+    for text in [*TEXTS, MALAYALAM, "", " ", "  x \n"]:
+        assert tokenizer.decode_bytes(tokenizer.encode(text)) == text.encode()
+
+
+def test_the_library_alone_decodes_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*TEXTS, *AWKWARD_TEXTS.values()]:
+        ids = tokenizer.encode(text)
+        assert library.encode(text, add_special_tokens=False).ids == ids
+        assert library.decode(ids) == normalize(text)
+
+
+def test_half_a_character_is_shown_as_a_replacement_not_an_error(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("😀")
+    assert tokenizer.decode(ids[:-1]) == "\ufffd"
+
+
+def test_specials_are_left_out_of_decoded_text(tokenizer: Tokenizer) -> None:
+    specials = [tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id]
+    ids = tokenizer.encode("Ein Hund")
+    with_specials = [specials[0], *ids[:1], specials[1], *ids[1:], *specials]
+    assert tokenizer.decode(with_specials) == "Ein Hund"
+
+
+def test_empty_text_is_no_tokens(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("") == []
+    assert tokenizer.encode_batch(["", "x", ""]) == [[], tokenizer.encode("x"), []]
+    assert tokenizer.decode([]) == ""
+    assert tokenizer.offsets([]) == []
+    assert tokenizer.pre_tokens("") == []
+
+
+def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
+    texts = [*TEXTS, *AWKWARD_TEXTS.values()]
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch([]) == []
+
+
+def test_merges_build_every_piece_from_bytes(tokenizer: Tokenizer) -> None:
+    merges, byte_ids = tokenizer.merges(), tokenizer.byte_ids()
+    assert [tokenizer.piece_bytes(token_id) for token_id in byte_ids] == [
+        bytes([byte]) for byte in range(256)
+    ]
+    for (left, right), (_, whole) in merges.items():
+        spelled = tokenizer.piece_bytes(left) + tokenizer.piece_bytes(right)
+        assert tokenizer.piece_bytes(whole) == spelled
+    assert sorted(rank for rank, _ in merges.values()) == list(range(len(merges)))
+    reached = {whole for _, whole in merges.values()} | set(byte_ids)
+    assert len(reached) == tokenizer.vocab_size - 3  # all but the special ones
+
+
+# --- normalisation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("consonant", "chillu"),
+    [("NNA", "NN"), ("NA", "N"), ("RA", "RR"), ("LA", "L"), ("LLA", "LL"), ("KA", "K")],
+)
+def test_a_chillu_has_one_spelling(tokenizer: Tokenizer, consonant: str, chillu: str) -> None:
+    letter = unicodedata.lookup(f"MALAYALAM LETTER CHILLU {chillu}")
+    spelled = unicodedata.lookup(f"MALAYALAM LETTER {consonant}") + VIRAMA + ZWJ
+    assert normalize(f"അ{spelled}അ") == f"അ{letter}അ"
+    assert tokenizer.encode(f"അ{spelled}അ") == tokenizer.encode(f"അ{letter}അ")
+
+
+def test_joiners_outside_chillus_are_kept(tokenizer: Tokenizer) -> None:
+    for text in (f"മ{VIRAMA}{ZWJ}", f"ന{VIRAMA}{ZWNJ}", f"न\u094d{ZWJ}", f"a{ZWJ}b{ZWNJ}"):
+        assert normalize(text) == text
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_composed_and_decomposed_letters_are_the_same_tokens(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("Ma\u0308nner") == tokenizer.encode("Männer")
+
+
+def test_normal_form_is_stable() -> None:
+    generator = random.Random(2)
+    for _ in range(1000):
+        once = normalize(random_text(generator))
+        assert normalize(once) == once
+
+
+def test_compatibility_characters_are_not_folded() -> None:
+    assert normalize("ﬁ ² ½ Ａ") == "ﬁ ² ½ Ａ"
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def test_six_malayalam_words_are_six_pieces_where_gpt2_makes_45(tokenizer: Tokenizer) -> None:
+    assert len(gpt2_pre_tokens(MALAYALAM)) == 45
+    assert tokenizer.pre_tokens(MALAYALAM) == [f" {word}" for word in MALAYALAM.split()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "हिन्दी में लिखी हुई किताबें",
+        "தமிழ் மொழியில் எழுதப்பட்டது",
+        "اللُّغَةُ العَرَبِيَّةُ الفُصْحَى",
+        "می\u200cخواهم کتاب\u200cها را",
+        "ক্ষুদ্র রাজ\u09cd\u200dয",
+        "Việt Nam tiếng",
+        "naïve Ma\u0308nner",
+    ],
+    ids=[
+        "Hindi",
+        "Tamil",
+        "Arabic with marks",
+        "Persian with ZWNJ",
+        "Bengali",
+        "Vietnamese",
+        "Latin",
+    ],
+)
+def test_a_word_stays_whole_with_its_marks_and_joiners(tokenizer: Tokenizer, text: str) -> None:
+    words = normalize(text).split(" ")
+    assert tokenizer.pre_tokens(text) == [f" {word}" for word in words]
+    assert len(gpt2_pre_tokens(unicodedata.normalize("NFD", text))) > len(words)
+
+
+def test_punctuation_digits_and_white_space_stand_apart(tokenizer: Tokenizer) -> None:
+    text = "Am 12. Mai,  sagte er: (ja!)\n"
+    expected = [" Am", " 1", "2", ".", " Mai", ",", " ", " sagte", " er", ":", " (", "ja", "!)"]
+    assert tokenizer.pre_tokens(text) == [*expected, "\n"]
+
+
+def test_pre_tokens_lose_nothing(tokenizer: Tokenizer) -> None:
+    generator = random.Random(3)
+    for text in [*AWKWARD_TEXTS.values(), *(random_text(generator) for _ in range(300))]:
+        assert "".join(tokenizer.pre_tokens(text)) == f" {normalize(text)}"
+
+
+def test_no_token_crosses_a_word_border(tokenizer: Tokenizer) -> None:
+    for text in TEXTS:
+        borders, length = set(), 0
+        for word in tokenizer.pre_tokens(text):
+            length += len(word.encode())
+            borders.add(length - 1)  # the space in front is no part of the text
+        ends = {end for _, end in tokenizer.offsets(tokenizer.encode(text))}
+        assert borders <= ends
+
+
+def test_a_word_is_the_same_tokens_first_and_later(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("Hund Hund") == tokenizer.encode("Hund") * 2
+
+
+# --- addresses -----------------------------------------------------------------------------------
+
+
+def test_offsets_cut_the_text_into_the_bytes_of_each_piece(tokenizer: Tokenizer) -> None:
+    generator = random.Random(4)
+    random_texts = [random_text(generator) for _ in range(300)]
+    for text in [*TEXTS, *AWKWARD_TEXTS.values(), *random_texts]:
+        ids = tokenizer.encode(text)
+        normal = normalize(text).encode()
+        cut = [normal[start:end] for start, end in tokenizer.offsets(ids)]
+        pieces = [tokenizer.piece_bytes(token_id) for token_id in ids]
+        assert pieces[0].startswith(b" ")
+        assert cut == [pieces[0][1:], *pieces[1:]]  # the space in front is no part of the text
+
+
+def test_offsets_follow_each_other_without_gaps_to_the_last_byte(tokenizer: Tokenizer) -> None:
+    for text in AWKWARD_TEXTS.values():
+        spans = tokenizer.offsets(tokenizer.encode(text))
+        assert spans[0][0] == 0
+        assert spans[-1][1] == len(normalize(text).encode())
+        assert all(span[1] == after[0] for span, after in pairwise(spans))
+
+
+def test_special_tokens_take_no_room(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("Ein Hund")
+    spans = tokenizer.offsets([tokenizer.bos_id, *ids, tokenizer.eos_id])
+    assert spans[0] == (0, 0)
+    assert spans[1:-1] == tokenizer.offsets(ids)
+    assert spans[-1] == (len(b"Ein Hund"), len(b"Ein Hund"))
+
+
+def test_specials_have_fixed_ids_and_no_bytes(tokenizer: Tokenizer) -> None:
+    specials = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+    assert specials == (0, 1, 2)
+    assert all(tokenizer.piece_bytes(token_id) == b"" for token_id in specials)
+
+
+def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
+    for text in ("<pad>", "<bos> x <eos>", "a<eos>", "".join(SPECIAL_PIECES)):
+        assert min(tokenizer.encode(text)) > tokenizer.eos_id
+
+
+def test_every_byte_is_a_piece_of_its_own(tokenizer: Tokenizer) -> None:
+    single = [tokenizer.piece_bytes(token_id) for token_id in range(3, MIN_VOCAB_SIZE)]
+    assert sorted(single) == [bytes([byte]) for byte in range(256)]
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+def test_vocabulary_has_the_size_asked_for(tokenizer: Tokenizer) -> None:
+    assert tokenizer.vocab_size == 320
+
+
+def test_merges_come_from_the_given_texts_only(tokenizer: Tokenizer) -> None:
+    seen = b" " + b" ".join(normalize(text).encode() for text in TEXTS)
+    for token_id in range(MIN_VOCAB_SIZE, tokenizer.vocab_size):
+        assert tokenizer.piece_bytes(token_id) in seen
+    seen_words = len(tokenizer.encode("Hund"))
+    unseen_words = len(tokenizer.encode("Xylofon"))
+    assert (seen_words, unseen_words) == (1, len(b" Xylofon"))
+
+
+def test_a_small_text_ends_with_fewer_pieces() -> None:
+    assert Tokenizer.train(["aa"], 5000).vocab_size == MIN_VOCAB_SIZE + 2  # "aa", " aa"
+
+
+def test_no_text_still_gives_the_bytes() -> None:
+    tokenizer = Tokenizer.train([], MIN_VOCAB_SIZE)
+    assert tokenizer.vocab_size == MIN_VOCAB_SIZE
+    assert tokenizer.decode(tokenizer.encode(MALAYALAM)) == MALAYALAM
+
+
+def test_training_twice_gives_the_same_vocabulary(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        Tokenizer.train(iter(TEXTS), 300).save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize("vocab_size", [-1, 0, 258])
+def test_a_vocabulary_without_room_for_the_bytes_is_refused(vocab_size: int) -> None:
+    with pytest.raises(ConfigError, match=f"vocab_size = {vocab_size} must be at least 259"):
+        Tokenizer.train(TEXTS, vocab_size)
+
+
+def test_training_on_special_strings_teaches_no_special_merge() -> None:
+    tokenizer = Tokenizer.train(["<eos> <eos> <pad>"] * 9, 300)
+    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2)
+    assert min(tokenizer.encode("<eos> <pad>")) > 2
+    assert tokenizer.decode(tokenizer.encode("<eos> <pad>")) == "<eos> <pad>"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_saved_tokenizer_loads_as_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    loaded = Tokenizer.load(str(path))
+    for text in [*TEXTS, MALAYALAM, *AWKWARD_TEXTS.values()]:
+        assert loaded.encode(text) == tokenizer.encode(text)
+        assert loaded.pre_tokens(text) == tokenizer.pre_tokens(text)
+    assert loaded.vocab_size == tokenizer.vocab_size
+    assert (loaded.pad_id, loaded.bos_id, loaded.eos_id) == (0, 1, 2)
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def assert_refused(path: Path, reason: str) -> None:
+    with pytest.raises(ModelFolderError, match=reason) as caught:
+        Tokenizer.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "tokenizer.json", "no such file")
+
+
+def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
+    assert_refused(tmp_path, "no such file")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_torn_file_is_named(tokenizer: Tokenizer, tmp_path: Path, share: float) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    assert_refused(path, "not a tokenizer file")
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[]", b"null", b'"x"', b"\xff\xfe\x00", b"PK\x03\x04"])
+def test_a_foreign_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content)
+    assert_refused(path, "not a tokenizer file")
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_FILE_MIB * 2**20 + 1)  # a hole: takes no disk
+    assert_refused(path, "larger than 64 MiB")
+
+
+def test_a_file_far_too_large_for_its_vocabulary_is_refused_before_it_is_read(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    path, size = tmp_path / "tokenizer.json", tokenizer.vocab_size
+    tokenizer.save(path)
+    assert Tokenizer.load(path, vocab_size=size).vocab_size == size
+    with path.open("r+b") as file:
+        file.truncate(max_file_bytes(size) + 1)
+    with pytest.raises(ModelFolderError, match=r"larger than .* MiB; refused"):
+        Tokenizer.load(path, vocab_size=size)
+
+
+@pytest.mark.parametrize("key", ["vocab", "merges", "other"])
+def test_more_pieces_or_merges_than_the_vocabulary_has_are_refused_before_they_are_parsed(
+    tokenizer: Tokenizer, tmp_path: Path, key: str
+) -> None:
+    path, size = tmp_path / "tokenizer.json", tokenizer.vocab_size
+    settings = json.loads(tokenizer.to_json())
+    more = {
+        "vocab": settings["model"]["vocab"] | {"ab" * n: size + n for n in range(2, 5)},
+        "merges": settings["model"]["merges"] + [["a", "b"]] * 2 * size,
+        "other": [[]] * (6 * size + 10_000),
+    }
+    settings["model"][key] = more[key]
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ModelFolderError, match=r"config\.json says|far more pieces"):
+        Tokenizer.load(path, vocab_size=size)
+
+
+def test_another_kind_of_tokenizer_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(str(path))
+    assert_refused(path, r"model\.type.*not a hubnmt tokenizer")
+
+
+@pytest.fixture
+def file_with(tokenizer: Tokenizer, tmp_path: Path) -> Callable[..., Path]:
+    """Write a good tokenizer, edited, to a file."""
+
+    def write(edit: Callable[[dict[str, Any]], object]) -> Path:
+        path = tmp_path / "tokenizer.json"
+        content = json.loads(tokenizer.to_json())
+        edit(content)
+        path.write_text(json.dumps(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+def rename_piece(content: dict[str, Any], piece: str, other: str) -> None:
+    model = content["model"]
+    model["vocab"] = {other if p == piece else p: token for p, token in model["vocab"].items()}
+    model["merges"] = [pair for pair in model["merges"] if piece not in "".join(pair)]
+
+
+@pytest.mark.parametrize(
+    ("piece", "other", "reason"),
+    [
+        ("<bos>", "aaaa", "no <bos>; not a hubnmt tokenizer"),
+        ("Ã", "aaaa", "no piece for 1 of the 256 bytes, such as 0xC3"),
+        ("Ã", "日", "no piece for 1 of the 256 bytes, such as 0xC3"),
+    ],
+)
+def test_a_vocabulary_that_lacks_something_is_refused(
+    file_with: Callable[..., Path], piece: str, other: str, reason: str
+) -> None:
+    assert_refused(file_with(lambda content: rename_piece(content, piece, other)), reason)
+
+
+def test_a_vocabulary_with_words_that_are_no_bytes_is_refused(
+    file_with: Callable[..., Path],
+) -> None:
+    def add(content: dict[str, Any]) -> None:
+        vocab = content["model"]["vocab"]
+        vocab["日"] = len(vocab)
+
+    assert_refused(file_with(add), "'日' is no byte-level piece")
+
+
+@pytest.mark.parametrize("number", [10**6, 2**32, -1, 0.5, "7", None])
+def test_ids_that_are_not_in_a_row_are_refused(
+    file_with: Callable[..., Path], number: object
+) -> None:
+    def edit(content: dict[str, Any]) -> None:
+        content["model"]["vocab"]["z"] = number
+
+    assert_refused(file_with(edit), "ids are not 0 to n - 1|not a tokenizer file")
+
+
+@pytest.mark.parametrize(
+    "merges", [None, 7, [7], [["a"]], [["a", "b", "c"]], [["日", "a"]], ["a"], [["", ""]], {}]
+)
+def test_merges_of_another_shape_are_refused_or_change_nothing(
+    file_with: Callable[..., Path], merges: object
+) -> None:
+    path = file_with(lambda content: content["model"].update(merges=merges))
+    try:
+        assert Tokenizer.load(path).decode(Tokenizer.load(path).encode("Grüße")) == "Grüße"
+    except ModelFolderError as error:
+        assert str(error).startswith(f"{path}: not a tokenizer file")  # noqa: PT017
+
+
+OTHER_SETTINGS = [
+    {"continuing_subword_prefix": "x" * 50},
+    {"unk_token": "nope"},
+    {"end_of_word_suffix": "</w>"},
+    {"ignore_merges": True},
+    {"dropout": 0.5},
+    {"fuse_unk": True},
+    {"byte_fallback": True},
+    {"colour": "red"},
+]
+
+
+@pytest.mark.parametrize("settings", OTHER_SETTINGS, ids=lambda settings: next(iter(settings)))
+def test_other_settings_of_the_model_are_refused_by_name(
+    file_with: Callable[..., Path], settings: dict[str, Any]
+) -> None:
+    path = file_with(lambda content: content["model"].update(settings))
+    assert_refused(path, rf"model\.{next(iter(settings))}.*not a hubnmt tokenizer")
+
+
+def test_of_a_key_that_is_there_twice_the_library_sees_what_was_checked(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    twice = '{"normalizer":{"type":"Precompiled","precompiled_charsmap":""},'
+    path.write_text(tokenizer.to_json().replace("{", twice, 1), encoding="utf-8")
+    assert Tokenizer.load(path).to_json() == tokenizer.to_json()
+
+
+def test_many_rules_that_differ_are_said_in_a_short_line(file_with: Callable[..., Path]) -> None:
+    path = file_with(lambda content: content.update({f"{n}" * 999: 1 for n in range(999)}))
+    assert_refused(path, "and 994 more")
+    with pytest.raises(ModelFolderError) as caught:
+        Tokenizer.load(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) -> None:
+    path = file_with(lambda content: content.update(normalizer="HERE"))
+    depth = 100_000
+    text = path.read_text(encoding="utf-8").replace('"HERE"', "[" * depth + "]" * depth)
+    path.write_text(text, encoding="utf-8")
+    assert_refused(path, "not a tokenizer file")
+
+
+def test_settings_that_are_off_need_not_be_written(
+    file_with: Callable[..., Path], tokenizer: Tokenizer
+) -> None:
+    """Older versions of the library write fewer, and merges as one text each."""
+
+    def edit(content: dict[str, Any]) -> None:
+        model = content["model"]
+        for key in ("ignore_merges", "byte_fallback", "dropout"):
+            del model[key]
+        del content["truncation"]
+        model["continuing_subword_prefix"] = ""
+        model["merges"] = [" ".join(pair) for pair in model["merges"]]
+
+    loaded = Tokenizer.load(file_with(edit))
+    assert loaded.encode(MALAYALAM) == tokenizer.encode(MALAYALAM)
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("normalizer", {"type": "Lowercase"}),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}),
+        ("decoder", None),
+        ("truncation", {"max_length": 3, "strategy": "LongestFirst", "stride": 0}),
+        ("pre_tokenizer", json.loads(pre_tokenizers.ByteLevel().__getstate__())),
+        ("added_tokens", [{"id": 2, "content": "<eos>", "special": True, **ADDED_TOKEN_FLAGS}]),
+    ],
+)
+def test_the_right_pieces_with_other_rules_are_refused(
+    tokenizer: Tokenizer, tmp_path: Path, part: str, other: object
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content[part] = other
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert_refused(path, "not a hubnmt tokenizer")
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *AWKWARD_TEXTS.values()])
+def test_merge_steps_end_where_encode_ends(tokenizer: Tokenizer, text: str) -> None:
+    ends = [tokenizer.merge_steps(word)[-1] for word in tokenizer.pre_tokens(text)]
+    encoded = [tokenizer.piece_bytes(token_id) for token_id in tokenizer.encode(text)]
+    assert [piece for pieces in ends for piece in pieces] == encoded
+
+
+def test_each_merge_step_joins_one_pair_and_loses_nothing(tokenizer: Tokenizer) -> None:
+    for word in tokenizer.pre_tokens(TEXTS[0]):
+        steps = tokenizer.merge_steps(word)
+        assert steps[0] == [bytes([byte]) for byte in word.encode()]
+        assert {b"".join(pieces) for pieces in steps} == {word.encode()}
+        assert all(len(a) == len(b) + 1 for a, b in pairwise(steps))

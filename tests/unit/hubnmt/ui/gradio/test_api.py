@@ -1,0 +1,250 @@
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+
+from hubnmt.config import DecodingConfig
+from hubnmt.ui.services import files as rooms
+from hubnmt.ui.services import scheduler
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
+from tests.page import FakeTranslator, serving
+
+TEXT = "ein hund rennt im schnee"
+SECRET = "the visitor's own secret sentence"
+
+
+@pytest.fixture(scope="module")
+def handlers(tmp_path_factory: pytest.TempPathFactory) -> Handlers:
+    folder = tmp_path_factory.mktemp("models")
+    return Handlers(ModelRegistry(FakeTranslator, dict.fromkeys(("first", "second"), folder)))
+
+
+@pytest.fixture(scope="module")
+def url(handlers: Handlers) -> Iterator[str]:
+    with serving(handlers) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Iterator[Client]:
+    client = Client(url, verbose=False)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def upload(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("de\ten\n" + f"{TEXT}\t{TEXT.upper()}\n" * 40)
+    return path
+
+
+def test_clients_call_the_endpoints_by_name(client: Client):
+    text, details = client.predict("ein hund", api_name="/translate")
+    assert text == "EIN HUND"
+    assert details["model"] == "first"
+    maps = client.predict("ein hund rennt", layer=1, head=2, api_name="/attention")
+    assert "".join(maps["src_tokens"]) == " ein hund rennt<eos>"
+    assert len(maps["weights"][0]) == len(maps["src_tokens"])
+    scored = client.predict("ein hund", "the dog", api_name="/score")
+    assert "".join(scored["tgt_tokens"]) == " the dog<eos>"
+    assert client.predict(api_name="/models")[0]["name"] == "first"
+
+
+def test_clients_give_options_by_the_names_of_the_configuration(client: Client):
+    endpoints = client.view_api(return_format="dict")["named_endpoints"]
+    offered = {p["parameter_name"] for p in endpoints["/translate"]["parameters"]}
+    assert offered == {"text", "model", "prefix", *DecodingConfig().to_dict()}
+    _, details = client.predict(
+        "ein hund", sample=True, temperature=0.5, n_best=2, prefix="A", api_name="/translate"
+    )
+    assert len(details["n_best"]) == 2
+
+
+def test_only_the_text_has_no_default(client: Client):
+    endpoints = client.view_api(return_format="dict")["named_endpoints"]
+    needs = {
+        "/translate": ["text"],
+        "/attention": ["text"],
+        "/score": ["src", "tgt"],
+        "/models": [],
+        "/translate_file": ["file"],
+    }
+    for name, needed in needs.items():
+        parameters = endpoints[name]["parameters"]
+        required = [p["parameter_name"] for p in parameters if not p["parameter_has_default"]]
+        assert required == needed
+
+
+def test_a_client_gets_the_sentence_of_an_error(client: Client):
+    with pytest.raises(AppError, match="there is nothing to translate yet"):
+        client.predict("  ", api_name="/translate")
+    with pytest.raises(AppError, match="is not on this page"):
+        client.predict("ein hund", model="/etc", api_name="/translate")
+
+
+def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
+    path, details = client.predict(
+        handle_file(upload), reference="en", beam_size=2, api_name="/translate_file"
+    )
+    assert Path(path).name == "translation.tsv"
+    lines = Path(path).read_text().splitlines()
+    assert lines[:2] == ["de\ten\ttranslation", "\t".join([TEXT, TEXT.upper(), TEXT.upper()])]
+    assert details["done"] == details["rows"] == 40
+    assert details["bleu"] == pytest.approx(100)
+    assert "nrefs:1" in details["bleu_signature"]
+    assert len(details["worst"]) == rooms.N_WORST
+
+
+def test_a_client_hears_what_is_wrong_with_a_file(client: Client, upload: Path):
+    with pytest.raises(AppError, match="has no column 'fr'"):
+        client.predict(handle_file(upload), column="fr", api_name="/translate_file")
+
+
+def test_a_cancelled_file_frees_its_line(
+    client: Client, handlers: Handlers, upload: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begun, chunks = threading.Event(), []
+
+    def translate(chunk: list[str], **_: object) -> list[object]:
+        chunks.append(chunk)
+        begun.set()
+        time.sleep(0.1)
+        return []
+
+    monkeypatch.setattr(rooms, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(handlers.registry.get(""), "translate", translate)
+    job = client.submit(handle_file(upload), api_name="/translate_file")
+    assert begun.wait(10)
+    job.cancel()
+    n_chunks = 0
+    while n_chunks < len(chunks):  # it ends between two chunks, as soon as it hears of it
+        n_chunks = len(chunks)
+        time.sleep(1)
+    assert n_chunks < 40
+    with pytest.raises(AppError, match="has no column"):  # the line moves on
+        client.predict(handle_file(upload), column="fr", api_name="/translate_file")
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "app.py", "../app.py", "hubnmt/ui/gradio/page.py", "/proc/self/environ"]
+)
+def test_no_endpoint_reads_a_file_that_was_not_uploaded(url: str, path: str):
+    for given in (path, {"path": path}, {"path": path, "meta": {"_type": "gradio.FileData"}}):
+        data = {"data": [given, "", "", "", True, None, None]}
+        call = httpx.post(f"{url}gradio_api/call/translate_file", json=data)
+        answer = httpx.get(f"{url}gradio_api/call/translate_file/{call.json()['event_id']}")
+        assert answer.text.startswith("event: error")
+        assert "root:" not in answer.text
+    assert httpx.get(f"{url}gradio_api/file={path}").status_code in (403, 404)
+
+
+def test_a_file_too_large_does_not_arrive(url: str):
+    files = {"files": ("a.txt", b"x" * (6 * 2**20))}
+    assert httpx.post(f"{url}gradio_api/upload", files=files).status_code == 413
+
+
+def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
+    mcp = pytest.importorskip("mcp")
+    http = pytest.importorskip("mcp.client.streamable_http")
+
+    async def ask(url: str) -> tuple[dict[str, str], str]:
+        async with (
+            http.streamable_http_client(f"{url}gradio_api/mcp/") as (reads, writes, _),
+            mcp.ClientSession(reads, writes) as session,
+        ):
+            await session.initialize()
+            tools = {tool.name: tool.description for tool in (await session.list_tools()).tools}
+            answer = await session.call_tool("translate", {"text": "ein hund"})
+            return tools, answer.content[0].text
+
+    # In a thread of its own: the browser tests leave this one with a running event loop.
+    with serving(handlers, mcp_server=True) as url, ThreadPoolExecutor(1) as aside:
+        tools, answer = aside.submit(lambda: asyncio.run(ask(url))).result()
+    assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)
+    assert tools["translate"].startswith("Translate a text with a Transformer")
+    assert "EIN HUND" in answer
+
+
+class SlowTranslator(FakeTranslator):
+    """Takes a while for each word, as a model does."""
+
+    def stream(self, text: str, **options: Any) -> Any:
+        for _ in text.split():
+            time.sleep(0.02)
+            yield ""
+        return (yield from super().stream(text, **options))
+
+
+def test_when_too_many_ask_each_is_told_so_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scheduler, "MAX_WAITING", 2)
+    handlers = Handlers(ModelRegistry(SlowTranslator, {"first": tmp_path}))
+    with serving(handlers) as url, ThreadPoolExecutor(12) as crowd:
+        call = f"{url}gradio_api/call/translate"
+
+        def ask(_: int) -> str:
+            answer = httpx.post(call, json={"data": ["ein hund " * 60, "", *[None] * 12]})
+            if answer.status_code == 503:
+                return str(answer.json()["detail"])
+            return httpx.get(f"{call}/{answer.json()['event_id']}", timeout=60).text
+
+        answers = list(crowd.map(ask, range(9)))
+    refused = [each for each in answers if "too many people are translating right now" in each]
+    assert 1 <= len(refused) < 9
+    assert sum("event: complete" in each for each in answers) == 9 - len(refused)
+    assert "Queue is full" not in "".join(answers)
+
+
+JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 9999)
+PARAMETERS = {
+    "translate": ["ein hund", "", *[None] * 12],
+    "attention": ["ein hund", "", "", 0, 0, "pieces"],
+    "score": ["ein hund", "the dog", ""],
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_whatever_a_parameter_is_the_answer_is_one_sentence(
+    url: str, name: str, capfd: pytest.CaptureFixture[str]
+):
+    call = f"{url}gradio_api/call/{name}"
+    with httpx.Client(timeout=60) as http:
+        for place in range(len(PARAMETERS[name])):
+            for n, junk in enumerate(JUNK):
+                data = [*PARAMETERS[name]]
+                data[place] = junk
+                body = json.dumps({"data": data, "session_hash": f"junk {name}"})
+                event = http.post(call, content=body, headers={"Content-Type": "application/json"})
+                answer = http.get(f"{call}/{event.json()['event_id']}").text
+                if answer.startswith("event: error"):
+                    said = json.loads(answer.split("data: ")[1])["error"]
+                    assert said, (place, n)
+                    assert len(said) < 700
+                else:
+                    assert answer.startswith("event: complete"), (place, n, answer[:100])
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_what_visitors_write_is_never_logged(
+    client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level("INFO"):
+        client.predict(SECRET, api_name="/translate")
+        client.predict(SECRET, SECRET, api_name="/score")
+        for text, options in ((SECRET, {"beam_size": 0}), (SECRET * 1000, {})):
+            with pytest.raises(AppError):
+                client.predict(text, **options, api_name="/translate")
+    said = "".join(capfd.readouterr()) + caplog.text
+    assert SECRET not in said

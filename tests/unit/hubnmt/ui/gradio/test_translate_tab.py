@@ -1,0 +1,77 @@
+import functools
+import inspect
+
+import gradio as gr
+import pytest
+
+from hubnmt.config import DecodingConfig
+from hubnmt.ui.gradio.translate_tab import TranslateTab
+from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.decoding_controls import control_values
+from hubnmt.ui.services.translate import Handlers
+
+
+@pytest.fixture
+def tab(handlers: Handlers) -> TranslateTab:
+    with gr.Blocks(analytics_enabled=False) as demo:
+        model = gr.Dropdown(["first"], label="Model")
+        tab = TranslateTab(handlers, handlers.choose(""))
+        tab.wire(model)
+    tab.demo = demo  # type: ignore[attr-defined]
+    return tab
+
+
+def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: TranslateTab):
+    streams = [f.fn for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)]
+    values = control_values(DecodingConfig(beam_size=4)).values()
+    assert streams
+    for stream in streams:
+        *grown, last = stream("ein hund", "", *values)
+        assert [(notice, rest) for notice, _, *rest in grown] == [("", [gr.skip()] * 2)] * len(
+            grown
+        )
+        assert [text for _, text, *_ in grown] == ["EIN"]
+        assert last[1] == "EIN HUND"
+        assert last[3]["candidates"]
+        (refused,) = stream("", "", *values)
+        assert "nothing to translate" in refused[0]
+        assert refused[1:] == ("", "", None)
+
+
+def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: TranslateTab):
+    (preset,) = [f.fn for f in tab.demo.fns.values() if isinstance(f.fn, functools.partial)]
+    assert [preset(name, "no/such")[0] for name in decoding_controls.PRESETS] == [1, 5, 5]
+
+
+def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
+    values = tab.describe(handlers.choose("second"))
+    assert len(values) == len(tab.described)
+    assert dict(zip(tab.described, values, strict=True))[tab._swap].visible is False
+    assert (values[0].label, values[1].label) == ("German", "English")
+    assert tab.source.html_attributes.lang == "de"
+
+
+def test_languages_are_swapped_with_the_model_that_translates_back(
+    tab: TranslateTab, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+):
+    assert tab._turn_round("A dog.", "") == ("", "A dog.", gr.skip())
+    monkeypatch.setattr(Handlers, "find_reverse", lambda self, model: "second")
+    assert tab._turn_round("A dog.", "first") == ("", "A dog.", "second")
+    (shown,) = [each for each in tab.describe(handlers.choose("")) if isinstance(each, gr.Button)]
+    assert shown.visible is True
+
+
+def test_clearing_stops_whatever_is_translating(tab: TranslateTab):
+    streams = {f._id for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)}
+    (clear,) = [f for f in tab.demo.fns.values() if f.cancels]
+    assert streams <= set(clear.cancels)
+    assert len(streams) == 3
+
+
+def test_a_link_sends_nothing_to_the_server(tab: TranslateTab):
+    with tab.demo:
+        tab.open_link(gr.Dropdown(["first"], label="Model"), tab.demo)
+    links = [f for f in tab.demo.fns.values() if f.js and "location" in str(f.js)]
+    assert len(links) == 2
+    assert all(f.fn is None for f in links)
+    assert '["first", "second"].includes' in str(links[-1].js)

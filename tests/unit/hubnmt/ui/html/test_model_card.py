@@ -1,0 +1,119 @@
+import html
+from html.parser import HTMLParser
+
+import pytest
+
+from hubnmt.checkpoint.card import escape_cell
+from hubnmt.ui.html.model_card import MAX_CHARS, card_html
+from tests.conftest import REPO
+
+CARD = """---
+license: mit
+---
+
+# Title of_it
+
+Two lines
+of text with `a < b` and one \\_ escaped.
+
+| set | BLEU |
+|---|---|
+| a \\| b | 42.5 |
+
+- first
+- second
+
+```python
+print("<b>")
+```
+"""
+
+
+class _Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_the_head_is_left_out_and_the_rest_is_laid_out():
+    shown = card_html(CARD)
+    assert "license" not in shown
+    assert "<h3>Title of_it</h3>" in shown
+    assert "<p>Two lines of text with <code>a &lt; b</code> and one _ escaped.</p>" in shown
+    assert '<th scope="col">set</th><th scope="col">BLEU</th>' in shown
+    assert "<td>a | b</td><td>42.5</td>" in shown
+    assert "---" not in shown
+    assert "<ul><li>first</li><li>second</li></ul>" in shown
+    assert "<pre>print(&quot;&lt;b&gt;&quot;)</pre>" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Tom & Ann <b> `code`", "3 < 4 \\ a|b *x* ~_[y]", "&amp; &lt; &#60;", "`", "\\`", "`a` b` c"],
+)
+def test_a_cell_shows_what_was_escaped_for_it(text: str):
+    shown = card_html(f"| x |\n|---|\n| {escape_cell(text)} |\n")
+    cell = shown.split("<td>")[1].split("</td>")[0]
+    assert cell == html.escape(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("`a\\b` and \\`c\\`", "<code>a\\b</code> and `c`"),
+        ("`&lt;` &lt; &copy; &#x3c;b&#62;", "<code>&amp;lt;</code> &lt; © &lt;b&gt;"),
+        ("R&D &zzz; &;", "R&amp;D &amp;zzz; &amp;;"),
+        ("an open ` and `code`", "an open <code> and </code>code`"),
+    ],
+)
+def test_code_is_as_it_is_and_text_is_decoded_once(text: str, shown: str):
+    assert f"<p>{shown}</p>" in card_html(text)
+
+
+@pytest.mark.parametrize("card", ["", "---\nlicense: mit\n---\n", "\n \n"])
+def test_an_empty_card_shows_nothing(card: str):
+    assert card_html(card) == ""
+
+
+BAD = "<script>alert(1)</script><img src=x onerror=alert(2)> ![](http://e.org/x.png) ${alert(3)}"
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        BAD,
+        f"# {BAD}",
+        f"- {BAD}",
+        f"| {BAD} | b |\n|---|---|\n| {BAD} | `{BAD}` |",
+        f"```{BAD}\n{BAD}\n```",
+        f"`{BAD}` \\{BAD} ``` `",
+        f"---\n{BAD}",
+        f"text\n```\n{BAD}",
+        "|\n|--|",
+    ],
+)
+def test_whatever_a_card_says_stays_text(card: str):
+    found = _Tags(card_html(card))
+    outer = {"details", "summary", "h3", "p", "ul", "li", "pre", "code", "div"}
+    assert set(found.tags) <= outer | {"table", "thead", "tbody", "tr", "th", "td"}
+    assert set(found.attributes) <= {"class", "scope", "tabindex", "role", "aria-label"}
+
+
+def test_an_endless_card_is_cut():
+    assert len(card_html("a " * MAX_CHARS)) < MAX_CHARS + 200
+
+
+@pytest.mark.parametrize("card", sorted(REPO.glob("hubnmt/pretrained/*/README.md")), ids=str)
+def test_our_own_cards_lose_nothing_but_their_end(card):
+    text = card.read_text("utf-8")
+    assert len(text) < MAX_CHARS
+    shown = card_html(text)
+    assert "How to cite" in shown
+    assert "**" not in shown
+    assert shown.count("<table") == 3

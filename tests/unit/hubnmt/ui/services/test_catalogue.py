@@ -1,0 +1,182 @@
+"""What the page suggests."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hubnmt.checkpoint.folder import StoredModel, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.errors import HubError
+from hubnmt.hub.listing import Catalogue
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from hubnmt.ui.services.catalogue import (
+    Search,
+    find_reverse,
+    read_search,
+    search_models,
+    suggest_models,
+)
+from hubnmt.ui.services.registry import ModelRegistry
+from tests.hub import REPO, read_folder
+from tests.hub_server import Fault, HubServer
+
+Make = Callable[..., ModelRegistry]
+
+
+def test_the_hubs_models_are_suggested_with_what_is_known(
+    hub: HubServer, model_folder: Path, make_registry: Make
+):
+    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put("user/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
+    assert suggested[:2] == [("first", "first"), ("second", "second")]
+    assert suggested[2:] == [
+        ("user/bare", "user/bare"),
+        (f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO),
+    ]
+
+
+def test_the_same_page_asks_the_hub_once(hub: HubServer, make_registry: Make):
+    registry, catalogue = make_registry(allow_hub=True), Catalogue()
+    for _ in range(3):
+        suggest_models(registry, catalogue)
+    assert len(hub.asked("GET /api/models")) == 1
+
+
+def test_a_hundred_models_take_one_request(hub: HubServer, make_registry: Make):
+    for number in range(101):
+        hub.store.put(f"user/m{number:03}", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
+    assert [name for _, name in suggested[2:]] == [f"user/m{number:03}" for number in range(100)]
+    assert len(hub.asked("GET /api/models")) == 1
+
+
+def test_a_page_that_opens_no_others_asks_nobody(hub: HubServer, make_registry: Make):
+    assert suggest_models(make_registry(), Catalogue()) == [
+        ("first", "first"),
+        ("second", "second"),
+    ]
+    assert hub.requests == []
+
+
+def test_without_the_hub_the_cache_is_suggested(
+    hub: HubServer, model_folder: Path, make_registry: Make
+):
+    hub.store.put(REPO, read_folder(model_folder))
+    pull(HubReference(REPO))
+    hub.faults.add(Fault(".", times=None, status=503))
+    names = [name for _, name in suggest_models(make_registry(allow_hub=True), Catalogue())]
+    assert names == ["first", "second", REPO]
+
+
+@pytest.mark.parametrize(
+    ("typed", "author", "words"),
+    [
+        ("german", "", "german"),
+        ("  german small ", "", "german small"),
+        ("user/", "user", ""),
+        ("user/ small", "user", "small"),
+        ("multi30k-de", "", "multi30k-de"),
+    ],
+)
+def test_words_and_users_are_searched_for(make_registry: Make, typed: str, author: str, words: str):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    assert read_search(registry, typed) == Search(typed.strip(), author, words)
+    assert read_search(make_registry(allow_local=True), typed) is None
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26, None),
+        *("my-run", "./gone", "~", "runs/my run", "C:\\gone", "/gone"),
+    ],
+)
+def test_models_and_folders_are_not_searched_for(
+    make_registry: Make, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-run").mkdir()
+    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
+
+
+def test_no_path_has_a_null_character(make_registry: Make):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    assert read_search(registry, "a\0b") == Search("a\0b", "", "a\0b")
+
+
+def test_words_longer_than_a_file_name_are_searched_for(make_registry: Make):
+    registry = make_registry(allow_hub=True, allow_local=True)
+    words = "ക" * 100  # 300 bytes
+    assert read_search(registry, words) == Search(words, "", words)
+
+
+def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
+    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    catalogue = Catalogue()
+    owner, name = REPO.split("/")
+    found = [(f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO)]
+    assert search_models(Search(f"{owner}/", owner, ""), catalogue) == found
+    assert search_models(Search(name, "", name), catalogue) == found
+    assert search_models(Search("nobody/", "nobody", ""), catalogue) == []
+    assert hub.asked("resolve|objects") == []
+
+
+def test_the_same_search_asks_once_and_trouble_is_said(hub: HubServer):
+    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    catalogue, search = Catalogue(), Search("bare", "", "bare")
+    assert search_models(search, catalogue) == search_models(search, catalogue)
+    assert len(hub.asked("GET /api/models")) == 1
+    hub.faults.add(Fault(".", times=None, status=503))
+    assert len(search_models(search, catalogue)) == 1
+    with pytest.raises(HubError, match="503"):
+        search_models(Search("other", "", "other"), catalogue)
+
+
+def test_the_model_that_translates_back_is_known_by_its_config(
+    tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
+):
+    """The page's own are known without opening them."""
+    folders = {}
+    for name, pair in {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}.items():
+        model = Transformer(
+            dataclasses.replace(tiny_model.config, src_lang=pair[0], tgt_lang=pair[1])
+        )
+        stored = StoredModel(
+            model=model,
+            src_tokenizer=tiny_tokenizer,
+            tgt_tokenizer=tiny_tokenizer,
+            decoding=DecodingConfig(),
+        )
+        folders[name] = tmp_path / name
+        save_model(folders[name], stored)
+    registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
+    assert find_reverse(registry, "there") == "back"
+    assert find_reverse(registry, "back") == "there"
+    assert find_reverse(registry, "other") == ""
+    registry.get("back")
+    (folders["back"] / "config.json").unlink()
+    assert find_reverse(registry, "there") == ""
+
+
+def test_models_in_the_cache_translate_back_where_they_may_be_opened(
+    hub: HubServer, model_folder: Path, make_registry: Make, monkeypatch: pytest.MonkeyPatch
+):
+    hub.store.put(REPO, read_folder(model_folder))
+    pull(HubReference(REPO))
+    for allowed, found in ((False, ""), (True, REPO)):
+        registry = make_registry(allow_hub=allowed)
+        translator = registry.get("")
+        monkeypatch.setattr(
+            translator,
+            "config",
+            dataclasses.replace(translator.config, src_lang="en", tgt_lang="de"),
+        )
+        assert find_reverse(registry, "") == found

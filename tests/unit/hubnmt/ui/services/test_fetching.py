@@ -1,0 +1,141 @@
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import HubError, ModelFolderError, ModelNotFoundError
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import WEIGHTS, pull
+from hubnmt.hub.reference import HubReference
+from hubnmt.translator import Translator
+from hubnmt.ui.services import fetching
+from hubnmt.ui.services.fetching import BoundedLoad
+from tests.hub import REPO, read_folder
+from tests.hub_server import Fault, HubServer
+
+
+@pytest.fixture
+def stored(hub: HubServer, model_folder: Path) -> None:
+    for name in (REPO, "user/second"):
+        hub.store.put(name, read_folder(model_folder))
+
+
+def _load(forgets: bool) -> BoundedLoad:
+    return BoundedLoad(Translator.from_pretrained, forgets)
+
+
+def test_a_model_too_large_is_refused_by_what_the_hub_says(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetching, "MAX_MODEL_MB", 0.01)
+    with pytest.raises(HubError, match=r"has 0 MB, models of up to 0 MB are fetched here"):
+        _load(False)(REPO)
+    assert hub.asked("GET /objects/") == []
+    pull(HubReference(REPO))
+    assert _load(False)(REPO).config.src_lang == "de"  # it is here already
+
+
+def test_a_model_that_grew_since_it_came_is_refused(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    commit = pull(HubReference(REPO)).commit
+    hub.store.put(REPO, {"README.md": b"x" * 20_000})
+    monkeypatch.setattr(fetching, "MAX_MODEL_MB", 0.01)
+    with pytest.raises(HubError, match="has 0 MB"):
+        _load(False)(REPO)
+    assert _load(False)(f"{REPO}@{commit}").revision == commit  # pinned, and here
+
+
+def test_a_model_pushed_while_one_is_opened_waits_for_the_next_time(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    before = hub.repo(REPO).branches["main"]
+
+    def load(name: str) -> Translator:
+        hub.store.put(REPO, {"README.md": b"x" * 20_000})
+        return Translator.from_pretrained(name)
+
+    assert BoundedLoad(load, forgets=False)(REPO).revision == before
+
+
+READ: list[str] = []
+sys.addaudithook(lambda event, args: READ.append(str(args[0])) if event == "open" else None)
+
+
+def test_a_model_that_is_here_is_hashed_once_and_asked_for_once(hub: HubServer, stored: None):
+    commit = pull(HubReference(REPO)).commit
+    READ.clear()
+    hub.requests.clear()
+    assert _load(False)(REPO).revision == commit
+    assert len([path for path in READ if path.endswith(WEIGHTS)]) == 1
+    assert len(hub.requests) == 1
+
+
+def test_a_page_for_strangers_takes_no_large_tokenizers(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetching, "MAX_TOKENIZER_MIB", 0.001)
+    with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
+        _load(True)(REPO)
+    assert _load(False)(REPO).config.src_lang == "de"
+
+
+def test_a_model_of_the_hub_or_of_this_machine_opens(
+    hub: HubServer, stored: None, model_folder: Path
+):
+    assert _load(True)(REPO).config.src_lang == "de"
+    asked = len(hub.requests)
+    assert _load(True)(str(model_folder)).config.src_lang == "de"
+    assert len(hub.requests) == asked
+
+
+def test_only_a_page_for_strangers_makes_room(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    for forgets, n_kept in ((False, 2), (True, 1)):
+        for name in (REPO, "user/second"):
+            _load(forgets)(name)
+        assert len(list_cached()) == n_kept
+
+
+def test_a_model_that_cannot_be_opened_makes_room_as_well(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    hub.store.put("user/second", {"tokenizer.json": b"{}"})
+    _load(True)(REPO)
+    with pytest.raises(ModelFolderError):
+        _load(True)("user/second")
+    assert [each.name for each in list_cached()] == ["user/second"]
+
+
+def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    """Read less than a day ago, and since it was written: relatime notes no further reading."""
+    for seconds, name in ((20, "user/second"), (10, REPO)):
+        weights = pull(HubReference(name)).folder / WEIGHTS
+        os.utime(weights, (time.time() - seconds, 1_000_000))
+    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    _load(True)("user/second")
+    assert [each.name for each in list_cached()] == ["user/second"]
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "u/" + "a" * 5000, "\0", "\ud800"])
+def test_a_name_that_no_file_can_have_is_no_model(name: str):
+    with pytest.raises(ModelNotFoundError):
+        _load(False)(name)
+
+
+def test_a_reference_that_no_file_can_be_named_by_is_looked_up(hub: HubServer):
+    with pytest.raises(HubError, match="there is no folder"):
+        _load(False)(f"user/{'n' * 60}@{'r' * 199}")
+
+
+def test_a_hub_in_trouble_is_said_by_whoever_fetches(hub: HubServer, stored: None):
+    hub.faults.add(Fault(".", times=None, status=503))
+    with pytest.raises(HubError, match="503"):
+        _load(False)(REPO)

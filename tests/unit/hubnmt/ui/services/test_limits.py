@@ -1,0 +1,186 @@
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.errors import InputError
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from hubnmt.ui.services import limits
+from tests.page import FakeTranslator
+
+TEXT = "ein hund rennt im schnee"
+
+
+class CountHypotheses(TorchFunctionMode):
+    """Counts what a search runs: a row of log-probabilities for each hypothesis at each step."""
+
+    n = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.log_softmax:
+            self.n += args[0].shape[:-1].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def untrained(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
+    with torch.no_grad():
+        for parameter in tiny_model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
+    return Translator(
+        StoredModel(
+            model=tiny_model,
+            src_tokenizer=tiny_tokenizer,
+            tgt_tokenizer=tiny_tokenizer,
+            decoding=DecodingConfig(),
+        )
+    )
+
+
+@pytest.fixture
+def translator() -> Any:
+    translator = FakeTranslator("stand-in")
+    limits.measure_speed(translator)  # as the page does when it opens a model
+    return translator
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n\t ", None, 3, ["a"], "a \ud800 b", "x" * (limits.MAX_TEXT_CHARS + 1)]
+)
+def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
+    for call in (
+        lambda: limits.check_text(text),
+        lambda: limits.attend(translator, text, "a"),
+        lambda: limits.score(translator, text, "a"),
+        lambda: limits.score(translator, TEXT, text),
+    ):
+        with pytest.raises(InputError):
+            call()
+
+
+def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
+    with pytest.raises(InputError, match="the beginning you gave has half a surrogate pair"):
+        limits.check_work(translator, TEXT, {"prefix": "a \udc00"})
+    with pytest.raises(InputError, match="the text has half a surrogate pair"):
+        limits.attend(translator, TEXT, "a \udc00")
+    limits.check_text("\U0001f600")
+
+
+def test_a_beginning_is_bounded_and_counted(translator: Any):
+    limits.check_work(translator, TEXT, {"prefix": "a" * limits.MAX_PREFIX_CHARS})
+    with pytest.raises(InputError, match="the beginning you gave has 301 characters"):
+        limits.check_work(translator, TEXT, {"prefix": "a" * (limits.MAX_PREFIX_CHARS + 1)})
+    with pytest.raises(InputError, match="must be one line"):
+        limits.check_work(translator, TEXT, {"prefix": "a\nb"})
+    with pytest.raises(InputError, match="must be a string"):
+        limits.check_work(translator, TEXT, {"prefix": 5})
+    with pytest.raises(InputError, match=r"may take 3[0-9][0-9] tokens"):
+        limits.check_work(translator, TEXT, {"prefix": "a" * 300, "beam_size": 256})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beam_size": 1}, {"sample": True, "n_best": 3, "temperature": 0.01}],
+    ids=str,
+)
+def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Translator):
+    """Untrained, a model repeats itself, so all is searched a second time and more widely."""
+    options |= {"max_new_tokens": 40}
+    with CountHypotheses() as steps:
+        found = untrained.translate(TEXT, **options)
+    assert any("the first try" in each or "repeats itself" in each for each in found.warnings)
+    n_src = len(found.src_tokens) - 1
+    width = limits.count_hypotheses(untrained.read_options(options))
+    assert 40 * 5 < steps.n <= (n_src + 40) * width
+
+
+def test_the_longest_text_passes():
+    limits.check_text("x" * limits.MAX_TEXT_CHARS)
+
+
+def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "score", None)
+    with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens, at most 1,000"):
+        limits.score(translator, TEXT, "ab " * 600)
+
+
+def test_what_is_too_long_to_draw_is_refused_before_the_model_runs(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "attend", None)
+    with pytest.raises(InputError, match="too long to draw"):
+        limits.attend(translator, "a b c d " * 500, "")
+
+
+def test_what_is_too_long_to_draw_is_not_translated_first(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "translate", None)
+    with pytest.raises(InputError, match="too long to draw"):
+        limits.attend(translator, "a b c d " * 500, "")
+
+
+def test_what_is_too_much_to_translate_is_not_explained(
+    translator: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(translator, "translate", None)
+    monkeypatch.setattr(limits, "MAX_WORK", 10)
+    with pytest.raises(InputError, match="too many for 12 hypotheses"):
+        limits.attend(translator, TEXT, "")
+
+
+def test_the_translation_to_explain_must_be_text(translator: Any):
+    with pytest.raises(InputError, match="not int"):
+        limits.attend(translator, TEXT, 3)  # type: ignore[arg-type]
+
+
+ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam_size": 16, "n_best": 16}, {"sample": True, "n_best": 3}, {"max_new_tokens": 100}],
+)
+def test_ordinary_text_passes(options: dict[str, Any]):
+    bundled = Translator.from_pretrained("de-en-everyday")
+    assert len(ORDINARY) > 5000
+    limits.check_work(bundled, ORDINARY, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("Ja.\n" * 2500, {"sample": True, "temperature": 100.0, "max_new_tokens": 512}),
+        ("Ja.\n" * 2500, {"sample": True, "temperature": 100.0, "n_best": 9}),
+        ("Ja.\n" * 2500, {"max_new_tokens": 512}),
+        ("ab " * 3000, {"beam_size": 16}),
+    ],
+)
+def test_what_would_keep_the_model_busy_is_refused(
+    translator: Any, text: str, options: dict[str, Any]
+):
+    limits.check_work(translator, "Ja.\nNein.", options)
+    with pytest.raises(InputError, match=r"too many for [0-9]+ hypotheses"):
+        limits.check_work(translator, text, options)
+
+
+def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
+    rows = ["longest" * 200, "ab cd " * 300]
+    limits.check_rows(translator, rows, {"beam_size": 16})
+    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ tokens"):
+        limits.check_rows(translator, rows, {"beam_size": 64})
+
+
+def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):
+    rows = ["a b c"] * 100
+    limits.check_rows(translator, rows, {})
+    monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
+    with pytest.raises(InputError, match=r"this column may take [0-9]+ tokens"):
+        limits.check_rows(translator, rows, {})

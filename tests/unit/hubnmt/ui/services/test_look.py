@@ -1,0 +1,313 @@
+"""Look inside, steer, switch heads off: on a tiny model that says nonsense, and says it firmly."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.analysis.head_ablation import Head, without_heads
+from hubnmt.errors import InputError
+from hubnmt.translator import Translator
+from hubnmt.ui.html import attention
+from hubnmt.ui.services import decoding_controls, limits, look
+from hubnmt.ui.services.look import Look, Seen, read_heads
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Answer, Handlers
+
+SRC = "Ein Hund, rennt."
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def handlers(random_model: Translator, tmp_path: Path) -> Handlers:
+    return Handlers(ModelRegistry(lambda _: random_model, {"tiny": tmp_path}))
+
+
+@pytest.fixture
+def looker(handlers: Handlers) -> Look:
+    return Look(handlers.registry)
+
+
+@pytest.fixture
+def value(handlers: Handlers) -> dict[str, Any]:
+    return _translate(handlers, SRC)
+
+
+def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
+    values = decoding_controls.control_values(handlers.choose("").decoding) | {"max_new_tokens": 6}
+    *_, answer = handlers.translate_page(text, "", *values.values())
+    assert isinstance(answer, Answer)
+    return answer.alternatives
+
+
+def test_nothing_translated_is_nothing_to_see(looker: Look):
+    assert looker.explore(None) == Seen()
+    assert looker.show(None) == ("", Seen())
+
+
+def test_a_translation_is_seen_word_by_word(
+    looker: Look, value: dict[str, Any], random_model: Translator
+):
+    figure, steering, switches = looker.explore(value)
+    assert figure is not None
+    assert steering is not None
+    row = value["candidates"][0]["rows"][0]
+    pieces, words = figure["units"]["pieces"], figure["units"]["words"]
+    assert len(pieces["tgt"]) == len(row) + 1
+    assert words["src"] == [" Ein", " Hund", ",", " rennt", ".", "<eos>"]
+    assert [word["text"] for word in steering["words"]] == words["tgt"]
+    assert figure["languages"] == [random_model.config.src_lang, random_model.config.tgt_lang]
+    assert steering["language"] == random_model.config.tgt_lang
+    assert (len(figure["falls"]), len(figure["falls"][0])) == (len(words["tgt"]), 5)
+    config = random_model.config
+    assert switches == {
+        "parts": [
+            ["encoder", config.n_encoder_layers, config.n_heads],
+            ["decoder", config.n_decoder_layers, config.n_heads],
+            ["cross", config.n_decoder_layers, config.n_heads],
+        ],
+        "alignment": None,
+        "off": [],
+    }
+
+
+def test_probabilities_are_those_of_the_searched_tokens(
+    looker: Look, value: dict[str, Any], random_model: Translator
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    best = random_model.translate(SRC, max_new_tokens=6, n_best=2).n_best[0]
+    score = random_model.score(SRC, best)
+    begins = [word["at"] for word in steering["words"]] + [len(score.tgt_log_probs)]
+    for word, (start, end) in zip(steering["words"], itertools.pairwise(begins), strict=True):
+        log_prob = sum(score.tgt_log_probs[start:end])
+        assert word["probability"] == pytest.approx(2.718281828**log_prob, abs=1e-5)
+
+
+def test_another_alternative_and_another_sentence_can_be_looked_at(
+    handlers: Handlers, looker: Look
+):
+    value = _translate(handlers, "Ein Hund. Zwei Katzen.")
+    second = value["candidates"][1]
+    text, seen = looker.show(value | {"selected": 1, "sentence": 1})
+    assert text == second["text"]
+    assert seen.figure is not None
+    assert seen.figure["units"]["words"]["src"][0] == " Zwei"
+    assert len(seen.figure["units"]["pieces"]["tgt"]) == len(second["rows"][1]) + 1
+
+
+def test_what_cannot_be_drawn_is_a_sentence(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(attention, "MAX_WEIGHTS", 3)
+    figure, steering, switches = looker.explore(value)
+    assert figure is not None
+    assert figure["message"].startswith("Too long to draw")
+    assert (steering, switches) == (None, None)
+
+
+def test_too_many_words_are_not_left_out(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(limits, "MAX_LEFT_OUT_WORDS", 4)
+    figure = looker.explore(value).figure
+    assert figure is not None
+    assert figure["falls"] is None
+
+
+def test_a_place_has_choices_that_go_on_from_what_stands_before(
+    looker: Look, value: dict[str, Any]
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    answer = looker.ask(value, steering | {"place": 1})
+    assert answer["place"] == 1
+    assert answer["words"] == steering["words"]
+    assert 0 < len(answer["choices"]) <= look.N_CHOICES
+    probabilities = [each["probability"] for each in answer["choices"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert all(each["text"].startswith(answer["said"].rstrip()) for each in answer["choices"])
+
+
+def test_a_choice_becomes_the_translation(looker: Look, value: dict[str, Any]):
+    asked = looker.ask(value, looker.explore(value).steering | {"place": 1})  # type: ignore[operator]
+    wanted = asked["choices"][1]["text"]
+    text, changed, figure, steering, switches = looker.steer(value, asked | {"choice": 1})
+    assert text == wanted
+    assert changed is not None
+    assert changed["candidates"][0]["text"] == wanted
+    assert changed["selected"] == 0
+    assert figure is not None
+    assert "place" not in steering
+    assert "".join(word["text"] for word in steering["words"][:-1]).strip() == wanted.strip()
+    assert switches is not None
+
+
+def test_the_rest_of_a_long_sentence_comes_with_the_choice(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """Six times the rest of a long sentence is far too much work for a glance."""
+    monkeypatch.setattr(look, "MAX_SHOWN_TOKENS", 2)
+    asked = looker.ask(value, looker.explore(value).steering | {"place": 1})  # type: ignore[operator]
+    cut = [i for i, each in enumerate(asked["choices"]) if not each["is_whole"]]
+    shown = asked["choices"][cut[0]]["text"]
+    text, changed, *_ = looker.steer(value, asked | {"choice": cut[0]}, max_new_tokens=4)
+    assert text is not None
+    assert text.startswith(shown)
+    assert len(text) > len(shown)
+    assert changed is not None
+    assert changed["candidates"][0]["text"] == text
+
+
+def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(limits, "MAX_PREFIX_CHARS", 4)
+    steering = looker.explore(value).steering
+    assert steering is not None
+    last = {"place": len(steering["words"]) - 1}
+    said = looker.ask(value, steering | last)["said"]
+    assert len(said) > 4
+    assert (looker.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
+    refused = looker.steer(value, steering | last | {"typed": "Katze"})
+    assert "6 characters" in refused.steering["message"]
+    forged = {"choices": [{"text": said + "x" * 7, "is_whole": False}], "choice": 0}
+    assert "7 characters" in looker.steer(value, steering | last | forged).steering["message"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "joined"), [("Katze", " Katze"), (" Katze ", " Katze"), (", aber", ", aber")]
+)
+def test_own_words_stand_behind_what_was_said(
+    looker: Look, value: dict[str, Any], typed: str, joined: str
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    said = looker.ask(value, steering | {"place": 1})["said"]
+    text = looker.steer(value, steering | {"place": 1, "typed": typed}).text
+    assert text is not None
+    assert text.startswith(said + joined)
+
+
+def test_own_words_at_the_beginning_have_nothing_before_them(looker: Look, value: dict[str, Any]):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    text = looker.steer(value, steering | {"place": 0, "typed": MARKUP}).text
+    assert text is not None
+    assert text.startswith(MARKUP)
+
+
+def test_own_words_are_completed_as_the_controls_say(
+    looker: Look, value: dict[str, Any], random_model: Translator
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    typed = steering | {"place": 0, "typed": "Katze"}
+    texts = []
+    for options in ({}, {"max_new_tokens": 2}, {"beam_size": 1, "no_repeat_ngram_size": 1}):
+        steered = looker.steer(value, typed, **options)
+        asked = {"n_best": 1, "prefix": "Katze", "split": False}
+        assert steered.value is not None
+        row = tuple(steered.value["candidates"][0]["rows"][0])
+        assert row == random_model.translate(SRC, **asked, **options).n_best[0].tgt_ids[0]
+        texts.append(steered.text)
+    assert len(set(texts)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"beam_size": 256, "max_new_tokens": limits.MAX_NEW_TOKENS}, "too many"),
+        ({"max_new_tokens": limits.MAX_NEW_TOKENS + 1}, "max_new_tokens"),
+        ({"repetition_penalty": -1}, "repetition_penalty"),
+    ],
+)
+def test_completing_is_bounded_as_translating_is(
+    looker: Look, value: dict[str, Any], options: dict[str, Any], said: str
+):
+    steering = looker.explore(value).steering
+    assert steering is not None
+    steered = looker.steer(value, steering | {"place": 0, "typed": "Katze"}, **options)
+    assert steered.text is None
+    assert said in steered.steering["message"].lower()
+
+
+def test_heads_switched_off_change_how_probable_a_translation_is(
+    looker: Look, value: dict[str, Any], random_model: Translator
+):
+    off = [["cross", 0, 1], ["cross", 1, 0], ["encoder", 0, 2]]
+    answer = looker.switch(value, {"off": off})["answer"]
+    before, after = ("".join(text for text, _ in side) for side in answer["spans"])
+    assert before == random_model.translate(SRC).text
+    assert after == without_heads(random_model, [Head(*each) for each in off]).translate(SRC).text
+    whole, silent = answer["log_probs"]
+    assert whole == pytest.approx(
+        random_model.score(SRC, random_model.translate(SRC).n_best[0]).log_prob
+    )
+    assert silent != pytest.approx(whole)
+
+
+def test_no_head_off_is_the_model_as_it_is(looker: Look, value: dict[str, Any]):
+    answer = looker.switch(value, {"off": []})["answer"]
+    assert answer["spans"][0] == answer["spans"][1]
+    assert answer["log_probs"][0] == answer["log_probs"][1]
+
+
+def test_few_silenced_models_are_kept(looker: Look, value: dict[str, Any]):
+    for head in range(3):
+        looker.switch(value, {"off": [["cross", 0, head]]})
+    assert len(looker._silenced) == look.MAX_SILENCED
+    kept = [off for _, off in looker._silenced]
+    assert kept == [frozenset([Head("cross", 0, head)]) for head in (1, 2)]
+
+
+def test_a_large_model_is_not_copied(
+    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(look, "MAX_SILENCED_PARAMETERS", 10)
+    answer = looker.switch(value, {"off": [["cross", 0, 0]]})
+    assert answer["message"].startswith("This model is too large")
+
+
+@pytest.mark.parametrize("off", [[["cross", 99, 0]], [["elbow", 0, 0]], [["cross", 0]], None, 3])
+def test_heads_that_are_not_there_are_a_sentence(looker: Look, value: dict[str, Any], off: Any):
+    message = looker.switch(value, {"off": off})["message"]
+    assert message.endswith(".")
+    assert "head" in message
+
+
+@pytest.mark.parametrize("switches", [None, {}, {"off": [["cross", True, 0]]}])
+def test_what_are_no_heads_is_refused(switches: Any):
+    with pytest.raises(InputError, match="no heads"):
+        read_heads(switches)
+
+
+@pytest.mark.parametrize(
+    "steering", [None, {}, {"words": []}, {"words": [{"at": 0}], "place": 5}, {"place": 0}, []]
+)
+def test_a_word_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any], steering: Any):
+    for call in (looker.ask, lambda *asked: looker.steer(*asked).steering):
+        assert call(value, steering)["message"].startswith("There is no such word")
+
+
+def test_a_choice_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any]):
+    steered = looker.steer(value, {"words": [{"at": 0}], "place": 0, "choice": 4})
+    assert steered.text is None
+    assert steered.steering["message"].startswith("There is no such choice")
+
+
+@pytest.mark.parametrize("forged", [{"model": "../secret"}, {"model": 3}, {"sentence": 7}])
+def test_a_forged_page_is_a_sentence_everywhere(
+    looker: Look, value: dict[str, Any], forged: dict[str, Any]
+):
+    value |= forged
+    seen = looker.explore(value)
+    assert seen.figure is not None
+    drawn = [
+        seen.figure,
+        looker.ask(value, {}),
+        looker.steer(value, {}).steering,
+        looker.switch(value, {"off": []}),
+    ]
+    assert all(each["message"].endswith(".") for each in drawn)

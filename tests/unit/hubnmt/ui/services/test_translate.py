@@ -1,0 +1,141 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.checkpoint.folder import StoredModel, save_model
+from hubnmt.config import DecodingConfig
+from hubnmt.errors import ConfigError, InputError
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.limits import N_TOGETHER
+from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Answer, Handlers, Timed
+from tests.page import FakeTranslator
+
+TEXT = "ein hund rennt im schnee"
+
+
+def _translate(handlers: Handlers, text: str = TEXT, model: str = "", **changes: Any) -> Answer:
+    """Translate on the page with the model's own options but for some changes."""
+    values = decoding_controls.control_values(handlers.choose(model).decoding) | changes
+    *_, answer = handlers.translate_page(text, model, *values.values())
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def test_choosing_a_model_tells_its_facts_and_defaults(handlers: Handlers):
+    chosen = handlers.choose("")
+    assert chosen.facts.name == "first"
+    assert chosen.facts.src_lang == "de"
+    assert chosen.decoding.beam_size == 4
+
+
+def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
+    notice, text, timing, alternatives = _translate(
+        handlers, model="second", length_penalty=0.5, n_best=2
+    )
+    assert notice == ""
+    assert text == TEXT.upper()
+    assert "3 tokens" in timing
+    assert alternatives["src"] == TEXT
+    assert alternatives["model"] == "second"
+    assert alternatives["sentences"] == [[0, len(TEXT)]]
+    candidates = [(c["text"], c["rows"]) for c in alternatives["candidates"]]
+    assert candidates == [(text, [[7, 8]]), (text + "!", [[7, 9]])]
+    assert handlers.registry.get("second").asked["length_penalty"] == 0.5
+
+
+def test_warnings_are_shown_escaped(handlers: Handlers):
+    notice, *_ = _translate(handlers, "so long")
+    assert "&lt;b&gt;cut&lt;/b&gt;" in notice
+
+
+def test_loading_is_timed_once(handlers: Handlers):
+    assert handlers.translate_text(TEXT, "").load_seconds > 0
+    assert handlers.translate_text(TEXT, "").load_seconds == 0
+
+
+def test_a_slider_may_say_5_as_5_point_0(handlers: Handlers):
+    _translate(handlers, beam_size=5.0, n_best=2.0)
+    asked = handlers.registry.get("").asked
+    assert (asked["beam_size"], asked["n_best"]) == (5, 2)
+    assert isinstance(asked["beam_size"], int)
+
+
+def test_a_real_model_fits_the_page(
+    tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
+):
+    stored = StoredModel(
+        model=tiny_model,
+        src_tokenizer=tiny_tokenizer,
+        tgt_tokenizer=tiny_tokenizer,
+        decoding=DecodingConfig(beam_size=3),
+    )
+    save_model(tmp_path / "tiny", stored)
+    handlers = Handlers(
+        ModelRegistry(Translator.from_pretrained, {}, opening=str(tmp_path / "tiny"))
+    )
+    assert handlers.choose("").facts.size_mb > 0
+    _, text, _, alternatives = _translate(handlers, "Ein Hund.", beam_size=3.0, n_best=2)
+    assert len(alternatives["candidates"]) == 2
+    figure = Look(handlers.registry).explore(alternatives).figure
+    assert figure is not None
+    pieces = figure["units"]["pieces"]
+    assert pieces["maps"]["cross"]["heads"] == 3
+    assert pieces["maps"]["encoder"]["layers"] == 1
+    found = Endpoints(handlers).attention("Ein Hund.", translation=text, layer=2, head=1)
+    assert {len(row) for row in found["weights"]} == {len(found["src_tokens"])}
+    assert len(found["weights"]) == len(found["tgt_tokens"])
+
+
+def test_the_text_grows_before_the_answer(handlers: Handlers, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hubnmt.ui.services.translate.PAUSE_S", 0)
+    values = decoding_controls.control_values(handlers.choose("").decoding).values()
+    *grown, answer = handlers.translate_page(TEXT, "", *values)
+    assert grown == ["EIN", "EIN HUND", "EIN HUND RENNT", "EIN HUND RENNT IM", TEXT.upper()]
+    assert isinstance(answer, Answer)
+    assert answer.text == grown[-1]
+
+
+def test_a_fast_model_is_not_shown_word_by_word(handlers: Handlers):
+    values = decoding_controls.control_values(handlers.choose("").decoding).values()
+    assert len(list(handlers.translate_page("a " * 1000, "", *values))) < 100
+
+
+def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers):
+    with pytest.raises(ConfigError, match="n_best = 9"):
+        _translate(handlers, n_best=9)
+    with pytest.raises(InputError):
+        _translate(handlers, "")
+
+
+def test_a_growing_translation_is_searched_once(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_searches, translate = 0, FakeTranslator.translate
+
+    def count(self: FakeTranslator, text: str, **options: Any) -> Any:
+        nonlocal n_searches
+        n_searches += 1
+        return translate(self, text, **options)
+
+    handlers.choose("")  # the speed of a model is measured when it is opened
+    monkeypatch.setattr(FakeTranslator, "translate", count)
+    *grown, last = handlers.stream_text("ein hund rennt", "")
+    assert n_searches == 1
+    assert isinstance(last, Timed)
+    assert last.translation.text == grown[-1] == "EIN HUND RENNT"
+
+
+@pytest.mark.parametrize(("n_words", "n_together"), [(1, 1), (600, N_TOGETHER)])
+def test_sentences_of_a_long_text_are_searched_side_by_side(
+    n_words: int, n_together: int, handlers: Handlers
+):
+    *_, last = handlers.stream_text("ja " * n_words, "")
+    assert isinstance(last, Timed)
+    assert handlers.registry.get("").n_together == n_together  # type: ignore[attr-defined]

@@ -1,0 +1,253 @@
+"""Back-translation: a line in, a pair out; stopped and started again it is the same file."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubnmt.checkpoint.folder import StoredModel, save_model
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.model.transformer import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from training.augment import back_translate as back
+from training.augment.back_translate import main
+from training.config.data import CorpusConfig
+from training.data.sources import read_corpus
+
+LINES = [
+    "A dog is running in the snow.",
+    "",
+    "Two men are at the stove.",
+    "A\ttab and  spaces",
+    "A woman in blue.",
+    "A little girl climbs.",
+    "Snow.",
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(back, "CHUNK_LINES", 2)
+
+
+@pytest.fixture
+def reverse(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    """A model from de to en, as the tiny one is: so en is what the new model would translate."""
+    stored = StoredModel(
+        model=tiny_model,
+        src_tokenizer=tiny_tokenizer,
+        tgt_tokenizer=tiny_tokenizer,
+        decoding=DecodingConfig(beam_size=2, max_new_tokens=6),
+    )
+    save_model(tmp_path / "reverse", stored)
+    return tmp_path / "reverse"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "captions.de"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+Call = Callable[..., int]
+
+
+@pytest.fixture
+def call(reverse: Path, text: Path, tmp_path: Path) -> Call:
+    def run(*options: str, output: str = "out") -> int:
+        words = ["--model", str(reverse), "--input", str(text), "--output", str(tmp_path / output)]
+        return main([*words, *options])
+
+    return run
+
+
+def rows_of(folder: Path) -> list[list[str]]:
+    lines = (folder / "pairs.tsv").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    return [line.split("\t") for line in lines]
+
+
+def stop_after(n_chunks: int, patch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C in the middle of a later chunk."""
+    translate = back._translate
+    done = 0
+
+    def interrupted(*args: Any) -> bytes:
+        nonlocal done
+        if done == n_chunks:
+            raise KeyboardInterrupt
+        done += 1
+        return translate(*args)
+
+    patch.setattr(back, "_translate", interrupted)
+
+
+def test_each_line_becomes_a_pair_with_its_translation_as_source(
+    call: Call, reverse: Path, tmp_path: Path
+) -> None:
+    assert call() == 0
+    header, *rows = rows_of(tmp_path / "out")
+    assert header == ["en", "de"]  # the new model's source, then its target
+    assert [tgt for _, tgt in rows] == [" ".join(line.split()) for line in LINES]
+    translator = Translator.from_pretrained(reverse)
+    expected = [each.text for each in translator.translate(LINES[:2], guard=False)]
+    assert [src for src, _ in rows[:2]] == [" ".join(line.split()) for line in expected]
+    assert rows[1] == ["", ""]  # the line stays in its place; cleaning drops it
+
+
+def test_a_recipe_takes_the_file_as_a_corpus(call: Call, tmp_path: Path) -> None:
+    assert call() == 0
+    corpus = CorpusConfig(files=(str(tmp_path / "out" / "pairs.tsv"),))
+    pairs = list(read_corpus(corpus, src_lang="en", tgt_lang="de"))
+    assert [list(pair) for pair in pairs] == rows_of(tmp_path / "out")[1:]
+
+
+@pytest.mark.parametrize("options", [[], ["--sample", "--seed", "3", "--top-k", "50"]], ids=str)
+@pytest.mark.parametrize("n_chunks", [0, 1, 3])
+def test_stopped_and_started_again_it_is_the_same_file(
+    n_chunks: int, options: Sequence[str], call: Call, tmp_path: Path
+) -> None:
+    assert call(*options, output="straight") == 0
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(n_chunks, patch)
+        assert call(*options) == 130
+    assert len(rows_of(tmp_path / "out")) == 1 + 2 * n_chunks
+    assert call(*options) == 0
+    files = [tmp_path / name / "pairs.tsv" for name in ("straight", "out")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 30, 60])
+def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
+    """As a power cut would leave it: not at a line's end, not at a chunk's."""
+    assert call() == 0
+    path = tmp_path / "out" / "pairs.tsv"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    assert call() == 0
+    assert path.read_bytes() == whole
+
+
+def test_a_finished_file_is_left_as_it_is(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("--limit", "6") == 0
+    before = (tmp_path / "out" / "pairs.tsv").read_bytes()
+    stop_after(0, monkeypatch)  # nothing may be translated again
+    assert call("--limit", "6") == 0
+    assert (tmp_path / "out" / "pairs.tsv").read_bytes() == before
+
+
+def test_a_limit_takes_the_first_lines(call: Call, tmp_path: Path) -> None:
+    assert call("--limit", "3") == 0
+    assert len(rows_of(tmp_path / "out")) == 1 + 3
+
+
+def test_samples_differ_from_beam_search_and_from_seed_to_seed(call: Call, tmp_path: Path) -> None:
+    for name, options in (
+        ("beam", []),
+        ("one", ["--sample", "--seed", "1"]),
+        ("two", ["--sample", "--seed", "2"]),
+    ):
+        assert call(*options, output=name) == 0
+    files = {(tmp_path / name / "pairs.tsv").read_bytes() for name in ("beam", "one", "two")}
+    assert len(files) == 3
+
+
+def test_options_reach_the_search_and_the_record(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+    translate = Translator.translate
+
+    def watch(self: Translator, text: Any, **options: Any) -> Any:
+        seen.append(options)
+        return translate(self, text, **options)
+
+    monkeypatch.setattr(Translator, "translate", watch)
+    assert call("--beam-size", "3", "--batch-tokens", "77") == 0
+    assert seen[-1] == {"beam_size": 3, "batch_tokens": 77, "guard": False}
+    facts = json.loads((tmp_path / "out" / "back_translate.json").read_text(encoding="utf-8"))
+    assert facts["options"] == {"beam_size": 3}
+    assert facts["model"] == str(tmp_path / "reverse")
+
+
+# --- mistakes ------------------------------------------------------------------------------------
+
+
+def test_a_pipe_is_refused_before_it_is_read(
+    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counting its lines would take them all, and leave nothing to translate."""
+    os.mkfifo(tmp_path / "pipe")
+    assert call("--input", str(tmp_path / "pipe")) == 2
+    assert "pipe: a pipe can be read but once; save it" in caplog.text
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "nobody"], "no model 'nobody'"),
+        (["--input", "none.txt"], "none.txt: cannot be read"),
+        (["--beam-size", "0"], "beam_size = 0 must be 1 to 256"),
+        (["--limit", "0"], "--limit 0 must be at least 1"),
+        (["--batch-tokens", "0"], "batch_tokens = 0 must be at least 1"),
+        (["--device", "nowhere"], "device = 'nowhere' cannot be used"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_folder(
+    options: list[str],
+    message: str,
+    call: Call,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert call(*options) == 2
+    assert caplog.records[-1].getMessage().startswith("error: ")
+    assert message in caplog.text
+    assert "\n" not in caplog.records[-1].getMessage()
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_made_otherwise_are_not_mixed(
+    call: Call, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert call("--limit", "2") == 0
+    before = (tmp_path / "out" / "pairs.tsv").read_bytes()
+    assert call("--limit", "2", "--sample") == 2
+    assert "options was {}, is {'sample': True}; name another --output" in caplog.text
+    text.write_text("Other lines.\n" * 9, encoding="utf-8")
+    assert call("--limit", "2") == 2
+    assert (tmp_path / "out" / "pairs.tsv").read_bytes() == before
+
+
+def test_a_file_of_unknown_origin_is_not_continued(
+    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pairs.tsv").write_text("precious\n", encoding="utf-8")
+    assert call() == 2
+    assert "exists, and nobody knows how it was made" in caplog.text
+    assert (tmp_path / "out" / "pairs.tsv").read_text(encoding="utf-8") == "precious\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told(
+    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "out").write_text("in the way", encoding="utf-8")
+    assert call() == 2
+    assert "cannot be written" in caplog.text
+
+
+def test_the_languages_are_those_of_the_model(
+    tiny_config: ModelConfig, call: Call, tmp_path: Path
+) -> None:
+    assert call("--limit", "1") == 0
+    header = rows_of(tmp_path / "out")[0]
+    assert header == [tiny_config.tgt_lang, tiny_config.src_lang]

@@ -1,0 +1,282 @@
+"""The phrase book: what stands for what, alone, as the sentences have it."""
+
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lexicon import LEXICON
+from training.augment.phrase_table import (
+    Phrase,
+    add_lowercase,
+    find_phrases,
+    find_words,
+    main,
+    make_phrase_book,
+)
+from training.config.recipe import load_recipe
+from training.data.cleaning import CleaningReport
+from training.data.corpora import read_clean
+
+FarmOptions = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Guten Morgen, Tom!", ["Guten", "Morgen", ",", "Tom", "!"]),
+        ("  Er  geht . ", ["Er", "geht", "."]),
+        (
+            "I don't (ever) wear T-shirts...",
+            ["I", "don't", "(", "ever", ")", "wear", "T-shirts", "..."],
+        ),
+        ("– 3.5 € ©", ["–", "3.5", "€", "©"]),
+        ("നായ ഓടുന്നു.", ["നായ", "ഓടുന്നു", "."]),
+        ("", []),
+        (" ", []),
+    ],
+)
+def test_words_and_marks_are_found_where_they_stand(text: str, words: list[str]) -> None:
+    found = find_words(text)
+    assert [word.text for word in found] == words
+    assert [text[word.start : word.end] for word in found] == words
+    marks = {*",!.()–€©", "...", "don't"}
+    assert [word.is_one for word in found] == [word not in marks for word in words]
+
+
+def phrases_of(
+    src: str, tgt: str, links: set[tuple[int, int]], *, longest: int = 3
+) -> set[tuple[str, str]]:
+    sides = [text.split() for text in (src, tgt)]
+    found = find_phrases(*(find_words(text) for text in (src, tgt)), links, longest=longest)
+    return {
+        (" ".join(sides[0][a : b + 1]), " ".join(sides[1][c : d + 1])) for (a, b), (c, d) in found
+    }
+
+
+def test_a_phrase_is_linked_to_its_translation_and_nothing_else() -> None:
+    # den → the, Hund → dog, sehe → see; links are (target, source)
+    found = phrases_of("den Hund sehe ich", "I see the dog", {(2, 0), (3, 1), (1, 2), (0, 3)})
+    assert found == {
+        ("den", "the"),
+        ("Hund", "dog"),
+        ("sehe", "see"),
+        ("ich", "I"),
+        ("den Hund", "the dog"),
+        ("sehe ich", "I see"),
+        ("den Hund sehe", "see the dog"),
+    }  # "Hund sehe" would need "see … dog" without its "the"
+
+
+def test_words_that_stand_for_nothing_end_no_phrase() -> None:
+    found = phrases_of("auf Wiedersehen sagen", "to say goodbye", {(2, 1), (1, 2)})
+    assert found == {
+        ("Wiedersehen", "goodbye"),
+        ("sagen", "say"),
+        ("Wiedersehen sagen", "say goodbye"),
+    }
+    found = phrases_of("im Zug sein", "be in the train", {(1, 0), (3, 1), (0, 2)})
+    assert ("im Zug", "in the train") in found
+
+
+def test_a_phrase_is_no_longer_than_asked_on_either_side() -> None:
+    links = {(n, n) for n in range(4)}
+    assert phrases_of("a b c d", "e f g h", links, longest=1) == set(
+        zip("abcd", "efgh", strict=True)
+    )
+    spread = {(0, 0), (3, 1)}
+    assert ("a b", "e f g h") not in phrases_of("a b", "e f g h", spread, longest=3)
+    assert ("a b", "e f g h") in phrases_of("a b", "e f g h", spread, longest=4)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"), [("ja, gut", "yes, good"), ("ich kann gehen", "I can't go")]
+)
+def test_marks_and_contractions_end_a_phrase(src: str, tgt: str) -> None:
+    words = [find_words(text) for text in (src, tgt)]
+    found = set(find_phrases(*words, {(0, 0), (1, 1), (2, 2)}, longest=3))
+    assert found == {((0, 0), (0, 0)), ((2, 2), (2, 2))}
+
+
+def sentences(n_pairs: int) -> list[tuple[str, str]]:
+    """Words of the lexicon in any order; a capital in front and a full stop behind."""
+    rng = random.Random(3)
+    pairs = []
+    for _ in range(n_pairs):
+        words = rng.sample(sorted(LEXICON), rng.randint(4, 6))
+        pairs.append((" ".join(words), " ".join(LEXICON[word] for word in words)))
+    return [(f"{src.capitalize()}.", f"{tgt.capitalize()}.") for src, tgt in pairs]
+
+
+def test_the_book_of_sentences_is_the_lexicon_they_were_made_of() -> None:
+    book = make_phrase_book(sentences(300), longest=2)
+    assert all(type(each) is Phrase for each in book)
+    assert [each.n_times for each in book] == sorted((each.n_times for each in book), reverse=True)
+    words = {src: tgt for src, tgt, _ in book if " " not in src and src.islower()}
+    assert words == LEXICON
+    capitals = {src: tgt for src, tgt, _ in book if " " not in src and not src.islower()}
+    assert capitals == {src.capitalize(): tgt.capitalize() for src, tgt in LEXICON.items()}
+    for src, tgt, _ in book:
+        assert [LEXICON[word] for word in src.lower().split()] == tgt.lower().split()
+    assert any(" " in src for src, _, _ in book)
+    assert not any("." in src + tgt for src, tgt, _ in book)
+
+
+def test_rare_and_doubtful_phrases_are_left_out() -> None:
+    pairs = sentences(300)
+    often = make_phrase_book(pairs, longest=1, min_count=50)
+    assert {each.src for each in often} < {each.src for each in make_phrase_book(pairs, longest=1)}
+    assert min(each.n_times for each in often) >= 50
+    doubtful = [
+        (src, tgt.replace("red", rng_word))
+        for (src, tgt), rng_word in zip(pairs, ["red", "crimson", "scarlet"] * 100, strict=True)
+    ]
+    for share, is_there in ((0.2, True), (0.5, False)):
+        book = make_phrase_book(doubtful, longest=1, min_share=share)
+        assert ("rot" in {each.src for each in book}) is is_there
+
+
+def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
+    pairs = sentences(300)
+    more = [
+        ("Hund!", "Good dog!"),
+        ("Hund.", "Good dog."),
+        ("Hund!", "Bad dog!"),
+        ("Na so was!", "Oh!"),
+        ("Das war es wohl!", "Over!"),
+    ]
+    plain, book = make_phrase_book(pairs), make_phrase_book([*pairs, *more])
+    assert {each.src for each in plain} >= {"hund", "Hund"}
+    assert "hund" not in {each.src for each in book}
+    assert [each for each in book if each.src == "Hund"] == [("Hund", "Good dog", 2)]
+    assert ("Na so was", "Oh", 1) in book
+    assert not any(each.src.startswith("Das") for each in book)
+
+
+def test_small_letters_stand_beside_capitals() -> None:
+    book = [
+        Phrase("Hallo", "Hello", 9),
+        Phrase("Weg", "way", 5),
+        Phrase("weg", "away", 4),
+        Phrase("Öl", "oil", 3),
+        Phrase("ÖL", "Oil", 1),
+    ]
+    small = [Phrase("hallo", "Hello", 9), Phrase("öl", "oil", 3)]
+    assert add_lowercase(book) == [*book, *small]
+    assert add_lowercase([]) == []
+
+
+# --- from a recipe, as a corpus ------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(
+    farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Callable[..., int]:
+    caplog.set_level(logging.INFO)
+
+    def run(*options: str, output: str = "phrases.tsv") -> int:
+        sets = [word for each in farm_options(tmp_path) for word in ("--set", each)]
+        return main([str(farm_recipe), *sets, "--output", str(tmp_path / output), *options])
+
+    return run
+
+
+def test_a_recipe_takes_the_table_as_a_corpus(
+    call: Callable[..., int],
+    farm_recipe: Path,
+    farm_options: FarmOptions,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert call() == 0
+    table = tmp_path / "phrases.tsv"
+    head, *rows = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
+    assert head == ["de", "en", "count"]
+    assert rows
+    assert all(int(count) >= 3 for _, _, count in rows)
+    assert f"{len(rows):,} phrases" in caplog.text
+    options = farm_options(tmp_path, f"data.corpora.phrases.files={table}")
+    report = CleaningReport()
+    kept = [
+        (pair.src, pair.tgt)
+        for pair in read_clean(load_recipe(farm_recipe, options).data, report)
+        if pair.corpus == 1
+    ]
+    assert report.read["phrases"] == len(rows)
+    assert kept
+    assert set(kept) <= {(src, tgt) for src, tgt, _ in rows}
+
+
+def test_the_table_has_small_letters_if_asked(call: Callable[..., int], tmp_path: Path) -> None:
+    assert call() == 0
+    assert call("--lowercase", output="both.tsv") == 0
+    tables = [
+        (tmp_path / name).read_text(encoding="utf-8").splitlines()[1:]
+        for name in ("phrases.tsv", "both.tsv")
+    ]
+    sources = [{row.split("\t")[0] for row in table} for table in tables]
+    assert tables[1][: len(tables[0])] == tables[0]
+    assert sources[1] == sources[0] | {src.lower() for src in sources[0]} > sources[0]
+
+
+def test_a_recipe_that_names_the_table_makes_it(call: Callable[..., int], tmp_path: Path) -> None:
+    table = tmp_path / "phrases.tsv"
+    assert call("--set", f"data.corpora.phrases.files={table}") == 0
+    first = table.read_text(encoding="utf-8")
+    table.unlink()
+    assert call() == 0
+    assert table.read_text(encoding="utf-8") == first
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--longest", "0"], "--longest 0 must be at least 1"),
+        (["--min-count", "0"], "--min-count 0 must be at least 1"),
+        (["--limit", "-1"], "--limit -1 must be at least 1"),
+        (["--min-share", "2"], "--min-share 2.0 must be 0 to 1"),
+        (["--min-count", "1000"], "gave no phrase; try a lower --min-count"),
+        (["--set", "data.train=nowhere.de,nowhere.en"], "nowhere.de"),
+    ],
+)
+def test_what_cannot_be_made_is_told_in_one_line(
+    options: list[str], message: str, call: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert call(*options) == 2
+    assert message in caplog.text
+    assert caplog.text.count("error:") == 1
+
+
+def test_what_cannot_be_written_shows_before_the_work(
+    call: Callable[..., int],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "training.augment.phrase_table.make_phrase_book", lambda *_, **__: pytest.fail("worked")
+        )
+        assert call(output="file/phrases.tsv") == 2
+    assert "phrases.tsv: cannot be written" in caplog.text
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
+    assert call(output="new/phrases.tsv") == 2
+    assert "phrases.tsv: cannot be written (disk full)" in caplog.text
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_table_of_yours_stays(
+    call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "phrases.tsv").write_text("mine", encoding="utf-8")
+    assert call() == 2
+    assert "is there already" in caplog.text
+    assert (tmp_path / "phrases.tsv").read_text(encoding="utf-8") == "mine"
+    assert call(output="phrases.txt") == 2
+    assert "must end in .tsv" in caplog.text
+    assert call("--limit", "5", "--min-count", "1", output="sub/phrases.tsv") == 0
+    assert "the first 5 pairs are taken" in caplog.text

@@ -1,0 +1,162 @@
+"""The `[data]` section: simple forms, named corpora, and mistakes told with their remedy."""
+
+from typing import Any
+
+import pytest
+
+from hubnmt.errors import ConfigError
+from training.config.data import CorpusConfig, DataConfig, group_files, suffix_of
+
+
+def make(**changes: Any) -> DataConfig:
+    return DataConfig.from_dict({"src_lang": "de", "tgt_lang": "en", **changes}, where="[data]")
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("a.tsv", ".tsv"),
+        ("x/b.c/a.jsonl.gz", ".jsonl"),
+        ("a.de", ".de"),
+        ("a.de.gz", ".de"),
+        ("a", ""),
+        ("a.gz", ""),
+    ],
+)
+def test_gz_hides_no_format(name: str, suffix: str) -> None:
+    assert suffix_of(name) == suffix
+
+
+def test_tables_stand_alone_and_texts_in_twos() -> None:
+    files = ("a.de", "a.en", "b.tsv", "c.de.gz", "c.en", "d.parquet")
+    assert group_files(files) == [("a.de", "a.en"), ("b.tsv",), ("c.de.gz", "c.en"), ("d.parquet",)]
+
+
+@pytest.mark.parametrize("files", [("a.de",), ("a.de", "b.tsv"), ("a.tsv", "a.xlsx"), ("a.json",)])
+def test_a_text_without_partner_is_named_with_the_formats_there_are(files: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"no translation beside it.*SRC,TGT.*\.parquet"):
+        group_files(files)
+
+
+# --- the corpora of a recipe ---------------------------------------------------------------------
+
+
+def test_files_of_a_split_win_over_the_dataset() -> None:
+    config = make(dataset="user/name", train=["a.de", "a.en"], limit=7)
+    (main,) = config.training_corpora().values()
+    assert (main.files, main.limit) == (("a.de", "a.en"), 7)
+    valid = config.held_out_corpus("valid")
+    assert valid is not None
+    assert (valid.files, valid.dataset, valid.split) == ((), "user/name", "validation")
+
+
+def test_the_dataset_keeps_its_settings_for_every_split() -> None:
+    shared = {"config": "de-en", "revision": "v1", "streaming": True, "src_column": "source"}
+    config = make(dataset="user/name", test_split="test", valid_limit=3, **shared)
+    splits = [config.training_corpora()["main"]]
+    splits += [each for s in ("valid", "test") if (each := config.held_out_corpus(s))]  # type: ignore[arg-type]
+    assert [each.split for each in splits] == ["train", "validation", "test"]
+    assert [each.limit for each in splits] == [None, 3, None]
+    for each in splits:
+        assert {name: getattr(each, name) for name in shared} == shared
+
+
+def test_named_corpora_follow_the_main_one_in_their_order() -> None:
+    named = {
+        "zeta": {"files": ["z.tsv"], "weight": 0.5, "tag": "<bt>"},
+        "alpha": {"dataset": "a/b", "where_column": "source", "where_values": ["x"]},
+    }
+    corpora = make(train=["a.de", "a.en"], valid=["b.de", "b.en"], corpora=named).training_corpora()
+    assert list(corpora) == ["main", "zeta", "alpha"]
+    assert (corpora["zeta"].weight, corpora["zeta"].tag) == (0.5, "<bt>")
+    assert corpora["alpha"].where_values == ("x",)
+
+
+def test_named_corpora_can_do_without_a_main_one() -> None:
+    config = make(valid=["b.de", "b.en"], corpora={"only": {"files": ["a.tsv"]}})
+    assert list(config.training_corpora()) == ["only"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_test"),
+    [
+        ({"dataset": "a/b"}, False),
+        ({"dataset": "a/b", "test_split": "test"}, True),
+        ({"dataset": "a/b", "test": ["t.de", "t.en"]}, True),
+        # Local training files must not bring the Hub back in for the test split.
+        ({"dataset": "a/b", "test_split": "test", "train": ["t.de", "t.en"]}, False),
+    ],
+)
+def test_a_test_set_is_there_only_if_it_is_named(changes: dict[str, Any], has_test: bool) -> None:
+    assert (make(**changes).held_out_corpus("test") is not None) is has_test
+
+
+def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
+    one, other = make(dataset="a/b", weight=2.0), make(dataset="a/b", max_tokens=7)
+    assert one.cleaning_settings() == other.cleaning_settings()
+    assert one.cleaning_settings() != make(dataset="a/b", drop_copies=False).cleaning_settings()
+
+
+# --- mistakes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, r"train is empty and dataset is not set.*valid is empty"),
+        ({"train": ["a.de", "a.en"]}, r"valid is empty and dataset is not set"),
+        ({"dataset": "a/b", "train": ["a.de"]}, r"train: a\.de has no translation beside it"),
+        ({"dataset": "a/b", "test": ["a.xls"]}, r"test: a\.xls has no translation beside it"),
+        ({"dataset": "a/b", "max_tokens": 0}, r"max_tokens = 0 must be at least 1"),
+        ({"dataset": "a/b", "min_script_share": 1.1}, r"min_script_share = 1\.1 must be 0 to 1"),
+        ({"dataset": "a/b", "drop_final_mark": 2.0}, r"drop_final_mark = 2\.0 must be 0 to 1"),
+        ({"dataset": "a/b", "lowercase_src": -1.0}, r"lowercase_src = -1\.0 must be 0 to 1"),
+        ({"dataset": "a/b", "vary_names": 1.5}, r"vary_names = 1\.5 must be 0 to 1"),
+        ({"dataset": "a/b", "bpe_dropout": -0.1}, r"bpe_dropout = -0\.1 must be 0 to 1"),
+        ({"dataset": "a/b", "bpe_dropout_sides": "left"}, r"'both' or 'src' or 'tgt'"),
+        ({"dataset": "a/b", "limit": 0}, r"limit = 0 must be at least 1"),
+        ({"dataset": "a/b", "valid_limit": 0}, r"valid_limit = 0 must be at least 1"),
+        ({"dataset": "a/b", "weight": 0.0}, r"weight = 0\.0 must be above 0"),
+        ({"dataset": "a/b", "corpora": {"main": {"dataset": "x"}}}, r"corpora\.main is the name"),
+        ({"dataset": "a/b", "corpora": {"x": {}}}, r"corpora\.x: name files or a Hub dataset"),
+        ({"dataset": "a/b", "corpora": {"x": 3}}, r"corpora\.x: must be a table"),
+        (
+            {"dataset": "a/b", "corpora": {"x": {"file": ["a.tsv"]}}},
+            r"corpora\.x: unknown key 'file' \(did you mean 'files'\?",
+        ),
+        (
+            {"dataset": "a/b", "corpora": {"x": {"dataset": "x", "weight": -1.0}}},
+            r"corpora\.x: weight = -1\.0 must be above 0",
+        ),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_named_with_its_place(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        make(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistakes_of_several_corpora_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(dataset="a/b", max_tokens=0, corpora={"x": {"limit": 0}, "y": {"files": ["a.en"]}})
+    assert all(word in str(caught.value) for word in ("corpora.x", "corpora.y", "max_tokens"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"files": ("a.tsv",), "where_column": "s"}, "belong together"),
+        ({"files": ("a.tsv",), "where_values": ("s",)}, "belong together"),
+        (
+            {"files": ("a.de", "a.en"), "where_column": "s", "where_values": ("x",)},
+            "where_column needs columns, and a.de, a.en has none",
+        ),
+    ],
+)
+def test_a_filter_needs_a_column_and_values(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CorpusConfig(**values)

@@ -1,0 +1,78 @@
+"""Settings: ranges and the rules between them, told all at once."""
+
+from typing import Any
+
+import pytest
+
+from hubnmt.errors import ConfigError
+from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"schedule": "linear"}, "'inverse_sqrt' or 'noam' or 'cosine' or 'constant'"),
+        ({"schedule": "cosine"}, "schedule = 'cosine' needs decay_steps"),
+        ({"schedule": "cosine", "decay_steps": 2000}, "decay_steps = 2000 must be above warmup"),
+        ({"schedule": "noam", "warmup_steps": 0}, "needs warmup_steps of at least 1"),
+        ({"min_lr": 0.1}, "min_lr = 0.1 must be 0 to lr = 0.005"),
+        ({"min_lr": -0.1}, "min_lr = -0.1 must be 0 to"),
+        ({"lr": float("inf")}, "lr = inf must be above 0"),
+        ({"r_drop": -1.0}, "r_drop = -1.0 must be 0 or more"),
+        ({"r_dorp": 1.0}, "did you mean 'r_drop'"),
+    ],
+    ids=str,
+)
+def test_an_optimizer_that_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        OptimizerConfig.from_dict(values)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"judged": "best"}, "'average' or 'ema' or 'raw'"),
+        ({"ema_decay": 1.0}, "ema_decay = 1.0 must be in [0, 1)"),
+        ({"save_every": 0}, "save_every = 0 must be at least 1"),
+        *(
+            ({"name": name}, f"name = {name!r} names no folder in runs: choose a word")
+            for name in (
+                "../../x",
+                "/tmp/x",
+                "a/b",
+                "..",
+                ".",
+                "",
+                " ",
+                "a\\b",
+                "C:x",
+                "a\0b",
+                "a\n",
+            )
+        ),
+        ({"max_minutes": 0.0}, "max_minutes = 0.0 must be above 0"),
+        ({"max_minutes": float("nan")}, "max_minutes = nan must be above 0"),
+        ({"compile": 1}, "compile = 1 must be bool"),
+    ],
+    ids=str,
+)
+def test_a_run_that_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunSettings.from_dict({"name": "x", **values})
+    assert message in str(caught.value)
+
+
+def test_all_ranges_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        OptimizerConfig(lr=-1.0, r_drop=-1.0, accumulate=0, schedule="cosine")
+    for word in ("lr = -1.0", "r_drop", "accumulate", "decay_steps"):
+        assert word in str(caught.value)
+
+
+def test_whatever_is_left_out_takes_its_default() -> None:
+    settings = RunSettings(name="x")
+    assert (settings.judged, settings.average_last, settings.compile) == ("average", 10, False)
+    assert OptimizerConfig().schedule == "inverse_sqrt"
+    assert LogConfig().hook is None
+    assert CardConfig().license == "other"

@@ -1,0 +1,76 @@
+"""BPE-dropout: the same text in other pieces, and the same pieces for the same seed."""
+
+import random
+
+import pytest
+
+from hubnmt.text.tokenizer import Tokenizer
+from training.data.bpe_dropout import BpeDropout
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_texts: list[str]) -> Tokenizer:
+    return Tokenizer.train(tiny_texts * 2, 500)
+
+
+AWKWARD = ["", "x", "Grüße, naïve 12:30", "  two  spaces ", "🙂 <bt> ഓടുന്നു", "never seen: Żółw"]
+
+
+def test_no_dropout_splits_as_the_tokenizer_does(
+    tokenizer: Tokenizer, tiny_texts: list[str]
+) -> None:
+    """The merge loop here and the library's agree, which is the oracle for all the rest."""
+    drop = BpeDropout(tokenizer, 0.0)
+    for text in [*tiny_texts, *AWKWARD]:
+        ids = tokenizer.encode(text)
+        assert drop(ids, random.Random(1)) == ids
+
+
+def test_full_dropout_leaves_bytes(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop = BpeDropout(tokenizer, 1.0)
+    for text in tiny_texts:
+        split = drop(tokenizer.encode(text), random.Random(1))
+        assert len(split) == len(f" {text}".encode())
+        assert tokenizer.decode(split) == text
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_the_text_stays_the_same(rate: float, tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop, rng = BpeDropout(tokenizer, rate), random.Random(1)
+    for text in [*tiny_texts, *AWKWARD]:
+        assert tokenizer.decode(drop(tokenizer.encode(text), rng)) == text
+
+
+def test_a_higher_rate_makes_more_pieces(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    counts = []
+    for rate in (0.0, 0.1, 0.4, 1.0):
+        drop, rng = BpeDropout(tokenizer, rate), random.Random(1)
+        ids = [tokenizer.encode(text) for text in tiny_texts]
+        counts.append(sum(len(drop(each, rng)) for each in ids for _ in range(5)))
+    assert counts == sorted(set(counts))
+
+
+def test_the_seed_decides(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop = BpeDropout(tokenizer, 0.3)
+    ids = tokenizer.encode(" ".join(tiny_texts))
+    first = drop(ids, random.Random(1))
+    random.seed(99)
+    assert drop(ids, random.Random(1)) == first
+    assert drop(ids, random.Random(2)) != first
+
+
+def test_each_call_splits_anew(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop, rng = BpeDropout(tokenizer, 0.3), random.Random(1)
+    ids = tokenizer.encode(tiny_texts[1])
+    assert len({tuple(drop(ids, rng)) for _ in range(20)}) > 10
+
+
+def test_no_merge_crosses_a_word(tokenizer: Tokenizer) -> None:
+    drop, rng = BpeDropout(tokenizer, 0.2), random.Random(1)
+    text = "Ein Hund, zwei Hunde."
+    words = tokenizer.pre_tokens(text)
+    for _ in range(20):
+        split = drop(tokenizer.encode(text), rng)
+        ends = [end for _, end in tokenizer.offsets(split)]
+        borders = [len("".join(words[:n]).encode()) - 1 for n in range(1, len(words) + 1)]
+        assert set(borders) <= set(ends)

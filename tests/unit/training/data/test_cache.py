@@ -1,0 +1,118 @@
+"""The cache: an entry is whole or not there, whoever else works on it."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import InputError
+from training.data import cache
+from training.data.cache import STALE_S, cached
+
+
+def write_hello(folder: Path) -> None:
+    (folder / "hello.txt").write_text("hello", encoding="utf-8")
+
+
+def never(_: Path) -> None:
+    raise AssertionError("it was built already")
+
+
+def test_an_entry_is_built_once(tmp_path: Path) -> None:
+    first = cached(tmp_path / "cache", "key", write_hello)
+    assert (first / "hello.txt").read_text(encoding="utf-8") == "hello"
+    assert cached(tmp_path / "cache", "key", never) == first
+
+
+def test_an_entry_is_as_open_to_others_as_the_cache(tmp_path: Path) -> None:
+    for mode in (0o750, 0o755):
+        tmp_path.chmod(mode)
+        entry = cached(tmp_path, f"key-{mode}", write_hello)
+        assert entry.stat().st_mode & 0o777 == mode
+
+
+def test_another_key_is_another_entry(tmp_path: Path) -> None:
+    one, other = (cached(tmp_path, key, write_hello) for key in ("one", "other"))
+    assert one != other
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        write_hello(folder)
+        raise InputError("line 3 is odd")
+
+    with pytest.raises(InputError, match="line 3 is odd"):
+        cached(tmp_path, "key", fail)
+    assert list(tmp_path.iterdir()) == []
+    assert (cached(tmp_path, "key", write_hello) / "hello.txt").exists()
+
+
+def test_while_it_is_built_it_is_not_there(tmp_path: Path) -> None:
+    def look(folder: Path) -> None:
+        write_hello(folder)
+        assert not (tmp_path / "key").exists()
+
+    cached(tmp_path, "key", look)
+
+
+def test_of_two_that_build_at_once_the_first_to_end_is_kept(tmp_path: Path) -> None:
+    def build_slowly(folder: Path) -> None:
+        cached(tmp_path, "key", write_hello)  # the other process, faster
+        (folder / "hello.txt").write_text("too late", encoding="utf-8")
+
+    entry = cached(tmp_path, "key", build_slowly)
+    assert (entry / "hello.txt").read_text(encoding="utf-8") == "hello"
+    assert list(tmp_path.iterdir()) == [entry]
+
+
+def test_files_are_on_the_disk_before_the_entry_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+
+    def watch(number: int) -> None:
+        assert not (tmp_path / "key").exists()
+        flushed.append(number)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    cached(tmp_path, "key", write_hello)
+    assert len(flushed) == 1
+
+
+def test_drafts_of_killed_processes_go_after_a_day(tmp_path: Path) -> None:
+    old, new = tmp_path / ".draft-key-old", tmp_path / ".draft-key-new"
+    for folder in (old, new):
+        folder.mkdir()
+        write_hello(folder)
+    long_ago = time.time() - STALE_S - 60
+    os.utime(old, (long_ago, long_ago))
+    cached(tmp_path, "key", write_hello)
+    assert not old.exists()
+    assert new.exists()  # its process may be at work
+
+
+def test_a_full_disk_is_told_with_the_way_out(tmp_path: Path) -> None:
+    def fill(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match=r"No space left on device.*data\.cache=FOLDER"):
+        cached(tmp_path, "key", fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(InputError, match="the cache cannot be written"):
+        cached(tmp_path / "file" / "cache", "key", write_hello)
+
+
+def test_a_move_that_fails_for_another_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(cache.Path, "rename", refuse)
+    with pytest.raises(InputError, match="Permission denied"):
+        cached(tmp_path, "key", write_hello)

@@ -1,0 +1,87 @@
+"""Scripts: what a language is written in, and how much of a text is."""
+
+import pytest
+
+from hubnmt.text.sentences import TWO_LETTERS
+from training.data.scripts import SCRIPTS, script_share, scripts_of
+
+
+@pytest.mark.parametrize(
+    ("language", "scripts"),
+    [
+        ("de", {"LATIN"}),
+        ("de-AT", {"LATIN"}),
+        ("ml", {"MALAYALAM"}),
+        ("ML_in", {"MALAYALAM"}),
+        ("ja", {"CJK", "HIRAGANA", "KATAKANA"}),
+        ("sr-Latn", {"LATIN"}),
+        ("uz-Cyrl-UZ", {"CYRILLIC"}),
+        ("sr", set()),
+        ("zxx", set()),
+        ("deu", {"LATIN"}),
+        ("ger", {"LATIN"}),
+        ("mal_Mlym", {"MALAYALAM"}),
+        ("MAL", {"MALAYALAM"}),
+        ("jpn", {"CJK", "HIRAGANA", "KATAKANA"}),
+        ("srp_Cyrl", {"CYRILLIC"}),
+        ("srp", set()),
+    ],
+)
+def test_a_language_has_its_scripts_and_a_subtag_overrules(
+    language: str, scripts: set[str]
+) -> None:
+    assert scripts_of(language) == scripts
+
+
+def test_a_language_has_the_same_scripts_in_three_letters() -> None:
+    assert len(TWO_LETTERS) > 100
+    differ = [long for long, two in TWO_LETTERS.items() if scripts_of(long) != scripts_of(two)]
+    assert differ == []
+
+
+def test_every_language_with_scripts_is_known_in_three_letters() -> None:
+    assert set(SCRIPTS) - set(TWO_LETTERS.values()) == set()
+
+
+SENTENCES = {
+    "de": "Grüße aus Köln, 2 Straßen weiter!",
+    "en": "Two men are at the stove.",
+    "fr": "Où est l’œuvre d’été ?",
+    "ml": "മഞ്ഞിൽ ഒരു നായ ഓടുന്നു. എന്റെ",
+    "ru": "Съешь ещё этих мягких булок",
+    "el": "Ξεσκεπάζω την ψυχοφθόρα",
+    "hi": "मुझे हिन्दी आती है",
+    "ar": "اللغة العربية",
+    "he": "שלום עולם",
+    "ja": "私はカタカナとひらがなを書く",
+    "ko": "한국어를 배웁니다",
+    "zh": "我会说中文",
+    "ta": "தமிழ் மொழி",
+    "th": "ภาษาไทย",
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_is_all_of_its_own_script_and_of_no_other(language: str) -> None:
+    own = scripts_of(language)
+    assert script_share(SENTENCES[language], own) == 1
+    for other, scripts in SCRIPTS.items():
+        if not scripts & own:
+            assert script_share(SENTENCES[language], scripts) == 0, other
+
+
+def test_letters_count_and_nothing_else() -> None:
+    malayalam = scripts_of("ml")
+    assert script_share("Wi-Fi 123 !? ക", malayalam) == pytest.approx(1 / 5)
+    # The two vowel signs are no letters: one letter against one.
+    assert script_share("a കിി", malayalam) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("text", ["", "12:30", "?!", "🙂 — 5 %", "\u200d"])
+def test_a_text_without_letters_is_of_any_script(text: str) -> None:
+    assert script_share(text, scripts_of("ml")) == 1
+
+
+def test_a_letter_without_a_name_is_of_no_script() -> None:
+    """Tangut ideographs have none in the standard library."""
+    assert script_share("\U00017000", scripts_of("en")) == 0

@@ -1,0 +1,81 @@
+"""Names and numbers change on both sides alike, or not at all."""
+
+import re
+
+import pytest
+
+from training.data.synthetic_names import exchange_names
+
+
+def change(src: str, tgt: str) -> tuple[str, str]:
+    return exchange_names(src, tgt, share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("Ich habe Thomas gesehen.", "I saw NAME."),
+        ("Thomas schläft, glaube ich.", "I think NAME is asleep."),
+        ("Welche gehören Anna?", "Which are NAME's?"),
+        ("Wo ist José heute?", "Where is NAME today?"),
+    ],
+)
+def test_a_name_is_another_on_both_sides(src: str, tgt: str) -> None:
+    (name,) = {"Thomas", "Anna", "José"} & set(re.findall(r"\w+", src))
+    changed = change(src, tgt.replace("NAME", name))
+    (other,) = re.findall(re.escape(tgt).replace("NAME", r"(\w+)"), changed[1])
+    assert changed == (src.replace(name, other), tgt.replace("NAME", other))
+    assert other != name
+    assert other.istitle()
+
+
+@pytest.mark.parametrize("number", ["25", "347", "15", "9"])
+def test_a_number_is_another_with_as_many_digits(number: str) -> None:
+    src, tgt = change(f"Das kostet {number} Euro.", f"It costs {number} euros.")
+    found = re.findall(r"\d+", src)
+    assert found == re.findall(r"\d+", tgt)
+    assert len(found[0]) == len(number)
+    assert found[0][0] not in "01"
+
+
+def test_a_year_stays_in_its_millennium_and_a_nought_in_front_stays() -> None:
+    src, _ = change("Um 08:05 am 3. Mai 1949.", "At 08:05 on May 3, 1949.")
+    assert re.fullmatch(r"Um 0\d:0\d am [2-9]\. Mai 1\d\d\d\.", src)
+    assert src != "Um 08:05 am 3. Mai 1949."
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("In der Nacht war es kalt.", "In the night it was cold."),  # a capital begins a sentence
+        ("Er kommt. In der Nacht.", "He comes. In the night."),
+        ("Ich sah Anna und Anna.", "I saw Anna twice."),  # not equally often
+        ("Das ist Toms Hund.", "That is Tom's dog."),
+        ("Ein Hotel am Meer.", "A hotel by the sea."),
+        ("die NATO und Ed", "the NATO and Ed"),  # capitals throughout, and too short
+        ("Es war 1 Uhr.", "It was 1 o'clock."),
+        ("der 3te Tag", "the 3rd day"),
+        ("Это Анна.", "то Анна."),  # made-up names are Latin
+        ("നന്ദി", "Thanks"),
+    ],
+)
+def test_what_is_no_name_stays(src: str, tgt: str) -> None:
+    assert change(src, tgt) == (src, tgt)
+
+
+def test_the_share_is_of_the_pairs_and_the_choice_hangs_on_the_pair() -> None:
+    pairs = [(f"Ich sah Anna {n} Mal.", f"I saw Anna {n} times.") for n in range(2, 1002)]
+    first = [exchange_names(*pair, share=0.3) for pair in pairs]
+    changed = sum(new != pair for new, pair in zip(first, pairs, strict=True))
+    assert 230 < changed < 370
+    assert first == [exchange_names(*pair, share=0.3) for pair in pairs]
+    assert [exchange_names(*pair, share=0.0) for pair in pairs] == pairs
+    assert len({re.split(" ", new[0])[2] for new in first}) > 200
+
+
+def test_the_same_name_stays_the_same_within_a_pair() -> None:
+    src, tgt = change("Anna sah Berlin, und Anna blieb.", "We know Anna saw Berlin; Anna stayed.")
+    names = re.fullmatch(r"(\w+) sah (\w+), und (\w+) blieb\.", src)
+    assert names
+    assert names[1] == names[3] != names[2]
+    assert tgt == f"We know {names[1]} saw {names[2]}; {names[1]} stayed."

@@ -1,0 +1,109 @@
+"""Weights: means are means, copies are copies, and the moving average follows."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.model import Transformer
+from training.optim.averaging import (
+    MovingAverage,
+    average,
+    copy_weights,
+    describe_judged,
+    with_weights,
+)
+
+
+def shift(model: Transformer, amount: float) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(amount)
+
+
+def test_the_average_is_the_mean_of_each_element() -> None:
+    snapshots = [{"a": torch.randn(2, 3), "b": torch.randn(4)} for _ in range(3)]
+    for name, mean in average(snapshots).items():
+        by_hand = (snapshots[0][name] + snapshots[1][name] + snapshots[2][name]) / 3
+        torch.testing.assert_close(mean, by_hand)
+
+
+def test_the_average_of_one_is_itself() -> None:
+    snapshot = {"a": torch.randn(2, 3)}
+    assert torch.equal(average([snapshot])["a"], snapshot["a"])
+
+
+def test_averaging_leaves_the_snapshots_alone() -> None:
+    snapshots = [{"a": torch.zeros(2)}, {"a": torch.ones(2)}]
+    average(snapshots)["a"].add_(9)
+    assert [snapshot["a"].tolist() for snapshot in snapshots] == [[0, 0], [1, 1]]
+
+
+def test_a_snapshot_does_not_follow_the_model(tiny_model: Transformer) -> None:
+    snapshot = copy_weights(tiny_model)
+    before = {name: tensor.clone() for name, tensor in snapshot.items()}
+    shift(tiny_model, 1.0)
+    assert all(torch.equal(snapshot[name], tensor) for name, tensor in before.items())
+    assert "output_proj.weight" not in snapshot  # tied, so it is there once
+
+
+def test_a_copy_with_other_weights_is_tied_still_and_leaves_the_run_alone(
+    tiny_model: Transformer,
+) -> None:
+    tiny_model.train()
+    zeros = {name: torch.zeros_like(w) for name, w in own_tensors(tiny_model).items()}
+    before, random_state = copy_weights(tiny_model), torch.get_rng_state()
+    twin = with_weights(tiny_model, zeros)
+    assert not twin.training
+    assert twin.output_proj.weight is twin.src_embedding.weight
+    assert all(not w.any() for w in twin.parameters())
+    assert tiny_model.training
+    assert all(torch.equal(w, before[n]) for n, w in own_tensors(tiny_model).items())
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.2, 0.5, 0.999])
+def test_the_moving_average_by_hand(decay: float, tiny_model: Transformer) -> None:
+    following = MovingAverage(tiny_model, decay)
+    expected: dict[str, Tensor] = copy_weights(tiny_model)
+    for step in range(1, 6):
+        shift(tiny_model, step / 10)
+        following.update(step)
+        share = min(decay, (1 + step) / (10 + step))
+        now = own_tensors(tiny_model)
+        expected = {n: share * w + (1 - share) * now[n].detach() for n, w in expected.items()}
+    for name, tensor in following.weights.items():
+        torch.testing.assert_close(tensor, expected[name])
+
+
+def test_a_restored_average_goes_on(tiny_model: Transformer) -> None:
+    following = MovingAverage(tiny_model, 0.5)
+    shift(tiny_model, 1.0)
+    following.update(1)
+    saved = copy.deepcopy(following.weights)
+    other = MovingAverage(tiny_model, 0.5)
+    other.restore(saved)
+    shift(tiny_model, 1.0)
+    following.update(2)
+    other.update(2)
+    assert all(torch.equal(w, other.weights[n]) for n, w in following.weights.items())
+
+
+def test_an_average_of_another_model_is_refused(tiny_model: Transformer) -> None:
+    with pytest.raises(KeyError):
+        MovingAverage(tiny_model, 0.5).restore({"foreign": torch.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ({"average_last": 5, "eval_every": 250}, "mean of the last 5 snapshots, one every 250"),
+        ({"judged": "ema", "ema_decay": 0.999}, "moving average of all steps, decay 0.999"),
+        ({"judged": "raw"}, "as training left them"),
+    ],
+)
+def test_a_card_can_say_which_weights_these_are(run: dict[str, Any], words: str) -> None:
+    assert words in describe_judged(run)

@@ -1,0 +1,293 @@
+"""A step: however its work is cut, the weights move the same way; broken numbers stop it."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from training.data.batching import Batch, collate
+from training.distributed import Team
+from training.optim import step
+from training.optim.step import MOST_SKIPPED, Outcome, Stepper
+from training.run.trainer import Run
+
+MakeRun = Callable[..., Run]
+
+
+def collect(current: Run, rows: list[int]) -> Batch:
+    corpus = current.corpus
+    return collate(
+        [corpus.train[row] for row in rows],
+        src_tokenizer=corpus.src_tokenizer,
+        tgt_tokenizer=corpus.tgt_tokenizer,
+    )
+
+
+def take(current: Run, *batches: list[int], lr: float = 0.01) -> Outcome:
+    made = [collect(current, rows) for rows in batches]
+    return current.stepper.read(current.stepper.launch(made, lr=lr), step=1)
+
+
+def gradients_of(current: Run, *batches: list[int]) -> list[Tensor]:
+    """The gradients that the optimizer gets to see."""
+    found: list[Tensor] = []
+
+    def remember(*_: object) -> None:
+        found.extend(p.grad.clone() for p in current.stepper.parameters if p.grad is not None)
+
+    handle = current.stepper.optimizer.register_step_pre_hook(remember)
+    before = [parameter.detach().clone() for parameter in current.stepper.parameters]
+    take(current, *batches, lr=0.0)
+    handle.remove()
+    assert all(map(torch.equal, before, current.stepper.parameters))
+    return found
+
+
+# --- the sum -------------------------------------------------------------------------------------
+
+
+def test_accumulated_batches_pull_like_one_big_batch(make_run: MakeRun) -> None:
+    current = make_run()
+    parts = [[0, 1, 2, 3, 4], [5], [6, 7]]  # of different size: a mean of means would differ
+    whole = gradients_of(current, [*range(8)])
+    accumulated = gradients_of(current, *parts)
+    assert len(whole) == len(list(current.model.parameters()))
+    for mine, theirs in zip(accumulated, whole, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -> None:
+    current = make_run()
+    batch = collect(current, [0, 1, 2])
+    logits = current.model(batch.src.src_ids, batch.tgt_in, batch.src.src_pad_mask)
+    labels = torch.full(batch.tgt_in.shape, -100)
+    labels.view(-1)[batch.places] = batch.labels
+    expected = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
+    outcome = take(current, [0, 1, 2])
+    assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
+    assert outcome.n_tokens == sum(len(current.corpus.train[i][1]) + 1 for i in range(3))
+    assert not outcome.must_stop
+    assert not outcome.is_skipped
+
+
+def test_gradients_do_not_leak_into_the_next_step(make_run: MakeRun) -> None:
+    current = make_run()
+    first = gradients_of(current, [0, 1])
+    torch.testing.assert_close(gradients_of(current, [0, 1]), first)
+
+
+def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -> None:
+    def norm_of(gradients: list[Tensor]) -> Tensor:
+        return torch.cat([gradient.flatten() for gradient in gradients]).norm()
+
+    current = make_run()
+    free = gradients_of(current, [0, 1, 2])
+    settings = dataclasses.replace(current.stepper.settings, grad_clip_norm=0.01)
+    current.stepper.settings = settings
+    clipped = gradients_of(current, [0, 1, 2])
+    norm = norm_of(free)
+    assert norm > 0.02
+    assert norm_of(clipped).item() == pytest.approx(0.01, rel=1e-3)
+    torch.testing.assert_close(clipped[0], free[0] * 0.01 / norm, rtol=1e-3, atol=1e-7)
+    assert take(current, [0, 1, 2]).grad_norm == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
+    current = make_run()
+    twin = [p.detach().clone().requires_grad_() for p in current.stepper.parameters]
+    reference = torch.optim.AdamW(twin, lr=0.003, betas=(0.9, 0.98), weight_decay=0.0)
+    for parameter, gradient in zip(twin, gradients_of(make_run(), [0, 1]), strict=True):
+        parameter.grad = gradient
+    reference.step()
+    take(current, [0, 1], lr=0.003)
+    torch.testing.assert_close(current.stepper.parameters, twin, rtol=1e-4, atol=1e-6)
+
+
+# --- R-Drop --------------------------------------------------------------------------------------
+
+
+def test_without_dropout_r_drop_changes_nothing(make_run: MakeRun) -> None:
+    plain = take(make_run(), [0, 1, 2])
+    both = take(make_run("optimizer.r_drop=5.0"), [0, 1, 2])
+    assert both.loss == pytest.approx(plain.loss, rel=1e-5)
+    assert both.n_tokens == plain.n_tokens
+    assert both.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+
+
+def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
+    current = make_run("optimizer.r_drop=3.0", "model.dropout=0.4")
+    model, batch = current.model.train(), collect(current, [0, 1, 2])
+    torch.manual_seed(7)
+    mine = current.stepper.batch_loss(batch)
+    torch.manual_seed(7)
+    twice = batch.twice()
+    logits = model(twice.src.src_ids, twice.tgt_in, twice.src.src_pad_mask)
+    one, other = (batch.pick(half) for half in logits.chunk(2))
+    assert not torch.allclose(one, other)
+    nll = sum(
+        functional.cross_entropy(each, batch.labels, label_smoothing=0.1, reduction="sum")
+        for each in (one, other)
+    )
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    forth = functional.kl_div(q, p, log_target=True, reduction="sum")
+    back = functional.kl_div(p, q, log_target=True, reduction="sum")
+    torch.testing.assert_close(mine, (nll + 3.0 * (forth + back) / 2) / 2)
+
+
+# --- compiled, half ------------------------------------------------------------------------------
+
+
+def test_a_compiled_step_is_the_same_step(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+
+    def trace_only(function: Callable[..., Tensor], **options: bool) -> Callable[..., Tensor]:
+        assert options == {"dynamic": True}
+        compiled.append(function.__name__)
+        return function
+
+    monkeypatch.setattr(step.torch, "compile", trace_only)
+    fused = take(make_run("run.compile=true"), [0, 1, 2])
+    assert compiled == ["encode", "decode"]
+    assert fused == take(make_run(), [0, 1, 2])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # C++ compilers are slow beside other work
+@pytest.mark.filterwarnings("ignore")  # about torch's own parts
+def test_torchs_compiler_takes_our_model(make_run: MakeRun) -> None:
+    fused, plain = (make_run(f"run.compile={value}") for value in ("true", "false"))
+    for rows in ([0, 1, 2], [3, 4, 5, 6], [7]):  # other shapes do not matter
+        assert take(fused, rows).loss == pytest.approx(take(plain, rows).loss, rel=1e-4)
+    assert [*fused.model.state_dict()] == [*plain.model.state_dict()]
+
+
+def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> None:
+    current = make_run("run.dtype=float16")
+    stepper: Stepper = current.stepper
+    take(current, [0, 1, 2])  # torch makes the scale with the first step
+    stepper.scaler.update(new_scale=2.0**24)
+    before = [parameter.detach().clone() for parameter in stepper.parameters]
+    first = take(current, [0, 1, 2])
+    assert first.is_skipped
+    assert math.isfinite(first.loss)
+    assert all(map(torch.equal, before, stepper.parameters))
+    scale = stepper.scaler.get_scale()
+    assert scale == 2.0**23
+    outcomes = [take(current, [0, 1, 2]) for _ in range(9)]
+    assert [each.is_skipped for each in outcomes] == sorted(
+        (each.is_skipped for each in outcomes), reverse=True
+    )
+    assert not outcomes[-1].is_skipped
+    assert not all(map(torch.equal, before, stepper.parameters))
+
+
+def test_float16_that_overflows_for_ever_stops_the_run(make_run: MakeRun) -> None:
+    current = make_run("run.dtype=float16")
+    numbers = torch.tensor([1.0, math.inf, 5.0, 0.0])
+    for _ in range(MOST_SKIPPED - 1):
+        assert current.stepper.read(numbers, step=3).is_skipped
+    with pytest.raises(FloatingPointError, match=r"step 3: float16 overflowed .*leave float16"):
+        current.stepper.read(numbers, step=3)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_number_that_is_none_stops_the_run(value: float, place: int, make_run: MakeRun) -> None:
+    numbers = torch.tensor([1.0, 1.0, 5.0, 0.0])
+    numbers[place] = value
+    with pytest.raises(FloatingPointError, match=r"step 12: loss .*lower optimizer\.lr"):
+        make_run().stepper.read(numbers, step=12)
+
+
+def test_the_wish_to_stop_is_told(make_run: MakeRun) -> None:
+    current = make_run()
+    numbers = current.stepper.launch([collect(current, [0])], lr=0.0, must_stop=True)
+    assert current.stepper.read(numbers, step=1).must_stop
+
+
+# --- a GPU that never waits ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", ["optimizer.r_drop=0.0", "optimizer.r_drop=5.0"])
+def test_a_step_asks_the_device_for_no_number(
+    setting: str, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors on `meta` have no values: whatever would make a GPU wait, or meet a tensor that was
+    left behind on the CPU, fails there. The model takes the paths that it takes on a GPU."""
+    meta = torch.device("meta")
+    current = make_run(setting, "model.dropout=0.1", "optimizer.grad_clip_norm=1.0")
+    batch = collect(current, [0, 1, 2]).to(meta)
+    adamw = torch.optim.AdamW
+
+    def make_optimizer(parameters: list[Tensor], *, fused: bool, **rest: Any) -> torch.optim.AdamW:
+        assert fused  # which `meta` does not know
+        return adamw(parameters, **rest, foreach=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim, "AdamW", make_optimizer)
+        patch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+        patch.setattr(torch, "is_autocast_enabled", lambda _: False)
+        patch.setattr(torch, "get_autocast_dtype", lambda _: torch.float32)
+        settings = current.config.optimizer
+        stepper = Stepper(current.model.to(meta), settings, Team(meta), dtype="float32")
+        numbers = stepper.launch([batch, batch], lr=0.01)
+    assert numbers.device == meta
+    assert numbers.shape == (4,)
+
+
+# --- what decays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run: MakeRun) -> None:
+    settings = [f"model.tie_output={str(tied).lower()}", "optimizer.weight_decay=0.1"]
+    current = make_run(*settings)
+    for parameter in current.stepper.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    before = {name: each.detach().clone() for name, each in current.model.named_parameters()}
+    current.stepper._update(0.5)  # no gradient, so all that moves is what decays
+    for name, parameter in current.model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embedding" not in name
+        expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
+        torch.testing.assert_close(parameter.detach(), expected)
+    assert tied != ("output_proj.weight" in before)
+
+
+def test_without_weight_decay_old_states_have_the_same_groups(make_run: MakeRun) -> None:
+    (group,) = make_run().stepper.optimizer.param_groups
+    assert len(group["params"]) == len(make_run().stepper.parameters)
+
+
+# --- the causal mask -----------------------------------------------------------------------------
+
+
+def test_causal_attention_makes_the_loss_of_the_mask(make_run: MakeRun) -> None:
+    """With gradients a CPU attends by the explicit mask, without by the fused kernel."""
+    current = make_run()
+    batch = collect(current, [0, 3, 5, 9])
+    assert len(batch.labels) < batch.tgt_in.numel()  # there are pads
+    by_mask = current.stepper.batch_loss(batch)
+    with torch.no_grad():
+        fused = current.stepper.batch_loss(batch)
+    torch.testing.assert_close(fused, by_mask.detach())
+
+
+@pytest.mark.gpu
+def test_gpu_loss_and_gradients_are_those_of_the_mask(make_run: MakeRun) -> None:
+    current = make_run("run.device=cpu")
+    batch = collect(current, [0, 3, 5, 9])
+    found = []
+    for device in ("cpu", "cuda"):
+        model = current.model.to(device)
+        loss = current.stepper.batch_loss(batch.to(torch.device(device)))
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        found.append([loss.cpu(), *(each.cpu() for each in gradients)])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)

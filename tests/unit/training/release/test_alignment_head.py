@@ -1,0 +1,96 @@
+"""Alignment: the head that looks along the links between words is found."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from tests.lexicon import invent_pairs
+from training.augment.word_alignment import align
+from training.release.alignment_head import choose_head
+
+
+@pytest.fixture
+def translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
+    stored = StoredModel(
+        model=tiny_model,
+        src_tokenizer=tiny_tokenizer,
+        tgt_tokenizer=tiny_tokenizer,
+        decoding=DecodingConfig(),
+    )
+    return Translator(stored)
+
+
+def accuracies_by_loop(
+    translator: Translator, sources: list[str], targets: list[str]
+) -> tuple[Tensor, int]:
+    """All maps of one pair after the other, word by word."""
+    maps = [translator.attend(*pair, split=False) for pair in zip(sources, targets, strict=True)]
+    words = [each.by_word() for each in maps]
+    sides = [
+        [
+            [t.strip().casefold() for t in side.tokens if t != "<eos>"]
+            for side in (each.src, each.tgt)
+        ]
+        for each in words
+    ]
+    links = align([src for src, _ in sides], [tgt for _, tgt in sides])
+    n_links = sum(map(len, links))
+    right = torch.zeros(2, 2, 3)
+    for each, pairs in zip(maps, links, strict=True):
+        for shift, (target, source) in itertools.product((0, 1), pairs):
+            cross = each.shifted(shift).by_word().cross
+            right[shift] += cross[:, :, target].argmax(-1) == source
+    return right / n_links, n_links
+
+
+def test_each_head_scores_what_its_map_shows(translator: Translator) -> None:
+    """In batches of pairs of unequal lengths as one by one."""
+    sources, targets = ([" ".join(ws) for ws in side] for side in invent_pairs(40))
+    expected, n_links = accuracies_by_loop(translator, sources, targets)
+    best = choose_head(translator, ["", *sources], ["", *targets])
+    assert best is not None
+    assert best.n_links == n_links > 100
+    torch.testing.assert_close(best.all_heads, expected)
+    assert best.accuracy == pytest.approx(float(expected.max()))
+    assert best.accuracy == pytest.approx(float(expected[best.shift][best.head]))
+    assert len(expected.unique()) > 2
+
+
+MEASURE_MEMORY = """
+import resource, sys
+from hubnmt import Translator
+from training.release.alignment_head import choose_head
+from training.augment.word_alignment import align
+translator = Translator.from_pretrained(sys.argv[1])
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def pairs(n):
+    return [[f"{'ab' * 55}{i % 7} {'cd' * 55}{i % 5}" for i in range(n)]] * 2
+choose_head(translator, *pairs(5))
+before = peak()
+assert choose_head(translator, *pairs(150)).n_links
+print(peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_pairs(model_folder: Path, repo: Path) -> None:
+    """150 pairs of 220 tokens: all their maps would be 500 MB."""
+    command = [sys.executable, "-c", MEASURE_MEMORY, str(model_folder)]
+    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 100  # MiB
+
+
+def test_without_links_there_is_no_head(translator: Translator) -> None:
+    assert choose_head(translator, [], []) is None
+    assert choose_head(translator, [" "], ["x"]) is None

@@ -1,0 +1,282 @@
+"""A team: several processes end with the weights of one, tell the same curve, and stop together."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hubnmt import Translator
+from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.errors import ConfigError, InputError
+from tests.runs import differing, read_metrics
+from training.distributed import Team, join_team, pick_device
+from training.run.trainer import Run
+
+FarmOptions = Callable[..., list[str]]
+RunFarm = Callable[..., Run]
+Launch = Callable[..., "subprocess.Popen[str]"]
+
+STILL = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
+"""Without dropout, which each process draws for itself, the curves must be the same."""
+
+
+# --- alone ---------------------------------------------------------------------------------------
+
+
+def test_a_team_of_one_changes_nothing() -> None:
+    team = Team(torch.device("cpu"))
+    tensor = torch.tensor([1.0, 2.0])
+    team.sum(tensor)
+    assert team.is_leader
+    assert tensor.tolist() == [1.0, 2.0]
+    team.share([tensor])
+    assert tensor.tolist() == [1.0, 2.0]
+    assert team.gather("x") == ["x"]
+    assert team.lead(lambda: 7) == 7
+    team.leave()
+
+
+def test_the_error_of_a_leader_alone_is_its_own() -> None:
+    def fail() -> None:
+        raise InputError("no such file")
+
+    with pytest.raises(InputError, match="no such file"):
+        Team(torch.device("cpu")).lead(fail)
+
+
+def test_without_torchrun_the_team_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    team = join_team("cpu")
+    assert (team.rank, team.size, team.device.type) == (0, 1, "cpu")
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+def test_auto_is_a_device_that_is_there() -> None:
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "tpu:0"])
+def test_a_device_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="is no device; try auto, cpu or cuda"):
+        pick_device(name)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:99", "mps", "meta"])
+def test_a_device_that_is_not_there_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=f"run.device = '{name}'"):
+        pick_device(name)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_each_process_takes_the_gpu_of_its_number() -> None:
+    for name in ("auto", "cuda"):
+        devices = [pick_device(name, local_rank=rank, is_alone=False) for rank in (0, 1)]
+        assert [str(device) for device in devices] == ["cuda:0", "cuda:1"]
+    assert str(pick_device("cuda:1")) == "cuda:1"
+    assert str(pick_device("cpu", local_rank=1, is_alone=False)) == "cpu"
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_more_processes_than_gpus_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"wants GPU 2, but this machine has 2, counted from 0"):
+        pick_device("cuda", local_rank=2, is_alone=False)
+    with pytest.raises(ConfigError, match=r"'cuda:99' wants GPU 99, but this machine has 2"):
+        pick_device("cuda:99")
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_one_gpu_for_several_processes_is_refused() -> None:
+    with pytest.raises(ConfigError, match="one GPU for several processes; use cuda"):
+        pick_device("cuda:1", is_alone=False)
+
+
+# --- two processes -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: Path) -> Launch:
+    """Start the farm run with `torchrun` on two processes; the run folder is `tmp_path/farm`."""
+
+    def start(*settings: str, extra: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        sets = [word for option in farm_options(tmp_path, *settings) for word in ("--set", option)]
+        torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command = [*torchrun, "-m", "training.train", str(farm_recipe), *sets, *extra]
+        return subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=repo,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+MEMBER = """
+import pathlib
+import torch
+from training.distributed import join_team
+
+team = join_team("cpu")
+parameter = torch.nn.Parameter(torch.ones(3))
+parameter.grad = torch.ones(3)
+team.sum_gradients([parameter])
+torch.optim.AdamW([parameter]).step()
+names = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
+team.leave()
+left = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
+print("in the team:", *sorted(names), "after it:", *sorted(left))
+"""
+"""What one process of a team does: join, work, leave, and tell its threads."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are read as on Linux")
+def test_nothing_of_a_team_outlives_it(repo: Path, tmp_path: Path) -> None:
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER, encoding="utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", str(script)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(repo)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    told = [each.split("after it:") for each in done.stdout.split("in the team:")[1:]]
+    assert len(told) == 2
+    for inside, after in told:
+        assert "gloo" in inside
+        assert "gloo" not in after
+
+
+def wait(process: "subprocess.Popen[str]") -> str:
+    _, errors = process.communicate(timeout=240)
+    return errors
+
+
+def curve(folder: Path) -> list[list[float]]:
+    return [[r["step"], r["loss"], r["grad_norm"]] for r in read_metrics(folder, "train")]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Read a model's weights without the biases of keys: the softmax takes no notice of those, so
+    their gradients are mere rounding, which differs from machine to machine and AdamW blows up."""
+    found = own_tensors(Translator.from_pretrained(folder).model)
+    return {
+        name: torch.cat(tensor.detach().chunk(3)[::2]) if "qkv_proj.bias" in name else tensor
+        for name, tensor in found.items()
+    }
+
+
+def test_two_processes_learn_what_one_learns_with_twice_the_batches(
+    launch: Launch, run_farm: RunFarm, tmp_path: Path
+) -> None:
+    process = launch(*STILL, "optimizer.accumulate=1")
+    alone = run_farm(tmp_path / "alone", *STILL, "optimizer.accumulate=2")
+    errors = wait(process)
+    assert process.returncode == 0, errors[-3000:]
+    folder = tmp_path / "farm"
+    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)
+    mine, theirs = read_metrics(folder, "valid"), read_metrics(alone.folder, "valid")
+    assert [r["step"] for r in mine] == [r["step"] for r in theirs] == [4, 8]
+    expected = weights(alone.folder / "last")
+    for name, tensor in weights(folder / "last").items():
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-4)
+    assert errors.count("BLEU") == 3  # two validations and the end: one voice speaks
+    state = torch.load(folder / "state.pt", weights_only=True)
+    assert len(state["generators"]) == 2
+    assert not torch.equal(*(each["torch"] for each in state["generators"]))
+
+
+def test_two_processes_start_from_one_model_that_the_leader_alone_reads(
+    launch: Launch, run_farm: RunFarm, farm_run: Run, tmp_path: Path
+) -> None:
+    start = [*STILL, f"run.pretrained={farm_run.folder / 'best'}", "run.max_steps=4"]
+    process = launch(*start, "optimizer.accumulate=1")
+    alone = run_farm(tmp_path / "alone", *start, "optimizer.accumulate=2")
+    errors = wait(process)
+    assert process.returncode == 0, errors[-3000:]
+    folder = tmp_path / "farm"
+    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)  # the gradients of both are in it
+    assert [each["step"] for each in read_metrics(folder, "valid")] == [0, 4]
+    assert errors.count("starting from farm") == 1
+
+
+@pytest.mark.slow
+def test_two_processes_stop_together_and_go_on_as_if_they_had_not(
+    launch: Launch, tmp_path: Path
+) -> None:
+    process = launch("run.max_steps=300", "run.eval_every=1000")
+    metrics = tmp_path / "farm" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.read_text(encoding="utf-8").count("\n") > 3):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, wait(process)[-3000:]
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    errors = wait(process)
+    assert f"--resume {tmp_path / 'farm'}" in errors
+    state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
+    stopped = state["progress"]["step"]
+    assert 3 < stopped < 300
+    assert read_metrics(tmp_path / "farm", "train")[-1]["step"] == stopped
+    end = stopped + 5
+    resume = ("--resume", str(tmp_path / "farm"))
+    again = launch(f"run.max_steps={end}", "run.eval_every=1000", extra=resume)
+    errors = wait(again)
+    assert again.returncode == 0, errors[-3000:]
+    curves = [curve(tmp_path / "farm")]
+    (tmp_path / "farm").rename(tmp_path / "cut")
+    straight = launch(f"run.max_steps={end}", "run.eval_every=1000")
+    errors = wait(straight)
+    assert straight.returncode == 0, errors[-3000:]
+    curves.append(curve(tmp_path / "farm"))
+    assert curves[0] == curves[1]
+
+
+@pytest.mark.slow
+def test_what_the_leader_finds_wrong_ends_all_with_one_line(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "farm").mkdir()
+    (tmp_path / "farm" / "metrics.jsonl").write_text("", encoding="utf-8")
+    process = launch()
+    errors = wait(process)
+    assert process.returncode != 0
+    lines = [line for line in errors.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, errors[-3000:]
+    assert "holds a run already" in lines[0]
+
+
+@pytest.mark.slow
+def test_a_run_of_one_goes_on_with_two(
+    launch: Launch, run_farm: RunFarm, farm_run: Run, tmp_path: Path
+) -> None:
+    still: list[Any] = [*STILL, "optimizer.accumulate=2"]
+    alone = run_farm(tmp_path / "alone", *still)
+    run_farm(tmp_path, *still, "run.max_steps=4")
+    process = launch(*still, "optimizer.accumulate=2", extra=("--resume", str(tmp_path / "farm")))
+    errors = wait(process)
+    assert process.returncode == 0, errors[-3000:]
+    assert differing(alone, farm_run) != []
+    assert curve(tmp_path / "farm")[:4] == curve(alone.folder)[:4]

@@ -1,0 +1,239 @@
+"""Synthetic pairs from text of the target language alone: a reverse model makes their sources.
+
+    python -m training.augment.back_translate --model REVERSE --input captions.en --output FOLDER
+
+Takes a model that translates the wrong way round (en to de, to train de to en) and lines of text,
+gives `FOLDER/pairs.tsv` with a column for each language, which a recipe takes as one more corpus:
+
+    [data.corpora.back]
+    files = ["FOLDER/pairs.tsv"]
+    weight = 0.5
+    tag = "<bt>"
+
+The tag that tells the model synthetic sources from real ones is the recipe's, not the file's: so
+cleaning sees the text alone, and tags and weights can be tried on one file. It is text, not a
+special token: three pieces in place of a change to the tokenizer's format. Must not know recipes.
+One line of input is one line of output, in chunks, in constant memory; a run that was stopped goes
+on behind the last whole chunk when it is started again with the same settings.
+
+Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1511.06709); Edunov et al. 2018 on sampling in
+place of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 on tags
+(https://arxiv.org/abs/1906.06442).
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tqdm import tqdm
+
+from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.inference.dtypes import AUTO, DTYPES
+from hubnmt.text.textfile import count_lines, read_lines
+from hubnmt.translator import Translator
+
+log = logging.getLogger("training")
+
+CHUNK_LINES = 512
+"""Lines translated and written together: enough to sort by length, few enough to lose."""
+PAIRS_FILE = "pairs.tsv"
+SETTINGS_FILE = "back_translate.json"
+
+
+def back_translate(
+    translator: Translator,
+    source: Path,
+    folder: Path,
+    *,
+    model: str,
+    settings: dict[str, Any],
+    batch_tokens: int,
+    limit: int | None = None,
+) -> Path:
+    """Translate a file and write the pairs, or go on where an earlier call stopped.
+
+    Args:
+        translator: the reverse model.
+        source: text of the language that the new model shall speak, one sentence a line.
+        folder: gets the pairs and the settings they were made with.
+        model: the name of the reverse model, for the record.
+        settings: decoding options that differ from the model's own; with `sample`, each chunk has
+            its own seed.
+        batch_tokens: source tokens times hypotheses per batch.
+        limit: lines to translate; None is all.
+
+    Returns:
+        the file of pairs.
+
+    Raises:
+        InputError: if the input is a pipe, or the folder holds pairs made with other settings or
+            cannot be written.
+    """
+    translator.translate(
+        [], batch_tokens=batch_tokens, **settings
+    )  # a bad option shows before a file is touched
+    if source.is_fifo():
+        raise InputError(f"{source}: a pipe can be read but once; save it as a file first")
+    n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
+    path = folder / PAIRS_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        facts = {"model": model, "input": _digest(source), "options": settings, "limit": limit}
+        _claim(folder, facts)
+        with path.open("r+b" if path.exists() else "w+b") as file:
+            config = translator.config
+            n_done = _find_end(file, header=f"{config.tgt_lang}\t{config.src_lang}\n")
+            lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
+            with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
+                for start, chunk in _chunks(lines, n_done):
+                    file.write(_translate(translator, chunk, start, settings, batch_tokens))
+                    file.flush()
+                    bar.update(len(chunk))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    return path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _claim(folder: Path, facts: dict[str, Any]) -> None:
+    """Write down what the pairs are made with, or compare."""
+    path = folder / SETTINGS_FILE
+    if not path.exists():
+        if (folder / PAIRS_FILE).exists():
+            raise InputError(f"{folder / PAIRS_FILE} exists, and nobody knows how it was made")
+        write_json(path, facts)
+        return
+    known = read_json(path)
+    differences = [
+        f"{key} was {known.get(key)!r}, is {value!r}"
+        for key, value in json.loads(json.dumps(facts)).items()
+        if known.get(key) != value
+    ]
+    if differences:
+        raise InputError(
+            f"{folder} holds pairs made otherwise: {'; '.join(differences)}; name another --output"
+        )
+
+
+def _find_end(file: BinaryIO, *, header: str) -> int:
+    """Go behind the last whole chunk and cut off what follows.
+
+    Returns:
+        lines of input that are done.
+    """
+    end = n_lines = n_read = 0
+    for line in file:
+        if not line.endswith(b"\n"):
+            break
+        n_read += len(line)
+        n_lines += 1
+        if n_lines % CHUNK_LINES == 1:  # the header, then a chunk each time
+            end = n_read
+    n_done = max(0, (n_lines - 1) // CHUNK_LINES * CHUNK_LINES)
+    file.seek(end)
+    file.truncate()
+    if not end:
+        file.write(header.encode())
+    return n_done
+
+
+def _chunks(lines: Iterator[str], start: int) -> Iterator[tuple[int, list[str]]]:
+    while chunk := list(itertools.islice(lines, CHUNK_LINES)):
+        yield start, chunk
+        start += len(chunk)
+
+
+def _translate(
+    translator: Translator,
+    chunk: list[str],
+    start: int,
+    settings: dict[str, Any],
+    batch_tokens: int,
+) -> bytes:
+    """Translate a chunk to lines of the table; a tab in a text becomes a space."""
+    options = dict(settings)
+    if options.get("sample"):
+        options["seed"] = options.get("seed", 0) + start
+    found = translator.translate(chunk, batch_tokens=batch_tokens, guard=False, **options)
+    rows = [
+        "\t".join(" ".join(text.split()) for text in (each.text, line))
+        for each, line in zip(found, chunk, strict=True)
+    ]
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.augment.back_translate", description=__doc__
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--model", required=True, help="the reverse model: bundled name or folder")
+    parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="one text a line")
+    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    parser.add_argument("--limit", type=int, metavar="N", help="translate the first N lines only")
+    parser.add_argument("--beam-size", type=int, metavar="N", help="1 is greedy search")
+    parser.add_argument("--sample", action="store_true", default=None, help="draw the tokens")
+    parser.add_argument("--temperature", type=float, metavar="T", help="of sampling")
+    parser.add_argument("--top-k", type=int, metavar="K", help="sample among the K best only")
+    parser.add_argument("--top-p", type=float, metavar="P", help="sample among the likely only")
+    parser.add_argument("--seed", type=int, metavar="N", help="of sampling")
+    parser.add_argument("--batch-tokens", type=int, default=8192, metavar="N")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
+    parser.add_argument("--dtype", default="float32", choices=sorted({*DTYPES, AUTO}))
+    return parser.parse_args(arguments)
+
+
+_OPTIONS = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line.
+
+    Returns:
+        the exit status: 0 done, 2 the request was wrong, 130 interrupted.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    options = parse_arguments(arguments)
+    settings = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+    try:
+        if options.limit is not None and options.limit < 1:
+            raise ConfigError(f"--limit {options.limit} must be at least 1")
+        translator = Translator.from_pretrained(
+            options.model, device=options.device, dtype=options.dtype
+        )
+        path = back_translate(
+            translator,
+            options.input,
+            options.output,
+            model=options.model,
+            settings=settings,
+            batch_tokens=options.batch_tokens,
+            limit=options.limit,
+        )
+    except HubNMTError as error:
+        log.error("error: %s", " ".join(str(error).split()))
+        return 2
+    except KeyboardInterrupt:
+        log.error("interrupted; start it again to go on")
+        return 130
+    config = translator.config
+    log.info(
+        "%s: columns %s and %s; see the recipe in --help", path, config.tgt_lang, config.src_lang
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""A recipe: everything that decides a training run.
+
+Takes a TOML file and `--set section.key=value` overrides, gives a frozen `RunConfig`. Must not know
+the model's inside. All mistakes in a recipe are reported at once.
+"""
+
+import copy
+import dataclasses
+import re
+import tomllib
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, require
+from hubnmt.errors import ConfigError
+from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
+from training.config.data import CorpusConfig, DataConfig
+from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
+
+FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
+"""Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
+FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
+"""Fields of `ModelConfig` that a run may set otherwise than the model it starts from."""
+Tables = Mapping[str, Mapping[str, Any]]
+"""Sections of a recipe, or some of them."""
+CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerConfig(FromDict):
+    """The vocabulary."""
+
+    vocab_size: int = 8000
+    """Pieces, 3 special ones and 256 bytes included."""
+    joint: bool = True
+    """One vocabulary for both languages, or one each."""
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        size, least = self.vocab_size, MIN_VOCAB_SIZE
+        require((size >= least, f"vocab_size = {size} must be at least {least}"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    """A whole recipe, one field per TOML section."""
+
+    run: RunSettings
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: dict[str, Any]
+    """Fields of `ModelConfig`, without languages and vocabulary sizes."""
+    optimizer: OptimizerConfig
+    decoding: dict[str, Any]
+    """Decoding defaults stored with the model."""
+    card: CardConfig
+    log: LogConfig
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the resolved recipe, as JSON and TOML can hold it."""
+        return dataclasses.asdict(self)
+
+    def model_config(self, *, src_vocab_size: int, tgt_vocab_size: int) -> ModelConfig:
+        """Complete the architecture with what the tokenizers brought."""
+        values = {
+            "src_lang": self.data.src_lang,
+            "tgt_lang": self.data.tgt_lang,
+            "max_src_tokens": self.data.max_tokens + 1,
+            **self.model,
+            "src_vocab_size": src_vocab_size,
+            "tgt_vocab_size": tgt_vocab_size,
+        }
+        return ModelConfig.from_dict(values, where="[model]")
+
+
+SECTIONS: dict[str, type] = {
+    "run": RunSettings,
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "optimizer": OptimizerConfig,
+    "card": CardConfig,
+    "log": LogConfig,
+}
+
+
+def load_recipe(
+    recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
+) -> RunConfig:
+    """Read a recipe, apply overrides, validate.
+
+    Args:
+        recipe: a TOML file, or the sections that a run has stored.
+        overrides: `section.key=value` each.
+        inherited: `[model]` and `[tokenizer]` of the model to start from. None means that it is
+            not known, or that there is none.
+
+    Raises:
+        ConfigError: listing every mistake, with the nearest name for an unknown key.
+    """
+    tables: dict[str, Any]
+    if isinstance(recipe, Path):
+        tables, where = _read_toml(recipe), str(recipe)
+    else:
+        tables, where = copy.deepcopy(dict(recipe)), "the recipe of the run"
+    problems = []
+    for override in overrides:
+        try:
+            apply_override(tables, override)
+        except ConfigError as error:
+            problems.append(str(error))
+    problems += inherit(tables, inherited or {})
+    try:
+        config = parse_recipe(tables, where=where, is_whole=inherited is not None)
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return config
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a device may have no end
+        raise ConfigError(f"{path}: no such recipe; see training/recipes")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from None
+
+
+def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
+    """Put what a pretrained model brings beneath what the recipe says, in place.
+
+    Returns:
+        what the recipe says otherwise, though a model cannot change it.
+    """
+    differences = []
+    for name, values in inherited.items():
+        said = tables.get(name, {})
+        if not isinstance(said, Mapping):
+            continue  # told by `parse_recipe`
+        for key, value in values.items():
+            if key not in FREE_OF_PRETRAINED and said.get(key, value) != value:
+                differences.append(f"{name}.{key} = {said[key]!r} and not {value!r}")
+        fixed = {key: value for key, value in values.items() if key not in FREE_OF_PRETRAINED}
+        tables[name] = {**values, **said, **fixed}
+    if not differences:
+        return []
+    return [
+        "a run keeps shape and vocabulary of the model it starts from (run.pretrained), but the "
+        f"recipe has {', '.join(differences)}: leave these out"
+    ]
+
+
+def parse_recipe(tables: Mapping[str, Any], *, where: str, is_whole: bool = False) -> RunConfig:
+    """Validate the sections of a recipe; see `load_recipe`.
+
+    One that starts from a model is whole once it has the model's shape and vocabulary.
+    """
+    known = {field.name for field in dataclasses.fields(RunConfig)}
+    problems = find_problems(RunConfig, {key: tables[key] for key in tables if key not in known})
+    problems = [problem for problem in problems if "is missing" not in problem]
+    sections: dict[str, Any] = {}
+    for name, cls in SECTIONS.items():
+        try:
+            sections[name] = cls.from_dict(tables.get(name, {}), where=f"[{name}]")  # type: ignore[attr-defined]  # all are FromDict
+        except ConfigError as error:
+            problems.append(str(error))
+    for name in ("model", "decoding"):
+        table = tables.get(name, {})
+        sections[name] = dict(table) if isinstance(table, Mapping) else {}
+        if not isinstance(table, Mapping):
+            problems.append(f"[{name}]: must be a table of keys and values")
+    is_whole = is_whole or not ("run" in sections and sections["run"].pretrained)
+    tokenizer = sections.get("tokenizer")
+    problems += _model_problems(sections["model"], tokenizer, is_whole=is_whole)
+    try:
+        DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError(f"{where}: {'; '.join(problems)}")
+    return RunConfig(**sections)
+
+
+def _model_problems(
+    model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_whole: bool
+) -> list[str]:
+    """Check the architecture with the vocabulary size asked for; the run may find a smaller one.
+
+    Of one that a pretrained model is to complete, the names and types.
+    """
+    forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
+    problems = [f"[model] {name} is found out by the run; remove it" for name in forbidden]
+    rest = {key: value for key, value in model.items() if key not in forbidden}
+    tokenizer = tokenizer or TokenizerConfig()
+    size = tokenizer.vocab_size
+    placeholders = {
+        "src_lang": "x",
+        "tgt_lang": "y",
+        "src_vocab_size": size,
+        "tgt_vocab_size": size,
+    }
+    if not is_whole:
+        return problems + [f"[model] {p}" for p in find_problems(ModelConfig, rest | placeholders)]
+    try:
+        config = ModelConfig.from_dict({**rest, **placeholders}, where="[model]")
+    except ConfigError as error:
+        return [*problems, str(error).replace("[model]: ", "[model] ", 1)]
+    if config.share_embeddings and not tokenizer.joint:
+        problems.append(
+            "[model] share_embeddings = true needs one vocabulary: set tokenizer.joint = true, "
+            "or model.share_embeddings = false"
+        )
+    return problems
+
+
+def apply_override(tables: dict[str, Any], override: str) -> None:
+    """Set one value, `section.key=value`, in place; the value is TOML, or a bare word.
+
+    A comma-separated value is a list where the key holds one (`data.train=a.de,a.en`). A corpus is
+    reached by its name (`data.corpora.NAME.files=a.de,a.en`).
+
+    Raises:
+        ConfigError: if it does not read like that.
+    """
+    target, equals, text = override.partition("=")
+    section, dot, key = target.strip().partition(".")
+    if not (equals and dot and key):
+        raise ConfigError(f"--set {override}: must read section.key=value")
+    cls = {**SECTIONS, "model": ModelConfig}.get(section)
+    match = CORPUS_KEY.fullmatch(key) if section == "data" else None
+    if match:
+        cls, key = CorpusConfig, match["key"]
+    hints = typing.get_type_hints(cls) if cls else {}
+    value: Any
+    table = tables
+    for name in (section, "corpora", match["name"]) if match else (section,):
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {name} is no section of the recipe")
+    options = typing.get_args(hints.get(key)) or (hints.get(key),)
+    if text.strip() == "null" and type(None) in options:
+        value = None
+    elif typing.get_origin(hints.get(key)) is tuple and not text.strip().startswith("["):
+        value = [_bare(part.strip()) for part in text.split(",") if part.strip()]
+    elif str in options and typing.get_origin(hints.get(key)) is not tuple:
+        value = text.strip().strip("\"'")
+    else:
+        value = _bare(text.strip())
+    table[key] = value
+
+
+def _bare(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text

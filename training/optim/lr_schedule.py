@@ -1,0 +1,61 @@
+"""The learning rate as a function of the step.
+
+Takes a step number, gives a rate. Pure: must not know the optimizer or torch. Every schedule rises
+in a straight line first; they differ in what comes after.
+"""
+
+import math
+
+from training.config.run import OptimizerConfig
+
+
+def rate_at(step: int, settings: OptimizerConfig, *, d_model: int) -> float:
+    """Return the learning rate of an optimizer step, counted from 1."""
+    warmup_steps, peak = settings.warmup_steps, settings.lr
+    match settings.schedule:
+        case "inverse_sqrt":
+            return peak * inverse_sqrt(step, warmup_steps=warmup_steps)
+        case "noam":
+            return peak * noam(step, warmup_steps=warmup_steps, d_model=d_model)
+        case "cosine":
+            share = cosine(step, warmup_steps=warmup_steps, decay_steps=settings.decay_steps or 0)
+            is_rising = step < warmup_steps
+            return peak * share if is_rising else settings.min_lr + share * (peak - settings.min_lr)
+        case _:
+            return peak * constant(step, warmup_steps=warmup_steps)
+
+
+def constant(step: int, *, warmup_steps: int) -> float:
+    """Rise linearly to 1 at `warmup_steps`, then stay."""
+    return min(1.0, max(step, 1) / max(warmup_steps, 1))
+
+
+def inverse_sqrt(step: int, *, warmup_steps: int) -> float:
+    """Rise linearly to 1 at `warmup_steps`, then fall with the square root of the step.
+
+    Source: Vaswani et al. 2017, section 5.3 (their peak rate is (d_model * warmup_steps) ** -0.5).
+    """
+    step = max(step, 1)
+    if step < warmup_steps:
+        return step / warmup_steps
+    return math.sqrt(max(warmup_steps, 1) / step)
+
+
+def noam(step: int, *, warmup_steps: int, d_model: int) -> float:
+    """Return the rate of the paper itself, whose peak follows from width and warm-up.
+
+    Source: Vaswani et al. 2017, equation 3.
+    """
+    return inverse_sqrt(step, warmup_steps=warmup_steps) / math.sqrt(d_model * max(warmup_steps, 1))
+
+
+def cosine(step: int, *, warmup_steps: int, decay_steps: int) -> float:
+    """Rise linearly to 1 at `warmup_steps`, then follow half a cosine to 0 at `decay_steps`.
+
+    Source: Loshchilov and Hutter 2017, equation 5, without restarts,
+    https://arxiv.org/abs/1608.03983
+    """
+    if step < warmup_steps:
+        return constant(step, warmup_steps=warmup_steps)
+    way = (step - warmup_steps) / max(decay_steps - warmup_steps, 1)
+    return 0.5 * (1 + math.cos(math.pi * min(way, 1.0)))

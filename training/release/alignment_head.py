@@ -1,0 +1,132 @@
+"""Which attention head aligns words best, by a yardstick that owes nothing to the model.
+
+Takes sentence pairs and a model, gives the head. Must not know training. The yardstick is made of
+the pairs alone, by `training.augment.word_alignment`. A head's score is the share of linked target words for
+which it looks most at the source word of the link, while it is chosen or one step later, as the
+decoder's input: lower layers often align there (Chen et al. 2020,
+https://arxiv.org/abs/2004.14837).
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hubnmt.attention.maps import Attention, TokenSpans
+from hubnmt.attention.replay import locate
+from hubnmt.text.graphemes import number_words
+from hubnmt.translator import Translator
+from training.augment.word_alignment import align
+from training.data.batching import Pair, collate, measure_lengths, plan_epoch
+from training.run.evaluate import encode_pairs
+
+MAX_PAIRS = 2_000
+"""Pairs to learn from and to look at; more would change little."""
+BATCH_TOKENS = 1024
+"""Padded tokens whose attention is held at once: about 20 MB for 6 layers of 8 heads."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class HeadScore:
+    """How well the best head aligns."""
+
+    head: tuple[int, int]
+    """(decoder layer, head)."""
+    shift: Literal[0, 1]
+    """0 if a word is aligned by the step that chose it, 1 if by the next; see `ModelConfig`."""
+    accuracy: float
+    """Share of the links that it agrees with, 0 to 1."""
+    n_links: int
+    """Links it was measured on."""
+    all_heads: Tensor
+    """(2, L, H) accuracies, by shift."""
+
+
+def choose_head(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+) -> HeadScore | None:
+    """Find the cross-attention head that aligns words best.
+
+    Args:
+        translator: of the model.
+        sources: sentences, such as the validation set's.
+        targets: their translations by people, one each.
+
+    Returns:
+        None if the pairs give no link to measure with.
+    """
+    lines = [
+        (src, tgt) for src, tgt in zip(sources, targets, strict=True) if src.strip() and tgt.strip()
+    ]
+    if not lines:
+        return None
+    pairs = encode_pairs(translator, *zip(*lines[:MAX_PAIRS], strict=True))
+    spans = [
+        (locate(src, translator.src_tokenizer), locate(tgt, translator.tgt_tokenizer))
+        for src, tgt in pairs.ids
+    ]
+    links = align([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
+    config = translator.config
+    n_right = torch.zeros(2, config.n_decoder_layers, config.n_heads)
+    for row, looked_at in _watch(translator, pairs.ids, spans):
+        for target, source in links[row]:
+            n_right += looked_at[:, :, :, target] == source
+    n_links = sum(map(len, links))
+    if not n_links:
+        return None
+    accuracies = n_right / n_links  # (2, L, H)
+    shift, layer, head = (accuracies == accuracies.max()).nonzero()[0].tolist()
+    return HeadScore(
+        head=(layer, head),
+        shift=1 if shift else 0,
+        accuracy=float(accuracies[shift, layer, head]),
+        n_links=n_links,
+        all_heads=accuracies,
+    )
+
+
+def _watch(
+    translator: Translator, pairs: Sequence[Pair], spans: Sequence[tuple[TokenSpans, TokenSpans]]
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield of each pair its number and the source word that each head looks at most.
+
+    (2, L, H, T), by shift, for each word of the target. Only the maps of one batch are ever held:
+    those of all pairs are gigabytes.
+    """
+    for rows in plan_epoch(measure_lengths(pairs), batch_tokens=BATCH_TOKENS, seed=0):
+        batch = collate(
+            [pairs[row] for row in rows],
+            src_tokenizer=translator.src_tokenizer,
+            tgt_tokenizer=translator.tgt_tokenizer,
+        ).to(translator.device)
+        with torch.inference_mode():
+            maps = translator.model.cross_attend(
+                batch.src.src_ids, batch.tgt_in, batch.src.src_pad_mask
+            )  # (B, L, H, T, S)
+            maps = maps.float().cpu()
+        for row, cross in zip(rows, maps, strict=True):
+            attention = _make_attention(cross, *spans[row])
+            both = [attention.shifted(shift).by_word().cross for shift in (0, 1)]
+            yield row, torch.stack(both).argmax(-1)  # (2, L, H, T)
+
+
+def _make_attention(cross: Tensor, src: TokenSpans, tgt: TokenSpans) -> Attention:
+    """Cut the padding off, and leave out what is not measured."""
+    n_src, n_tgt = len(src.tokens), len(tgt.tokens)
+    return Attention(
+        src=src,
+        tgt=tgt,
+        cross=cross[:, :, :n_tgt, :n_src],
+        encoder_self=cross.new_empty(0, 0, n_src, n_src),
+        decoder_self=cross.new_empty(0, 0, n_tgt, n_tgt),
+        tgt_log_probs=(0.0,) * n_tgt,
+    )
+
+
+def _words_of(side: TokenSpans) -> list[str]:
+    """Read the words of a side, lower case, `<eos>` left out."""
+    words, _ = side.group(number_words)
+    tokens = [token.strip().casefold() for token in words.tokens]
+    return [token for n, token in enumerate(tokens) if not words.is_special(n)]

@@ -1,0 +1,315 @@
+"""The folder of one run: whose it is, and where and how the run was started.
+
+Takes a recipe, gives a folder that belongs to it, or refuses. Must not know model or data. A folder
+belongs to a run once there is something in it to lose: numbers, a state or a model. So neither a
+mistake on the command line nor a first step that memory was too small for uses up a name. While a
+process trains, its folder is closed to all others.
+"""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+try:
+    import fcntl
+except ImportError:  # Windows: there a user has to see to it that a folder is used once
+    fcntl = None  # type: ignore[assignment]  # asked for before it is used
+
+import hubnmt
+from hubnmt.checkpoint.folder import write_json
+from hubnmt.errors import ConfigError
+from hubnmt.inference.dtypes import resolve_training_dtype
+from training.config.recipe import SECTIONS, RunConfig, Tables, load_recipe
+from training.files import replace_text, telling_full_disk
+
+log = logging.getLogger("training")
+
+STATE_FILE = "state.pt"
+METRICS_FILE = "metrics.jsonl"
+LOCK_FILE = ".lock"
+FREE_ON_RESUME = {
+    "run": {
+        "folder",
+        "max_steps",
+        "max_minutes",
+        "patience",
+        "device",
+        "dtype",
+        "n_threads",
+        "log_every",
+        "save_every",
+        "compile",
+    },
+    "data": {"cache"},
+    "log": {"hook", "project"},
+}
+"""Settings that may change when a run goes on: they decide where and how long it runs, not what it
+learns."""
+
+
+def stored_recipe(folder: Path) -> Tables:
+    """Return the sections of the recipe that a run was started with, as it resolved them.
+
+    Raises:
+        ConfigError: if the folder holds no run.
+    """
+    recipe: Tables = _read_record(folder)["recipe"]
+    return recipe
+
+
+def load_settings(
+    recipe: Path | Tables, *, overrides: Sequence[str], resume: Path | None
+) -> tuple[RunConfig, list[str]]:
+    """Read the recipe with the overrides; a resumed run remembers those it was started with.
+
+    What is given anew when it is resumed is for that sitting.
+
+    Returns:
+        the settings, and all overrides that made them.
+
+    Raises:
+        ConfigError: if the recipe is wrong, or the folder to resume belongs to another one.
+    """
+    stored = None if resume is None else _read_record(resume)
+    every = [*(stored["overrides"] if stored else []), *overrides]
+    if stored is None or resume is None or not is_begun(resume):
+        return load_recipe(recipe, every), every
+    config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
+    now = json.loads(json.dumps(config.to_dict()))
+    differences = list(_differences(_with_defaults(stored["recipe"]), now))
+    if differences:
+        raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
+    return config, every
+
+
+def is_begun(folder: Path) -> bool:
+    """Tell whether a folder holds anything that a new start would overwrite."""
+    return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
+
+
+def forget_start(folder: Path) -> None:
+    """Take back what a run leaves that has validated the model it starts from and no more."""
+    for name in (STATE_FILE, METRICS_FILE, "samples.md"):
+        (folder / name).unlink(missing_ok=True)
+    for name in ("best", "last"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def choose_folder(config: RunConfig) -> Path:
+    """Name the folder of a new run.
+
+    Raises:
+        ConfigError: if a run lives there already.
+    """
+    folder = Path(config.run.folder) / config.run.name
+    check_unused(folder)
+    return folder
+
+
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that a run has begun in.
+
+    Raises:
+        ConfigError: with the two ways out.
+    """
+    if is_begun(folder):
+        raise ConfigError(
+            f"{folder} holds a run already: go on with --resume {shlex.quote(str(folder))}, "
+            "or choose another --set run.name=NAME"
+        )
+
+
+def has_state(folder: Path) -> bool:
+    """Tell whether a run to resume has a state.
+
+    One that was cut off before its first save has none, and begins again.
+
+    Raises:
+        ConfigError: if it had one: beginning again would overwrite what it has learned.
+    """
+    if (folder / STATE_FILE).exists():
+        return True
+    save_every = _read_record(folder)["recipe"].get("run", {}).get("save_every", 1)
+    is_old = any(record["step"] >= save_every for record in read_records(folder))
+    if is_old or (folder / "best").exists() or (folder / "last").exists():
+        raise ConfigError(
+            f"{folder}: {STATE_FILE} is gone, so the run cannot go on, and its models and numbers "
+            "stay as they are: bring it back, or begin anew with another --set run.name=NAME"
+        )
+    return False
+
+
+def read_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `metrics.jsonl`; none if it is not there."""
+    try:
+        lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):  # a torn line
+            record = json.loads(line)
+            if isinstance(record, dict) and isinstance(record.get("step"), (int, float)):
+                yield record
+
+
+@contextlib.contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Close a run's folder to other processes until this one has ended, in whatever way.
+
+    On a file system without locks, as some mounted buckets are, it stays open.
+
+    Raises:
+        ConfigError: if another process trains there.
+    """
+    with telling_full_disk(folder):
+        file = (folder / LOCK_FILE).open("ab")
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{folder}: another process is training there; wait for it to end, or choose "
+                "another --set run.name=NAME"
+            ) from None
+        except OSError:
+            log.debug("%s: no locks on this file system", folder)
+        yield
+
+
+def claim_folder(
+    folder: Path,
+    config: RunConfig,
+    *,
+    overrides: Sequence[str],
+    device: torch.device,
+    pretrained: dict[str, Any] | None = None,
+) -> None:
+    """Make the folder and write down what runs in it.
+
+    Args:
+        folder: the run's.
+        config: the recipe.
+        overrides: what was set over it.
+        device: where it runs.
+        pretrained: name and commit of the model it starts from.
+
+    Raises:
+        ConfigError: if it cannot be made.
+        ModelFolderError: if the disk is full.
+    """
+    make_folder(folder)
+    machine = describe_machine(device) | {
+        "dtype": resolve_training_dtype(config.run.dtype, device),
+        "overrides": list(overrides),
+        "pretrained": pretrained,
+    }
+    with telling_full_disk(folder):
+        write_json(folder / "machine.json", machine)
+    # Whole or not at all: a torn one would keep the name and could not be resumed either.
+    text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+    replace_text(folder / "recipe.json", f"{text}\n")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a run's folder.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"run.folder: {folder} cannot be made ({error.strerror}); choose another"
+        ) from None
+
+
+def _inherited(stored: dict[str, Any]) -> Tables | None:
+    """Return what a run has from the model it started from, which may have gone since."""
+    if not stored.get("run", {}).get("pretrained"):
+        return None
+    return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
+
+
+def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
+    """Add the settings that came later: a run older than one was made with its default."""
+    full = dict(stored)
+    for section, cls in SECTIONS.items():
+        defaults: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            if field.default_factory is not dataclasses.MISSING:
+                defaults[field.name] = field.default_factory()
+            elif field.default is not dataclasses.MISSING:
+                defaults[field.name] = field.default
+        full[section] = json.loads(json.dumps(defaults)) | stored.get(section, {})
+    return full
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    path = folder / "recipe.json"
+    try:
+        recipe = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise ConfigError(f"{folder}: no run to resume (recipe.json cannot be read)") from None
+    is_table = isinstance(recipe, dict) and all(isinstance(v, dict) for v in recipe.values())
+    if not is_table or not recipe:
+        raise ConfigError(f"{folder}: no run to resume (recipe.json is no recipe)")
+    return {"recipe": recipe, "overrides": _read_overrides(folder / "machine.json")}
+
+
+def _read_overrides(path: Path) -> list[str]:
+    try:
+        overrides = json.loads(path.read_text(encoding="utf-8"))["overrides"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []  # then the command line must repeat them, or the recipes differ
+    return [text for text in overrides if isinstance(text, str)]
+
+
+def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:
+    for section, values in recipe.items():
+        old = stored.get(section, {})
+        for key in sorted({*values, *old} - FREE_ON_RESUME.get(section, set())):
+            if values.get(key) != old.get(key):
+                yield f"{section}.{key} was {old.get(key)!r}, is {values.get(key)!r}"
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Record what ran where, for the card and for whoever repeats it."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    n_threads = torch.get_num_threads()
+    threads = "1 thread" if n_threads == 1 else f"{n_threads} threads"
+    return {
+        "hubnmt": hubnmt.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": gpu or f"{platform.machine()} CPU, {threads}",
+        "git_commit": _git_commit(),
+        "command": " ".join(["python -m training.train", *sys.argv[1:]]),
+    }
+
+
+def _git_commit() -> str | None:
+    """Return the commit of this checkout, if it is one and git is there."""
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return answer.stdout.strip() or None

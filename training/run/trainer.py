@@ -1,0 +1,301 @@
+"""The loop of a run: batches in, steps, now and then a line, a validation, a saved state.
+
+Takes settings, data and a team, gives a trained model in a run folder. Must not know the command
+line. What one step is stands in `training.optim.step`; what a validation is, in `training.run.validation`.
+"""
+
+import logging
+import math
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.errors import ConfigError
+from hubnmt.inference.dtypes import resolve_training_dtype
+from hubnmt.model import Transformer
+from training.config.recipe import RunConfig
+from training.data.loader import Feed, Position
+from training.data.prepare import Corpus
+from training.data.stream import BatchStream
+from training.distributed import Team
+from training.optim.averaging import MovingAverage, copy_weights, put_weights
+from training.optim.lr_schedule import rate_at
+from training.optim.step import REMEDY, Outcome, Stepper
+from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
+from training.run.evaluate import Evaluation
+from training.run.hub_upload import Publisher
+from training.run.logging import Best, RunReport
+from training.run.run_dir import forget_start
+from training.run.throughput import Meter, seconds_left, show_time
+from training.run.tracking import Tracker, import_tracker
+from training.run.validation import Judge
+
+log = logging.getLogger("training")
+
+
+class Run:
+    """The moving parts of one run and its loop."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        corpus: Corpus,
+        team: Team,
+        *,
+        publisher: Publisher | None = None,
+    ) -> None:
+        """Build model and optimizer from the seed.
+
+        Raises:
+            ConfigError: if the tracker of the recipe cannot be used.
+        """
+        self.config = config
+        self.folder = folder
+        self.corpus = corpus
+        self.team = team
+        self.publisher = publisher or Publisher(None)
+        self.progress = Progress()
+        self.must_stop = False
+        settings = config.run
+        if config.log.hook is not None:
+            import_tracker(config.log.hook)  # told now, not when the folder is taken
+        seed_everything(settings.seed)
+        model_config = config.model_config(
+            src_vocab_size=corpus.src_tokenizer.vocab_size,
+            tgt_vocab_size=corpus.tgt_tokenizer.vocab_size,
+        )
+        self.model = Transformer(model_config).to(team.device)
+        if not team.is_leader:  # equal weights, but dropout of one's own
+            seed_everything(hash((settings.seed, team.rank)) % 2**63)
+        self.stepper = Stepper(
+            self.model,
+            config.optimizer,
+            team,
+            dtype=resolve_training_dtype(settings.dtype, team.device),
+            compiled=settings.compile,
+        )
+        follows = settings.judged == "ema" and team.is_leader
+        average = MovingAverage(self.model, settings.ema_decay) if follows else None
+        self.parts = Parts(stepper=self.stepper, moving_average=average)
+        stream = BatchStream(config, corpus, rank=team.rank, world_size=team.size)
+        self.feed = Feed(stream, team)
+        self._report: RunReport | None = None
+        self._judge: Judge | None = None
+        self._saved_step: int | None = None
+        self._first_step, self._began, self._seconds_before = 0, 0.0, 0.0
+
+    def resume(self) -> None:
+        """Go on where the folder's state stands.
+
+        Raises:
+            ModelFolderError: if it has no whole one.
+        """
+        self.progress = load_state(self.folder, self.parts, rank=self.team.rank)
+        self.feed.seek(self.progress.position)
+        if not self.team.is_leader:
+            self.progress.snapshots.clear()
+        log.info("resumed at step %d", self.progress.step)
+
+    def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
+        """Start from the weights of another model; the leader has them, and shares them."""
+        if weights is not None:
+            put_weights(self.model, weights)
+        self.team.share(tensor.detach() for tensor in own_tensors(self.model).values())
+        if self.parts.moving_average is not None:
+            self.parts.moving_average.restore(copy_weights(self.model))
+
+    @property
+    def best(self) -> Best | None:
+        """What `best/` holds; only the leader knows, once it has trained."""
+        return None if self._judge is None else self._judge.best
+
+    def train(self) -> Evaluation | None:
+        """Loop until done, out of patience, or asked to stop; the state is saved in any case.
+
+        A run that was not asked to stop ends with its last step validated, here or earlier.
+
+        Raises:
+            FloatingPointError: naming the step at which the numbers broke.
+            ModelFolderError: if the disk is full; the state saved before is whole.
+        """
+        self.team.lead(self._open_report)
+        self._first_step, self._began = self.progress.step, time.monotonic()
+        self._seconds_before = self.progress.seconds
+        bar = tqdm(
+            total=self.config.run.max_steps,
+            initial=self.progress.step,
+            unit="step",
+            disable=not self.team.is_leader,
+        )
+        try:
+            with bar, logging_redirect_tqdm():
+                if self._start_is_unjudged():
+                    self._judge_start()
+                evaluation = self._loop(bar)
+                self._save()
+                if self.progress.step == self._first_step and not self.must_stop:
+                    log.info(
+                        "nothing left to do at step %d: more run.max_steps, run.max_minutes or "
+                        "run.patience would go on",
+                        self.progress.step,
+                    )
+                # One process alone may have had the signal; all must know, or they part ways.
+                self.must_stop = any(self.team.gather(self.must_stop))
+                if evaluation or self.must_stop or self.team.lead(self._has_judged):
+                    return evaluation
+                # Out of turn, and after the save: its snapshot is nothing to go on with.
+                return self._validate()
+        except ConfigError:  # not even one step fits: the name is to be free again
+            if self.team.is_leader and self.progress.step == 0:
+                forget_start(self.folder)
+            raise
+        finally:
+            if self._report is not None:
+                self._report.close()
+
+    def _loop(self, bar: "tqdm[Any]") -> Evaluation | None:
+        """Step on; return the validation of the last step, if it had one."""
+        progress, settings, team = self.progress, self.config.run, self.team
+        n_batches = self.config.optimizer.accumulate
+        is_stopping, meter = team.lead(self._wants_stop), Meter()
+        evaluation: Evaluation | None = None
+        share = self.feed.take(n_batches)
+        while not (is_stopping or self._is_done()):
+            lr = rate_at(
+                progress.step + 1, self.config.optimizer, d_model=self.model.config.d_model
+            )
+            numbers = self.stepper.launch(share.batches, lr=lr, must_stop=self._wants_stop())
+            if self.parts.moving_average is not None:
+                self.parts.moving_average.update(progress.step + 1)
+            upcoming = self.feed.take(n_batches)  # while a GPU is still at work
+            outcome = self.stepper.read(numbers, step=progress.step + 1)
+            self._count(outcome, share.after)
+            share, evaluation = upcoming, None
+            is_stopping = outcome.must_stop or (team.size == 1 and self._wants_stop())
+            meter.add(outcome.loss, outcome.n_tokens)
+            bar.update()
+            if progress.step % settings.log_every == 0:
+                self._log({**meter.to_dict(), "lr": lr, "grad_norm": outcome.grad_norm}, bar)
+                meter = Meter()
+            if progress.step % settings.eval_every == 0:
+                before = time.monotonic()
+                evaluation = self._validate()
+                self._save()
+                meter.pause(time.monotonic() - before)
+            elif progress.step % settings.save_every == 0:
+                self._save()
+        return evaluation
+
+    def _open_report(self) -> None:
+        tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
+        step = -1 if self._start_is_unjudged() else self.progress.step
+        self._report = RunReport(self.folder, tracker, step=step)
+        self._judge = Judge(self.config, self.folder, self.corpus, self._report, self.progress)
+
+    def _start_is_unjudged(self) -> bool:
+        """Tell whether the model that the run starts from is still to be validated."""
+        progress = self.progress
+        return bool(self.config.run.pretrained) and progress.step == 0 and progress.best_bleu < 0
+
+    def _judge_start(self) -> None:
+        """Validate before the first step: what to beat, and the first that `best/` holds."""
+        self._save()  # before there is a `best/`: a run with one and no state could not go on
+        self._validate()
+        self._saved_step = None
+        self._save()
+
+    def _has_judged(self) -> bool:
+        """Tell whether the weights as they stand were validated, maybe before a resume."""
+        assert self._judge is not None, "the leader has opened its report"
+        return self._judge.has_judged(self.progress.step)
+
+    def _is_done(self) -> bool:
+        settings = self.config.run
+        is_out_of_patience = self.progress.n_worse >= settings.patience
+        return self.progress.step >= settings.max_steps or is_out_of_patience
+
+    def _wants_stop(self) -> bool:
+        """Tell whether this process was interrupted, or watches the clock and time is up."""
+        is_late = self.team.is_leader and self._seconds_to_limit() <= 0
+        return self.must_stop or is_late
+
+    def _seconds_to_limit(self) -> float:
+        minutes = self.config.run.max_minutes
+        return math.inf if minutes is None else 60 * minutes - self.progress.seconds
+
+    def _count(self, outcome: Outcome, position: Position) -> None:
+        progress = self.progress
+        progress.step += 1
+        progress.epoch, progress.batch = position
+        progress.n_skipped += outcome.is_skipped
+        progress.seconds = self._seconds_before + time.monotonic() - self._began
+
+    def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
+        """Write one line, and the same numbers to the report."""
+        if self._report is None:
+            return
+        progress = self.progress
+        left = seconds_left(
+            steps_done=progress.step - self._first_step,
+            steps_to_do=self.config.run.max_steps - progress.step,
+            seconds_spent=time.monotonic() - self._began,
+            limit_s=self._seconds_to_limit(),
+        )
+        counts = {"epoch": progress.epoch}
+        if self.stepper.scaler.is_enabled():
+            counts["n_skipped"] = progress.n_skipped
+        self._report.add(progress.step, "train", {**values, **counts})
+        bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s")
+        log.info(
+            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s left%s",
+            progress.step,
+            values["loss"],
+            values["lr"],
+            values["grad_norm"],
+            values["tokens_per_s"],
+            show_time(left),
+            f"  {progress.n_skipped} steps skipped" if progress.n_skipped else "",
+        )
+
+    def _validate(self) -> Evaluation:
+        """Let the leader judge; all learn what came of it."""
+        progress = self.progress
+
+        def judge() -> tuple[Evaluation, float, int, int]:
+            assert self._judge is not None, "the leader has opened its report"
+            try:
+                evaluation = self._judge.validate(self.parts, progress)
+            except FloatingPointError as error:
+                raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
+            self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
+            progress.seconds = self._seconds_before + time.monotonic() - self._began
+            return evaluation, progress.best_bleu, progress.best_step, progress.n_worse
+
+        outcome = self.team.lead(judge)
+        evaluation, progress.best_bleu, progress.best_step, progress.n_worse = outcome
+        return evaluation
+
+    def _save(self) -> None:
+        """Save the state, once per step."""
+        if self._saved_step == self.progress.step:
+            return
+        generators = self.team.gather(random_states())
+        self.team.lead(
+            lambda: save_state(self.folder, self.parts, self.progress, generators=generators)
+        )
+        self._saved_step = self.progress.step
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python and torch, all devices."""
+    random.seed(seed)
+    torch.manual_seed(seed)
