@@ -303,7 +303,7 @@ class Translator:
             max_src_tokens=self.config.max_src_tokens,
             emoji_apart=not prefix,
         )
-        if not plan.spoken:
+        if not plan.translatable:
             raise InputError("the source is empty; give at least one word")
         if max_new_tokens is not None and max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens = {max_new_tokens} must be at least 1")

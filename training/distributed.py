@@ -66,7 +66,7 @@ class Team:
             distributed.all_gather_object(values, value)
         return values
 
-    def lead(self, work: Callable[[], _Value]) -> _Value:
+    def run_on_rank0(self, work: Callable[[], _Value]) -> _Value:
         """Let the leader do something that can fail; all get its result, or its error.
 
         Raises:

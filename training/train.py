@@ -104,9 +104,9 @@ def run(
     torch.set_num_threads(_bound_threads(config.run.n_threads) or n_threads)
     team = join_team(config.run.device)
     try:
-        folder = resume or team.lead(lambda: choose_folder(config))
-        is_new = resume is None or not team.lead(lambda: has_state(folder))
-        team.lead(publisher.prepare)
+        folder = resume or team.run_on_rank0(lambda: choose_folder(config))
+        is_new = resume is None or not team.run_on_rank0(lambda: has_state(folder))
+        team.run_on_rank0(publisher.prepare)
         with contextlib.ExitStack() as held:
             start = None  # the leader's: the others get what they need of it from there
             if is_new and config.run.pretrained:
@@ -125,7 +125,7 @@ def run(
             with _stop_politely(current, _go_on(folder, *sitting, publisher)):
                 current.train()
             if not current.must_stop:
-                team.lead(lambda: _hand_over(current))
+                team.run_on_rank0(lambda: _hand_over(current))
     finally:
         team.leave()
         torch.set_num_threads(n_threads)  # it holds for the whole process, also after the run
@@ -155,7 +155,7 @@ def _start_from(
         log.info("starting from %s", describe_pretrained(found[0].record()))
         return found[0].settings(config)
 
-    config = load_recipe(recipe, every, inherited=team.lead(find))
+    config = load_recipe(recipe, every, inherited=team.run_on_rank0(find))
     return config, found[0] if found else None
 
 
@@ -164,7 +164,7 @@ def _begin(current: Run, every: Sequence[str], start: Pretrained | None) -> None
     if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
     record = start.record() if start else None
-    current.team.lead(
+    current.team.run_on_rank0(
         lambda: claim_folder(
             current.folder,
             current.config,
@@ -211,7 +211,7 @@ def _prepare_together(
             held.enter_context(hold_folder(folder))
             corpora.append(prepare_corpus(config, folder))
 
-    team.lead(prepare)
+    team.run_on_rank0(prepare)
     if not team.is_leader:
         corpora.append(prepare_corpus(config, folder))
     return corpora[0]

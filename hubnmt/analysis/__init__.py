@@ -1,0 +1,1 @@
+"""What a translation depends on: occlusion of source words, ablation of heads."""

@@ -42,7 +42,7 @@ def without_heads(translator: Translator, heads: Collection[Head]) -> Translator
     model = translator.model
     dtype = model.output_proj.weight.dtype
     stored = StoredModel(
-        model=silence_heads(model, heads),
+        model=ablate_heads(model, heads),
         src_tokenizer=translator.src_tokenizer,
         tgt_tokenizer=translator.tgt_tokenizer,
         decoding=translator.decoding,
@@ -52,7 +52,7 @@ def without_heads(translator: Translator, heads: Collection[Head]) -> Translator
     return Translator(stored, device=str(translator.device), dtype=name)
 
 
-def silence_heads(model: Transformer, heads: Collection[Head]) -> Transformer:
+def ablate_heads(model: Transformer, heads: Collection[Head]) -> Transformer:
     """Copy a model in which nothing that these heads mix goes any further.
 
     Raises:

@@ -11,7 +11,7 @@ import dataclasses
 from hubnmt.attention.maps import Span, TokenSpans
 from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
-from hubnmt.pipeline.segmentation import as_learned
+from hubnmt.pipeline.segmentation import normalize_casing
 from hubnmt.text.graphemes import number_words
 from hubnmt.text.tokenizer import single_spaced
 from hubnmt.translator import Translator
@@ -65,7 +65,9 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
 def find_words(translator: Translator, src: str) -> TokenSpans:
     """Cut a sentence into the words that can be left out; the end is none of them."""
     tokenizer = translator.src_tokenizer
-    words, _ = locate(tokenizer.encode(as_learned(src, tokenizer)), tokenizer).group(number_words)
+    words, _ = locate(tokenizer.encode(normalize_casing(src, tokenizer)), tokenizer).group(
+        number_words
+    )
     kept = [index for index in range(len(words.tokens)) if not words.is_special(index)]
     return TokenSpans(
         words.text,

@@ -1,0 +1,1 @@
+"""The model folder: configuration, tokenizers, weights, model card."""

@@ -1,7 +1,7 @@
 """A model as a folder: config, tokenizer, weights, decoding defaults.
 
 Takes a folder, gives a validated `StoredModel`, and back. Must not know the network or training.
-Reading trusts nothing: JSON and safetensors only, and every size is checked against the config
+FoldedCrossAttention trusts nothing: JSON and safetensors only, and every size is checked against the config
 before memory is allocated. A folder is written beside its place and moved there whole.
 """
 
@@ -29,7 +29,7 @@ from hubnmt.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 LIBRARY = "hubnmt"
-PRETRAINED = Path(__file__).parent / "pretrained"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
 MAX_JSON_MIB = 1
 MAX_CARD_MIB = 2
 FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -364,7 +364,7 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def mend_folder(folder: Path) -> None:
+def repair_folder(folder: Path) -> None:
     """Bring a folder back that a power cut took while `replace_folder` exchanged it.
 
     For a moment only the old folder and the new one are there, under other names; both are whole,

@@ -1,1 +1,1 @@
-"""What `hubnmt COMMAND` does, one room per command or two; `hubnmt.__main__` lists them."""
+"""The commands of `hubnmt`, one module each; `hubnmt.__main__` lists them."""

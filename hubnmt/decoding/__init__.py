@@ -17,7 +17,6 @@ from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.sampling import sample
 from hubnmt.decoding.scoring import NOT_FINITE
 from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, run_search
-from hubnmt.inference.model_step import ModelStep
 
 __all__ = [
     "NOT_FINITE",
@@ -25,7 +24,6 @@ __all__ = [
     "ForcedPrefix",
     "ForkedPrefix",
     "Hypothesis",
-    "ModelStep",
     "Search",
     "Step",
     "beam_search",

@@ -16,11 +16,11 @@ from torch import Tensor
 from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
+    compaction_indices,
     constrain,
     count_steps,
     normalize_length,
     refuse_nan,
-    survivors,
 )
 from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step
 
@@ -164,20 +164,20 @@ def beam_search(
     ]
     live = list(sentences)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
-    for n_said in count_steps(max_tgt_tokens):
+    for n_generated in count_steps(max_tgt_tokens):
         yield live[0].paths[0].walk()[0][1:]
         tokens = None
         if constraint is not None:
             tokens = newest.new_tensor([[path.walk()[0] for path in each.paths] for each in live])
         log_probs = step(newest)  # (B', w, V)
-        must_end = [n_said >= each.cap for each in live]
+        must_end = [n_generated >= each.cap for each in live]
         allowed = constrain(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
         _grow(live, log_probs, allowed, 2 * beam_size)
         done = [each.is_done() for each in live]
         if any(done):
-            alive = survivors(done)
+            alive = compaction_indices(done)
             live = [live[place] for place in alive]
             if not live:
                 break

@@ -151,8 +151,8 @@ class ForcedPrefix:
 
     def _allowed(self, said: Sequence[int]) -> Tensor:
         """(V,) bool: pieces that may follow these, which follow the forced ones."""
-        n_said = sum(len(self._pieces[token_id]) for token_id in said)
-        owed = self._open_bytes[n_said:]
+        n_generated = sum(len(self._pieces[token_id]) for token_id in said)
+        owed = self._open_bytes[n_generated:]
         if owed not in self._masks:
             mask = torch.full((len(self._pieces),), not owed)
             for n in range(1, self._longest + 1):

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from hubnmt.decoding.scoring import (
     best_tokens,
+    compaction_indices,
     constrain,
     count_steps,
     refuse_nan,
-    survivors,
 )
 from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hypothesis
 
@@ -58,13 +58,13 @@ def greedy_search(
     results: list[list[Hypothesis]] = [[] for _ in max_tgt_tokens]
     live = [_Growing(number, cap, [bos_id]) for number, cap in enumerate(max_tgt_tokens.tolist())]
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B, 1)
-    for n_said in count_steps(max_tgt_tokens):
+    for n_generated in count_steps(max_tgt_tokens):
         yield live[0].tokens[1:]
         tokens = None
         if constraint is not None:
             tokens = newest.new_tensor([[each.tokens] for each in live])
         log_probs = step(newest)  # (B, 1, V)
-        must_end = [n_said >= each.cap for each in live]
+        must_end = [n_generated >= each.cap for each in live]
         allowed = constrain(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
@@ -82,7 +82,7 @@ def greedy_search(
                 results[each.number] = [
                     make_hypothesis(each.tokens[1:-1], each.gains, length_penalty)
                 ]
-            alive = survivors(ended)
+            alive = compaction_indices(ended)
             live = [live[place] for place in alive]
             if not live:
                 break

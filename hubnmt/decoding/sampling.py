@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.scoring import (
+    compaction_indices,
     constrain,
     count_steps,
     refuse_nan,
-    survivors,
     warp_for_sampling,
 )
 from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hypothesis
@@ -137,7 +137,7 @@ def sample(
             results[int(live.rows[b])].append(make_hypothesis(ids, gains, length_penalty))
         done = live.ended.all(1)  # (B',)
         if done.any():
-            alive = live.rows.new_tensor(survivors(done.tolist()))
+            alive = live.rows.new_tensor(compaction_indices(done.tolist()))
             live.keep(alive)
             step.keep(alive)
         if not len(live.rows):

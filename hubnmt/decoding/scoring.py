@@ -132,7 +132,7 @@ def _block_size(n_pieces: int) -> int:
     return next((size for size in BLOCK_SIZES if n_pieces % size == 0), n_pieces)
 
 
-def survivors(done: Sequence[bool]) -> list[int]:
+def compaction_indices(done: Sequence[bool]) -> list[int]:
     """Number the sentences that go on, in an order that moves few of them.
 
     Args:

@@ -249,7 +249,7 @@ class Catalogue:
 def touch(folder: Path) -> None:
     """Note that a model in the cache is used now.
 
-    Reading does not: most file systems note that once a day (relatime) or never (noatime).
+    FoldedCrossAttention does not: most file systems note that once a day (relatime) or never (noatime).
     """
     weights = folder / WEIGHTS
     with contextlib.suppress(OSError):  # a cache that cannot be written is not tidied either

@@ -1,0 +1,1 @@
+"""Fast inference: the engine that batches and searches, packed weights, CTranslate2."""

@@ -18,7 +18,6 @@ from hubnmt.decoding import (
     ForcedPrefix,
     ForkedPrefix,
     Hypothesis,
-    ModelStep,
     Search,
     beam_search,
     combine,
@@ -28,7 +27,9 @@ from hubnmt.decoding import (
     sample,
 )
 from hubnmt.errors import ModelFolderError
-from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.inference.model_step import ModelStep
+from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
 from hubnmt.text.tokenizer import Tokenizer
 

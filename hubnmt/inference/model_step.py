@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.model import PackedTransformer
+from hubnmt.inference.packed_transformer import PackedTransformer
 
 
 class ModelStep:
@@ -33,7 +33,9 @@ class ModelStep:
                 the model gave them, so that a search and a replay agree.
         """
         self._model = model
-        self._cache = model.remember(model.encode(src_ids, src_pad_mask), src_pad_mask)
+        self._cache = model.precompute_cross_attention(
+            model.encode(src_ids, src_pad_mask), src_pad_mask
+        )
         self._never = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
 
     def __call__(self, last_ids: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from hubnmt.inference.packed_layers import Affine, Frame, PackedDecoderLayer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class FoldedCrossAttention:
     """One decoder layer's cross-attention to one sentence, as two matrices.
 
     While the source does not change, the scores of all heads are affine in the query's stream:
@@ -33,7 +33,7 @@ class Reading:
     n_src_tokens: int
 
     @classmethod
-    def of(cls, layer: PackedDecoderLayer, memory: Tensor, n_heads: int) -> "Reading":
+    def of(cls, layer: PackedDecoderLayer, memory: Tensor, n_heads: int) -> "FoldedCrossAttention":
         """Multiply out for the encoder's output (S, D)."""
         n_src_tokens, d_model = memory.shape
         by_head = layer.cross_kv(memory).view(n_src_tokens, 2, n_heads, -1)  # (S, 2, H, E)
@@ -57,7 +57,7 @@ class Reading:
 class SentenceCache:
     """What all decoder layers remember; see `cache.DecoderCache` for the family tree."""
 
-    def __init__(self, readings: Sequence[Reading], n_heads: int) -> None:
+    def __init__(self, readings: Sequence[FoldedCrossAttention], n_heads: int) -> None:
         """Start without target tokens, with one reading per layer."""
         self.readings = readings
         self.n_positions = 0

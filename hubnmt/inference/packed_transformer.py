@@ -1,6 +1,6 @@
 """The same Transformer, its weights laid out for translating fast.
 
-Takes a `Transformer` in eval mode, gives the same `encode`, `remember`, `step` and `project`,
+Takes a `Transformer` in eval mode, gives the same `encode`, `precompute_cross_attention`, `step` and `project`,
 number for number up to rounding. Must not know search. `transformer` and its rooms are the readable
 reference; here run the weights of `packed_layers` and the memory of `packed_cache`, or that of
 `packed_sentence` for one sentence. One query per hypothesis goes through two batched products,
@@ -24,9 +24,9 @@ from hubnmt.inference.packed_layers import (
     pack_final_norm,
     pack_projection,
 )
-from hubnmt.inference.packed_sentence import Reading, SentenceCache
+from hubnmt.inference.packed_sentence import FoldedCrossAttention, SentenceCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
-from hubnmt.model.masks import permit_tokens
+from hubnmt.model.masks import padding_mask
 from hubnmt.model.transformer import Transformer
 
 
@@ -55,7 +55,7 @@ class PackedTransformer:
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
         n_rows, n_tokens = src_ids.shape
-        mask = None if not src_pad_mask.any() else permit_tokens(src_pad_mask)
+        mask = None if not src_pad_mask.any() else padding_mask(src_pad_mask)
         x = self._embed(self._src_table, src_ids, 0, n_tokens).flatten(0, 1)  # (B S, D)
         for layer in self._encoder:
             q, k, v = self._split(layer.qkv(layer.self_frame.enter(x)), n_rows, 3)
@@ -64,13 +64,17 @@ class PackedTransformer:
             x = layer.feed_forward(layer.self_frame.leave(x, merged))
         return self._encoder_norm(x).view(n_rows, n_tokens, -1)
 
-    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> PackedCache | SentenceCache:
+    def precompute_cross_attention(
+        self, memory: Tensor, src_pad_mask: Tensor
+    ) -> PackedCache | SentenceCache:
         """Start step-wise decoding of memory (B, S, D)."""
         n_rows, n_tokens, d_model = memory.shape
         flat = memory.flatten(0, 1)  # (B S, D)
         # Both matrices of a reading are smaller than the two they replace up to this length.
         if n_rows == 1 and n_tokens * self._n_heads <= d_model and not src_pad_mask.any():
-            readings = [Reading.of(layer, flat, self._n_heads) for layer in self._decoder]
+            readings = [
+                FoldedCrossAttention.of(layer, flat, self._n_heads) for layer in self._decoder
+            ]
             return SentenceCache(readings, self._n_heads)
         min_keys = MIN_KEYS if n_rows > 1 else 1
         caches = []
@@ -79,7 +83,7 @@ class PackedTransformer:
             # (B, H, E, S) in memory: scores in half the time.
             k = k.transpose(2, 3).contiguous().transpose(2, 3)
             caches.append(PackedLayerCache(k, v.contiguous(), min_keys=min_keys))
-        return PackedCache(caches, permit_tokens(src_pad_mask), min_keys=min_keys)
+        return PackedCache(caches, padding_mask(src_pad_mask), min_keys=min_keys)
 
     def step(self, last_ids: Tensor, cache: PackedCache | SentenceCache) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.

@@ -11,8 +11,7 @@ key positions, H heads, D d_model, E d_head = D / H, F d_ff, V vocabulary, L lay
 Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 """
 
-from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model.kv_cache import DecoderCache
 from hubnmt.model.transformer import AttentionMaps, Transformer
 
-__all__ = ["AttentionMaps", "DecoderCache", "PackedTransformer", "Transformer"]
+__all__ = ["AttentionMaps", "DecoderCache", "Transformer"]

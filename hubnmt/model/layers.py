@@ -85,7 +85,7 @@ class DecoderLayer(nn.Module):
         self.frame_cross = SubLayer(config)
         self.frame_ff = SubLayer(config)
 
-    def remember(self, memory: Tensor) -> LayerCache:
+    def precompute_cross_attention(self, memory: Tensor) -> LayerCache:
         """Project the encoder output (B, S, D) once, for all steps to come."""
         return LayerCache(*self.cross_attention.project_memory(memory))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def permit_tokens(pad_mask: Tensor) -> Tensor:
+def padding_mask(pad_mask: Tensor) -> Tensor:
     """Let every query look at every key that is not padding.
 
     Args:
@@ -21,7 +21,7 @@ def permit_tokens(pad_mask: Tensor) -> Tensor:
     return ~pad_mask[:, None, None, :]  # (B, 1, 1, K)
 
 
-def permit_past(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
+def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
     """Let each position look at itself and at what stands before it.
 
     With more keys than queries (cached decoding), the queries are the last positions.

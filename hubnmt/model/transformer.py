@@ -14,7 +14,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
 from hubnmt.model.kv_cache import DecoderCache, LayerCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
-from hubnmt.model.masks import permit_past, permit_tokens
+from hubnmt.model.masks import causal_mask, padding_mask
 
 
 class AttentionMaps(NamedTuple):
@@ -60,9 +60,13 @@ class Decoder(nn.Module):
         pre = config.norm_order == "pre"
         self.final_norm: nn.Module = nn.LayerNorm(config.d_model) if pre else nn.Identity()
 
-    def remember(self, memory: Tensor, memory_mask: Tensor) -> DecoderCache[LayerCache]:
+    def precompute_cross_attention(
+        self, memory: Tensor, memory_mask: Tensor
+    ) -> DecoderCache[LayerCache]:
         """Start a cache for memory (B, S, D): keys and values of every layer, computed once."""
-        layers = [cast(DecoderLayer, layer).remember(memory) for layer in self.layers]
+        layers = [
+            cast(DecoderLayer, layer).precompute_cross_attention(memory) for layer in self.layers
+        ]
         return DecoderCache(layers, memory_mask)
 
     def forward(
@@ -118,7 +122,7 @@ class Transformer(nn.Module):
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
-        memory, _ = self.encoder(self._embed_src(src_ids), permit_tokens(src_pad_mask))
+        memory, _ = self.encoder(self._embed_src(src_ids), padding_mask(src_pad_mask))
         return memory  # type: ignore[no-any-return]
 
     def decode(self, tgt_in: Tensor, memory: Tensor, src_pad_mask: Tensor) -> Tensor:
@@ -145,9 +149,11 @@ class Transformer(nn.Module):
         memory = self.encode(src_ids, src_pad_mask)
         return self.project(self.decode(tgt_in, memory, src_pad_mask))
 
-    def remember(self, memory: Tensor, src_pad_mask: Tensor) -> DecoderCache[LayerCache]:
+    def precompute_cross_attention(
+        self, memory: Tensor, src_pad_mask: Tensor
+    ) -> DecoderCache[LayerCache]:
         """Start step-wise decoding of memory (B, S, D)."""
-        return self.decoder.remember(memory, permit_tokens(src_pad_mask))
+        return self.decoder.precompute_cross_attention(memory, padding_mask(src_pad_mask))
 
     def step(self, last_ids: Tensor, cache: DecoderCache[LayerCache]) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.
@@ -169,7 +175,7 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, AttentionMaps]:
         """Replay known tokens with explicit attention: logits (B, T, V) and all weights."""
         memory, src_self = self.encoder(
-            self._embed_src(src_ids), permit_tokens(src_pad_mask), need_weights=True
+            self._embed_src(src_ids), padding_mask(src_pad_mask), need_weights=True
         )
         hidden, tgt_self, cross = self._teacher_force(
             tgt_in, memory, src_pad_mask, need_weights=True
@@ -195,6 +201,6 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         x = self.positions(self.tgt_embedding(tgt_in))  # (B, T, D)
         n_tokens = tgt_in.shape[1]
-        self_mask = permit_past(n_tokens, n_tokens, device=tgt_in.device)  # (1, 1, T, T)
-        cache = self.remember(memory, src_pad_mask)
+        self_mask = causal_mask(n_tokens, n_tokens, device=tgt_in.device)  # (1, 1, T, T)
+        cache = self.precompute_cross_attention(memory, src_pad_mask)
         return self.decoder(x, cache, self_mask, is_causal=True, need_weights=need_weights)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""From text to `Translation`: segmentation, search, fallback decoding, assembly."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, as_learned, make_plan
+from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, make_plan, normalize_casing
 from hubnmt.text.tokenizer import Tokenizer, single_spaced
 from hubnmt.types import Candidate
 
@@ -52,7 +52,7 @@ def pair_sentences(
         max_src_tokens=config.max_src_tokens,
         split=split,
     )
-    parts = plan.spoken
+    parts = plan.translatable
     if not parts:
         raise InputError("the source is empty; give at least one word")
     if isinstance(tgt, Candidate):
@@ -69,13 +69,13 @@ def pair_sentences(
         max_src_tokens=MAX_TEXT_CHARS,
         split=split,
         lower_capitals=False,
-    ).spoken
+    ).translatable
     if len(parts) == len(said) > 1:
         return [
             Pair(part.ids, part.space, each.ids, each.space)
             for part, each in zip(parts, said, strict=True)
         ]
-    learned = as_learned(src, src_tokenizer)
+    learned = normalize_casing(src, src_tokenizer)
     src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(learned)
     tgt_ids = (
         said[0].ids if len(parts) == len(said) == 1 else tgt_tokenizer.encode(single_spaced(tgt))

@@ -61,7 +61,7 @@ def find_alternatives(
         most probable first; fewer than k if the prefix leaves fewer choices.
     """
     bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tgt_tokenizer)
-    part, *later = plan.spoken[len(bound.said) :]
+    part, *later = plan.translatable[len(bound.said) :]
     before = "".join(text + space for text, space in bound.said)
     behind = part.space + _translate(later, decoding, engine, tgt_tokenizer) if later else ""
     ask = functools.partial(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search
-from hubnmt.pipeline.heuristics import find_suspicions
+from hubnmt.pipeline.heuristics import find_degenerate
 from hubnmt.text.tokenizer import Tokenizer
 
 RETRY_BEAM_SIZE = 8
@@ -32,7 +32,7 @@ def retry_options(decoding: DecodingConfig) -> DecodingConfig:
     )
 
 
-def retry_suspicious(
+def fallback_search(
     rows: Sequence[Sequence[int]],
     found: Sequence[list[Hypothesis]],
     decoding: DecodingConfig,
@@ -51,7 +51,7 @@ def retry_suspicious(
     """
 
     def suspect(row: Sequence[int], hypothesis: Hypothesis) -> list[str]:
-        return find_suspicions(
+        return find_degenerate(
             src=src_tokenizer.decode(row),
             src_ids=row,
             text=tgt_tokenizer.decode(hypothesis.ids),

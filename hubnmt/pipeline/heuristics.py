@@ -39,7 +39,7 @@ def is_copy(src: str, text: str) -> bool:
     return len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
 
 
-def find_suspicions(
+def find_degenerate(
     *,
     src: str,
     src_ids: Sequence[int],

@@ -16,7 +16,7 @@ from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
 from hubnmt.pipeline.assemble import decode_line, join_parts
-from hubnmt.pipeline.fallback import retry_suspicious
+from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.pipeline.prefix import bind_prefix
 from hubnmt.pipeline.segmentation import Part, make_plan
 from hubnmt.text.tokenizer import Tokenizer
@@ -197,7 +197,7 @@ class Pipeline:
             sentence = next(said, None) if part.ids else None
             parts.append(part._replace(space=sentence.space) if sentence else part)
         given = [self._tgt_tokenizer.encode(sentence.text) for sentence in bound.said]
-        pairs = [(part.ids, ids) for part, ids in zip(plan.spoken, given, strict=False)]
+        pairs = [(part.ids, ids) for part, ids in zip(plan.translatable, given, strict=False)]
         scored = zip(given, self._replay(pairs) if pairs else [], strict=True)
         return _Draft(
             text=text,
@@ -249,7 +249,7 @@ class Pipeline:
             for number, draft in enumerate(drafts)
             for part in range(draft.n_given + bool(draft.open_prefix), len(draft.rows))
         ]
-        kept, said = yield from retry_suspicious(
+        kept, said = yield from fallback_search(
             [drafts[number].rows[part] for number, part in places],
             [drafts[number].found[part] for number, part in places],
             decoding,

@@ -52,5 +52,5 @@ def bind_prefix(prefix: str, plan: Plan, *, language: str) -> BoundPrefix:
         said[:2] = [Segment(said[0].space + said[1].text, said[1].space)]
     ended = [each for each in said if each.text.strip() and each.space]
     said = ended[: max(plan.n_in_first_line - 1, 0)]
-    n_said = sum(len(each.text) + len(each.space) for each in said)
-    return BoundPrefix(tuple(said), text[n_said:])
+    n_generated = sum(len(each.text) + len(each.space) for each in said)
+    return BoundPrefix(tuple(said), text[n_generated:])

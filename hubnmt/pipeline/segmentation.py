@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.text.sentences import Segment, halve, peel_emoji, split_sentences
+from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentences
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
 MAX_TEXT_CHARS = 1_000_000
@@ -42,14 +42,14 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
     @property
-    def spoken(self) -> list[Part]:
+    def translatable(self) -> list[Part]:
         """The parts that need translating."""
         return [part for part in self.parts if part.ids]
 
     @property
     def n_in_first_line(self) -> int:
         """How many spoken parts there are up to the first line break behind words."""
-        spoken = self.spoken
+        spoken = self.translatable
         has_break = ["".join(part.space.splitlines()) != part.space for part in spoken]
         return has_break.index(True) + 1 if True in has_break else len(spoken)
 
@@ -66,7 +66,7 @@ def make_plan(
 ) -> Plan:
     """Cut a text into parts that the model can take.
 
-    How a part reads to the model is `as_learned`'s to say.
+    How a part reads to the model is `normalize_casing`'s to say.
 
     Args:
         text: any text; line breaks, white space and emoji between the parts are kept as they are,
@@ -78,7 +78,7 @@ def make_plan(
             than the model can take.
         emoji_apart: keep those around a sentence from the model, as if they were white space; not
             where a prefix has to say them or leave them out.
-        lower_capitals: see `as_learned`; not for a target, which is taken as it stands.
+        lower_capitals: see `normalize_casing`; not for a target, which is taken as it stands.
 
     Raises:
         InputError: if the text is no string, no valid Unicode, or too long.
@@ -95,7 +95,7 @@ def make_plan(
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split)
     for words, space in _without_emoji(segments) if emoji_apart else segments:
-        is_lowered = lower_capitals and is_shouted(words, tokenizer)
+        is_lowered = lower_capitals and is_all_caps(words, tokenizer)
         encode = functools.partial(_encode, tokenizer=tokenizer, in_small=is_lowered)
         n_lowered += is_lowered
         pieces = [(words, space, encode(words))]
@@ -120,16 +120,16 @@ def make_plan(
     return Plan(tuple(parts), tuple(said for said, holds in warnings.items() if holds))
 
 
-def as_learned(text: str, tokenizer: Tokenizer) -> str:
+def normalize_casing(text: str, tokenizer: Tokenizer) -> str:
     """Return a source as models learn it: single spaces, and no capitals that fall to pieces.
 
     Corpora hardly shout. "WO BIST DU" becomes a row of single letters, and these nonsense; in small
     letters people type all the time.
     """
-    return _read(text, in_small=is_shouted(text, tokenizer))
+    return _read(text, in_small=is_all_caps(text, tokenizer))
 
 
-def is_shouted(text: str, tokenizer: Tokenizer) -> bool:
+def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
     """Tell whether a text is in capitals, and the vocabulary was not learned from such."""
     if not text.replace("ß", "").isupper():  # "GROß": few keyboards have the capital
         return False
@@ -176,7 +176,7 @@ def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
 def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Count emoji at the ends of what is translated as space."""
     for words, space in segments:
-        front, core, behind = peel_emoji(words)
+        front, core, behind = split_off_emoji(words)
         if front:
             yield Segment("", front)
         if core or not front:

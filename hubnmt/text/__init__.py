@@ -1,0 +1,1 @@
+"""Text: tokenizers, sentence splitting, grapheme clusters, text files, metrics, language names."""

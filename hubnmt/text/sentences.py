@@ -107,7 +107,7 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
     return joined
 
 
-def peel_emoji(words: str) -> tuple[str, str, str]:
+def split_off_emoji(words: str) -> tuple[str, str, str]:
     """Take off the emoji at both ends of a sentence; they mean the same in every language.
 
     Returns:

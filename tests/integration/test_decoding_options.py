@@ -241,11 +241,11 @@ def next_probabilities(translator: Translator, src: str, said: list[int]) -> Ten
     return logits[0, -1].softmax(-1)
 
 
-def end_probability(translator: Translator, src: str, prefix: str, n_said: int) -> float:
+def end_probability(translator: Translator, src: str, prefix: str, n_generated: int) -> float:
     """Ask for each piece of the open word, and for the end behind it, one after the other."""
     tokenizer, probability = translator.tgt_tokenizer, 1.0
     ids = [*tokenizer.encode(prefix.rstrip()), tokenizer.eos_id]
-    for n in range(n_said, len(ids)):
+    for n in range(n_generated, len(ids)):
         probability *= next_probabilities(translator, src, ids[:n])[ids[n]].item()
     return probability
 
@@ -322,8 +322,10 @@ def test_the_end_is_an_alternative_behind_a_prefix(
     assert end.text == prefix.rstrip()
     scored = trained.score(sources[0], prefix.rstrip())
     words = trained.tgt_tokenizer.pre_tokens(prefix)[:-1]
-    n_said = len(trained.tgt_tokenizer.encode("".join(words).removeprefix(" ")))
-    assert math.log(end.probability) == pytest.approx(sum(scored.tgt_log_probs[n_said:]), rel=1e-3)
+    n_generated = len(trained.tgt_tokenizer.encode("".join(words).removeprefix(" ")))
+    assert math.log(end.probability) == pytest.approx(
+        sum(scored.tgt_log_probs[n_generated:]), rel=1e-3
+    )
 
 
 def test_alternatives_in_a_later_sentence_leave_the_others_alone(
@@ -531,7 +533,7 @@ def searches(trained: Translator, monkeypatch: pytest.MonkeyPatch) -> list[Decod
 
 def suspect(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> Suspicion:
     suspicion = Suspicion(*answers)
-    monkeypatch.setattr(retry_module, "find_suspicions", suspicion)
+    monkeypatch.setattr(retry_module, "find_degenerate", suspicion)
     return suspicion
 
 

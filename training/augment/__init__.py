@@ -1,0 +1,1 @@
+"""Synthetic training text: back-translation and phrase tables."""

@@ -101,9 +101,9 @@ def _share_out(table: _Table | None, given: Words, said: Words, place: int) -> l
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _prior(n_given: int, n_said: int, place: int) -> list[float]:
+def _prior(n_given: int, n_generated: int, place: int) -> list[float]:
     """How likely a place translates nothing, and each given place, before the words are known."""
-    distances = [abs((n + 0.5) / n_given - (place + 0.5) / n_said) for n in range(n_given)]
+    distances = [abs((n + 0.5) / n_given - (place + 0.5) / n_generated) for n in range(n_given)]
     weights = [math.exp(-DIAGONAL * distance) for distance in distances]
     scale = (1 - NULL_SHARE) / max(sum(weights), 1e-9)
     return [NULL_SHARE, *(scale * weight for weight in weights)]

@@ -1,0 +1,1 @@
+"""Recipes: TOML files read into validated, frozen dataclasses."""

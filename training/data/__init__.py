@@ -1,0 +1,1 @@
+"""Data: from files and Hub datasets to batches of token ids."""

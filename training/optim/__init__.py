@@ -1,0 +1,1 @@
+"""One optimizer step: loss, learning rate, averaging, out-of-memory reports."""

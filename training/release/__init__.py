@@ -1,0 +1,1 @@
+"""What a finished run publishes: card facts, alignment head, model folder."""

@@ -1,0 +1,1 @@
+"""A training run: loop, validation, checkpoints, logs, run folder."""

@@ -2,7 +2,7 @@
 
 Takes the moving parts of a run, gives files in its folder, and back. Must not know the Hub. A file
 is written beside its place, flushed to the disk, and moved there in one step, so a torn one is
-never taken for a state. Reading uses `weights_only`: tensors and plain values, no code.
+never taken for a state. FoldedCrossAttention uses `weights_only`: tensors and plain values, no code.
 
 `state.pt` is written often; the snapshots of past weights change at validations only and lie in
 files of their own, `snapshots/STEP.pt`, which are there before the state that names them.

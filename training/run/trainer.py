@@ -127,7 +127,7 @@ class Run:
             FloatingPointError: naming the step at which the numbers broke.
             ModelFolderError: if the disk is full; the state saved before is whole.
         """
-        self.team.lead(self._open_report)
+        self.team.run_on_rank0(self._open_report)
         self._first_step, self._began = self.progress.step, time.monotonic()
         self._seconds_before = self.progress.seconds
         bar = tqdm(
@@ -150,7 +150,7 @@ class Run:
                     )
                 # One process alone may have had the signal; all must know, or they part ways.
                 self.must_stop = any(self.team.gather(self.must_stop))
-                if evaluation or self.must_stop or self.team.lead(self._has_judged):
+                if evaluation or self.must_stop or self.team.run_on_rank0(self._has_judged):
                     return evaluation
                 # Out of turn, and after the save: its snapshot is nothing to go on with.
                 return self._validate()
@@ -166,7 +166,7 @@ class Run:
         """Step on; return the validation of the last step, if it had one."""
         progress, settings, team = self.progress, self.config.run, self.team
         n_batches = self.config.optimizer.accumulate
-        is_stopping, meter = team.lead(self._wants_stop), Meter()
+        is_stopping, meter = team.run_on_rank0(self._wants_stop), Meter()
         evaluation: Evaluation | None = None
         share = self.feed.take(n_batches)
         while not (is_stopping or self._is_done()):
@@ -216,7 +216,7 @@ class Run:
     def _has_judged(self) -> bool:
         """Tell whether the weights as they stand were validated, maybe before a resume."""
         assert self._judge is not None, "the leader has opened its report"
-        return self._judge.has_judged(self.progress.step)
+        return self._judge.has_validated(self.progress.step)
 
     def _is_done(self) -> bool:
         settings = self.config.run
@@ -280,7 +280,7 @@ class Run:
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             return evaluation, progress.best_bleu, progress.best_step, progress.n_worse
 
-        outcome = self.team.lead(judge)
+        outcome = self.team.run_on_rank0(judge)
         evaluation, progress.best_bleu, progress.best_step, progress.n_worse = outcome
         return evaluation
 
@@ -289,7 +289,7 @@ class Run:
         if self._saved_step == self.progress.step:
             return
         generators = self.team.gather(random_states())
-        self.team.lead(
+        self.team.run_on_rank0(
             lambda: save_state(self.folder, self.parts, self.progress, generators=generators)
         )
         self._saved_step = self.progress.step

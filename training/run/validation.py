@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.folder import StoredModel, mend_folder, save_model
+from hubnmt.checkpoint.folder import StoredModel, repair_folder, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
@@ -55,7 +55,7 @@ class Judge:
         self._scores = report.scores()
         if progress.best_bleu >= 0:  # also known without the record
             self._scores.setdefault(progress.best_step, progress.best_bleu)
-        mend_folder(folder / "best")
+        repair_folder(folder / "best")
         self.best = self._read_best()
         """What `best/` holds: of equal scores the earliest."""
 
@@ -67,7 +67,7 @@ class Judge:
         steps = sorted(self._scores)
         return max((Best(step, self._scores[step]) for step in steps), key=_bleu, default=None)
 
-    def has_judged(self, step: int) -> bool:
+    def has_validated(self, step: int) -> bool:
         """Tell whether the weights of a step were validated, in this sitting or before."""
         return step in self._scores
 

@@ -1,0 +1,1 @@
+"""The layout of the page, its events and its named endpoints, in Gradio."""

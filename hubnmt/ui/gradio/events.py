@@ -25,7 +25,7 @@ from hubnmt.ui.gradio.zero_gpu import is_lent, on_gpu
 from hubnmt.ui.html import attention
 from hubnmt.ui.services.scheduler import AbandonedError, assign
 
-ASSETS = Path(__file__).parent / "assets"
+ASSETS = Path(__file__).parents[1] / "assets"
 
 HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": None}
 """Whatever runs a model. Gradio's queue is first come, first served, so nothing waits there: the

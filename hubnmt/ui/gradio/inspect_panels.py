@@ -14,7 +14,7 @@ from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.look import Look
 
 
-class LookPanels:
+class InspectPanels:
     """Three drawings that answer from what the page keeps beside a translation."""
 
     def __init__(self, look: Look) -> None:

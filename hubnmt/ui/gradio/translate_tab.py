@@ -22,7 +22,7 @@ from hubnmt.ui.gradio.events import (
     on_model,
     said_in_page,
 )
-from hubnmt.ui.gradio.inspect_panels import LookPanels
+from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
@@ -92,7 +92,7 @@ class TranslateTab:
         )
         self.options = OptionsPanel(chosen.decoding)
         self.alternatives = draw_static("alternatives")
-        self._panels = LookPanels(Look(handlers.registry))
+        self._panels = InspectPanels(Look(handlers.registry))
 
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):

@@ -1,0 +1,1 @@
+"""Values as HTML; everything that comes from outside is escaped."""

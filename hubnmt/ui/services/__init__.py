@@ -1,0 +1,1 @@
+"""What the page does, as plain functions and classes without Gradio."""

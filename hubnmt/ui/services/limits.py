@@ -211,7 +211,7 @@ def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) ->
         language=translator.config.src_lang,
         max_src_tokens=translator.config.max_src_tokens,
     )
-    sizes = [len(part.ids) for part in plan.spoken]
+    sizes = [len(part.ids) for part in plan.translatable]
     is_open = decoding.sample or decoding.max_new_tokens is not None
     return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
 

@@ -80,7 +80,7 @@ def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nonsense and copies are suspicious, but here they are meant."""
-    monkeypatch.setattr(fallback, "find_suspicions", lambda **_: [])
+    monkeypatch.setattr(fallback, "find_degenerate", lambda **_: [])
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_a_team_of_one_changes_nothing() -> None:
     team.share([tensor])
     assert tensor.tolist() == [1.0, 2.0]
     assert team.gather("x") == ["x"]
-    assert team.lead(lambda: 7) == 7
+    assert team.run_on_rank0(lambda: 7) == 7
     team.leave()
 
 
@@ -48,7 +48,7 @@ def test_the_error_of_a_leader_alone_is_its_own() -> None:
         raise InputError("no such file")
 
     with pytest.raises(InputError, match="no such file"):
-        Team(torch.device("cpu")).lead(fail)
+        Team(torch.device("cpu")).run_on_rank0(fail)
 
 
 def test_without_torchrun_the_team_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

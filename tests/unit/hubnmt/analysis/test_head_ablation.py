@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hubnmt.analysis.head_ablation import Head, silence_heads, without_heads
+from hubnmt.analysis.head_ablation import Head, ablate_heads, without_heads
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
@@ -32,7 +32,7 @@ def test_a_head_switched_off_is_a_head_that_mixes_zeros(
     stored: StoredModel, heads: list[Head]
 ) -> None:
     model = stored.model
-    silent = _logits(silence_heads(model, heads))
+    silent = _logits(ablate_heads(model, heads))
     before = _logits(model)
 
     def mute(head: Head) -> Any:
@@ -52,7 +52,7 @@ def test_a_head_switched_off_is_a_head_that_mixes_zeros(
 
 
 def test_only_the_matrices_that_read_the_heads_are_copied(tiny_model: Transformer) -> None:
-    silent = silence_heads(tiny_model, HEADS)
+    silent = ablate_heads(tiny_model, HEADS)
     changed = {id(_block(tiny_model, head).out_proj.weight) for head in HEADS}
     pairs = list(zip(tiny_model.parameters(), silent.parameters(), strict=True))
     assert {id(mine) for mine, theirs in pairs if mine is not theirs} == changed

@@ -24,8 +24,8 @@ from hubnmt.checkpoint.folder import (
     bundled_models,
     load_config,
     load_model,
-    mend_folder,
     own_tensors,
+    repair_folder,
     save_model,
 )
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -636,7 +636,7 @@ def test_a_power_cut_while_folders_change_places_is_mended(
         with pytest.raises(KeyboardInterrupt):
             save_model(folder, joint)
     assert not folder.exists()
-    mend_folder(folder)
+    repair_folder(folder)
     assert torch.equal(logits_of(load_model(folder).model), logits_of(joint.model))
     assert names_in(folder.parent) == ["good"]
 
@@ -644,7 +644,7 @@ def test_a_power_cut_while_folders_change_places_is_mended(
 def test_there_is_nothing_to_mend_where_nothing_was_cut(folder: Path) -> None:
     before = snapshot(folder.parent)
     for name in ("good", "other", "nowhere/good"):
-        mend_folder(folder.parent / name)
+        repair_folder(folder.parent / name)
     assert snapshot(folder.parent) == before
 
 

@@ -339,7 +339,7 @@ def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
     model: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "hubnmt.pipeline.fallback.find_suspicions", lambda **_: []
+        "hubnmt.pipeline.fallback.find_degenerate", lambda **_: []
     )  # it is all nonsense
     sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
     line = (sentence * 400)[:20_000].strip()

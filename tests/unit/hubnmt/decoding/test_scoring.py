@@ -10,11 +10,11 @@ from hubnmt.decoding.scoring import (
     best_continuations,
     best_reachable,
     best_tokens,
+    compaction_indices,
     constrain,
     count_steps,
     normalize_length,
     refuse_nan,
-    survivors,
 )
 from hubnmt.errors import ModelFolderError
 
@@ -165,12 +165,12 @@ def test_best_tokens_are_those_of_argmax(shape: tuple[int, int, int]) -> None:
     assert torch.equal(best, log_probs.amax(-1))
 
 
-# --- survivors -----------------------------------------------------------------------------------
+# --- compaction_indices -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pattern", ["1", "0", "0100", "1001", "00011", "11100", "10101", "0000"])
 def test_survivors_are_the_others_and_few_of_them_move(pattern: str) -> None:
-    rows = survivors([letter == "1" for letter in pattern])
+    rows = compaction_indices([letter == "1" for letter in pattern])
     assert sorted(rows) == [number for number, letter in enumerate(pattern) if letter == "0"]
     stay = [number for number in range(len(rows)) if pattern[number] == "0"]
     assert [rows[number] for number in stay] == stay

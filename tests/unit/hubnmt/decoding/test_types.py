@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, ModelStep, beam_search, greedy_search, run_search
+from hubnmt.decoding import Hypothesis, beam_search, greedy_search, run_search
 from hubnmt.decoding.types import Step, make_hypothesis
+from hubnmt.inference.model_step import ModelStep
 
 IDS = {"bos_id": 7, "eos_id": 2}
 

@@ -13,7 +13,8 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut, max_tgt_tokens
-from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from hubnmt.attention.replay import score_targets
-from hubnmt.decoding import ModelStep, beam_search, greedy_search, run_search
-from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.decoding import beam_search, greedy_search, run_search
+from hubnmt.inference.model_step import ModelStep
+from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 from hubnmt.model.batching import SourceBatch, batch_sources
 from hubnmt.text.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hubnmt.inference.packed_layers import Affine, pack_decoder_layer
-from hubnmt.inference.packed_sentence import Reading, SentenceCache
+from hubnmt.inference.packed_sentence import FoldedCrossAttention, SentenceCache
 from hubnmt.model import Transformer
 
 L, H, E, S = 2, 3, 4, 5
@@ -18,7 +18,7 @@ D = H * E
 
 def make_cache() -> SentenceCache:
     score = Affine(torch.randn(D, H * S), torch.randn(H * S))
-    return SentenceCache([Reading(score, torch.randn(H * S, D), S)] * L, H)
+    return SentenceCache([FoldedCrossAttention(score, torch.randn(H * S, D), S)] * L, H)
 
 
 @pytest.mark.parametrize("widths", [[7], [1] * 40, [1] + [4] * 20, [1, 5, 5, 2], [1, 3, 30, 1]])
@@ -82,5 +82,5 @@ def test_a_reading_is_cross_attention(make_model: Callable[..., Transformer]) ->
     q = layer.cross_q(layer.cross_frame.enter(x)).view(4, n_heads, -1)
     mixed = [(q[:, h] @ k[:, h].T).softmax(-1) @ v[:, h] for h in range(n_heads)]
     expected = layer.cross_frame.leave(x.clone(), torch.cat(mixed, dim=1))
-    found = Reading.of(layer, memory, n_heads)(x.clone(), layer.cross_frame)
+    found = FoldedCrossAttention.of(layer, memory, n_heads)(x.clone(), layer.cross_frame)
     torch.testing.assert_close(found, expected)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from hubnmt.inference.packed_sentence import SentenceCache
-from hubnmt.model import PackedTransformer, Transformer
+from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 
 V = 23
 MakeModel = Callable[..., Transformer]
@@ -67,7 +68,7 @@ def test_steps_of_forking_beams_are_the_reference_models_replay(
     model = make_model(**changes).requires_grad_(False)
     packed = PackedTransformer(model)
     src = make_source(lengths)
-    cache = packed.remember(packed.encode(*src), src[1])
+    cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
     sentences = list(range(len(lengths)))
     rows = torch.ones(len(lengths), 1, 0, dtype=torch.int64)  # (B, W, t)
     for n_step, width in enumerate((1, 4, 4, 3, 6, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)):
@@ -91,7 +92,7 @@ def test_one_short_sentence_is_read_by_two_matrices(
     packed = PackedTransformer(make_model().requires_grad_(False))
     for lengths, is_short in (([3], True), ([5], False), ([3, 3], False)):
         src = make_source(lengths)
-        cache = packed.remember(packed.encode(*src), src[1])
+        cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
         assert isinstance(cache, SentenceCache) is is_short
 
 
@@ -102,7 +103,10 @@ def test_a_padded_sentence_alone_does_not_see_its_padding(
     (src_ids, pad_mask), first = make_source([3]), torch.ones(1, 1, dtype=torch.int64)
     longer = torch.nn.functional.pad(src_ids, (0, 1)), torch.tensor([[False] * 3 + [True]])
     memories = [packed.encode(*src) for src in ((src_ids, pad_mask), longer)]
-    caches = [packed.remember(memories[0], pad_mask), packed.remember(memories[1], longer[1])]
+    caches = [
+        packed.precompute_cross_attention(memories[0], pad_mask),
+        packed.precompute_cross_attention(memories[1], longer[1]),
+    ]
     torch.testing.assert_close(*(packed.step(first, cache) for cache in caches))
 
 
@@ -119,7 +123,7 @@ def test_positions_go_beyond_the_table(
     monkeypatch.setattr("hubnmt.model.embedding.N_TABULATED", 3)
     model = make_model().requires_grad_(False)
     packed, src = PackedTransformer(model), make_source([5])
-    cache = packed.remember(packed.encode(*src), src[1])
+    cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
     tokens = torch.randint(3, V, (1, 6))
     hidden = [packed.step(tokens[:, t : t + 1], cache) for t in range(6)][-1]
     torch.testing.assert_close(hidden[0], replay(model, tokens, src, 0))
@@ -129,6 +133,9 @@ def test_the_model_itself_is_left_as_it_was(make_model: MakeModel, make_source: 
     model = make_model().requires_grad_(False)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     packed, src = PackedTransformer(model), make_source([5, 3])
-    packed.step(torch.ones(2, 1, dtype=torch.int64), packed.remember(packed.encode(*src), src[1]))
+    packed.step(
+        torch.ones(2, 1, dtype=torch.int64),
+        packed.precompute_cross_attention(packed.encode(*src), src[1]),
+    )
     after = model.state_dict()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SubLayer
-from hubnmt.model.masks import permit_past, permit_tokens
+from hubnmt.model.masks import causal_mask, padding_mask
 
 B, S, T, H, D, F = 2, 5, 7, 3, 12, 17
 MakeConfig = Callable[..., ModelConfig]
@@ -81,9 +81,9 @@ def run_decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor) -> Tensor:
     n_tokens = x.shape[1]
     out, _, _ = layer(
         x,
-        layer.remember(memory),
-        self_mask=permit_past(n_tokens, n_tokens),
-        memory_mask=permit_tokens(PAD_MASK[: len(x)]),
+        layer.precompute_cross_attention(memory),
+        self_mask=causal_mask(n_tokens, n_tokens),
+        memory_mask=padding_mask(PAD_MASK[: len(x)]),
     )
     return out
 
@@ -101,7 +101,7 @@ def test_encoder_layer_agrees_with_torch_in_value_and_gradient(
     randomize(mine)
     theirs = torch_encoder_layer(mine, config)
     x = torch.randn(B, S, D, dtype=torch.float64, requires_grad=True)
-    out, _ = mine(x, permit_tokens(PAD_MASK))
+    out, _ = mine(x, padding_mask(PAD_MASK))
     expected = theirs(x, src_key_padding_mask=PAD_MASK)
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
@@ -123,7 +123,7 @@ def test_decoder_layer_agrees_with_torch_in_value_and_gradients(
     memory = torch.randn(B, S, D, dtype=torch.float64, requires_grad=True)
     out = run_decoder_layer(mine, x, memory)
     expected = theirs(
-        x, memory, tgt_mask=~permit_past(T, T)[0, 0], memory_key_padding_mask=PAD_MASK
+        x, memory, tgt_mask=~causal_mask(T, T)[0, 0], memory_key_padding_mask=PAD_MASK
     )
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
@@ -141,8 +141,8 @@ def test_encoder_layer_does_not_see_padding(norm_order: str, make_config: MakeCo
     layer = EncoderLayer(make_config(norm_order=norm_order))
     x = torch.randn(B, S, D)
     soiled = torch.where(PAD_MASK[..., None], 1e4, x)
-    clean_out, _ = layer(x, permit_tokens(PAD_MASK))
-    soiled_out, _ = layer(soiled, permit_tokens(PAD_MASK))
+    clean_out, _ = layer(x, padding_mask(PAD_MASK))
+    soiled_out, _ = layer(soiled, padding_mask(PAD_MASK))
     torch.testing.assert_close(clean_out[~PAD_MASK], soiled_out[~PAD_MASK])
 
 
@@ -163,10 +163,10 @@ def test_decoder_layer_one_token_at_a_time_equals_all_at_once(
 ) -> None:
     layer = DecoderLayer(make_config(norm_order=norm_order)).requires_grad_(False)
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
-    cache = layer.remember(memory)
-    memory_mask = permit_tokens(PAD_MASK)
+    cache = layer.precompute_cross_attention(memory)
+    memory_mask = padding_mask(PAD_MASK)
     steps = [
-        layer(x[:, t : t + 1], cache, self_mask=permit_past(1, t + 1), memory_mask=memory_mask)[0]
+        layer(x[:, t : t + 1], cache, self_mask=causal_mask(1, t + 1), memory_mask=memory_mask)[0]
         for t in range(T)
     ]
     torch.testing.assert_close(torch.cat(steps, dim=1), run_decoder_layer(layer, x, memory))
@@ -177,12 +177,12 @@ def test_asking_for_weights_changes_no_output(norm_order: str, make_config: Make
     config = make_config(norm_order=norm_order)
     encoder, decoder = EncoderLayer(config), DecoderLayer(config)
     x, y = torch.randn(B, S, D), torch.randn(B, T, D)
-    masks = {"self_mask": permit_past(T, T), "memory_mask": permit_tokens(PAD_MASK)}
+    masks = {"self_mask": causal_mask(T, T), "memory_mask": padding_mask(PAD_MASK)}
     with torch.no_grad():
         for need_weights in (False, True):
             x_out, weights = encoder(x, masks["memory_mask"], need_weights=need_weights)
             y_out, self_weights, cross_weights = decoder(
-                y, decoder.remember(x), **masks, need_weights=need_weights
+                y, decoder.precompute_cross_attention(x), **masks, need_weights=need_weights
             )
             given = [w is not None for w in (weights, self_weights, cross_weights)]
             assert given == [need_weights] * 3
@@ -231,14 +231,14 @@ def test_each_dropout_acts_in_training_only(rate: str, make_config: MakeConfig) 
 def test_shapes(make_config: MakeConfig) -> None:
     encoder, decoder = EncoderLayer(make_config()), DecoderLayer(make_config())
     x, y = torch.randn(B, S, D), torch.randn(B, T, D)
-    x_out, weights = encoder(x, permit_tokens(PAD_MASK), need_weights=True)
-    cache = decoder.remember(x)
+    x_out, weights = encoder(x, padding_mask(PAD_MASK), need_weights=True)
+    cache = decoder.precompute_cross_attention(x)
     assert cache.memory_k.shape == cache.memory_v.shape == (B, H, S, D // H)
     y_out, self_weights, cross_weights = decoder(
         y,
         cache,
-        self_mask=permit_past(T, T),
-        memory_mask=permit_tokens(PAD_MASK),
+        self_mask=causal_mask(T, T),
+        memory_mask=padding_mask(PAD_MASK),
         need_weights=True,
     )
     assert (x_out.shape, weights.shape) == ((B, S, D), (B, H, S, S))

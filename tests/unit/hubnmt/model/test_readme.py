@@ -22,7 +22,7 @@ from hubnmt.model.attention import MultiHeadAttention, scaled_dot_product_attent
 from hubnmt.model.feed_forward import FeedForward
 from hubnmt.model.kv_cache import DecoderCache, LayerCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SubLayer
-from hubnmt.model.masks import permit_past, permit_tokens
+from hubnmt.model.masks import causal_mask, padding_mask
 from hubnmt.model.transformer import Decoder, Encoder, Transformer
 
 README = Path(__file__).parents[4] / "hubnmt" / "model" / "README.md"
@@ -222,7 +222,7 @@ def run_scaled_dot_product_attention(flow: Flow) -> None:
 
 def run_self_attention(flow: Flow) -> None:
     block = MultiHeadAttention(D, H)
-    x, attn_mask = torch.randn(B, N, D), permit_past(N, N)
+    x, attn_mask = torch.randn(B, N, D), causal_mask(N, N)
     flow.box("qkv_proj", block.qkv_proj)
     flow.box("split", block, "_split")
     flow.box("attend", attention, "scaled_dot_product_attention")
@@ -235,7 +235,7 @@ def run_self_attention(flow: Flow) -> None:
 
 def run_cross_attention(flow: Flow) -> None:
     block = MultiHeadAttention(D, H)
-    x, memory, attn_mask = torch.randn(B, T, D), torch.randn(B, S, D), permit_tokens(src_pads())
+    x, memory, attn_mask = torch.randn(B, T, D), torch.randn(B, S, D), padding_mask(src_pads())
     flow.box("project_queries", block, "project_queries")
     flow.box("project_memory", block, "project_memory")
     flow.box("attend", attention, "scaled_dot_product_attention")
@@ -280,7 +280,7 @@ def run_frame(flow: Flow, norm_order: str) -> None:
 def run_encoder_layer(flow: Flow) -> None:
     layer = EncoderLayer(make_config())
     box_blocks(flow, layer)
-    x, attn_mask = torch.randn(B, S, D), permit_tokens(src_pads())
+    x, attn_mask = torch.randn(B, S, D), padding_mask(src_pads())
     flow.name(x=x, attn_mask=attn_mask)
     with flow:
         out, weights = layer(x, attn_mask, need_weights=True)
@@ -291,12 +291,12 @@ def run_decoder_layer(flow: Flow) -> None:
     layer = DecoderLayer(make_config())
     box_blocks(flow, layer)
     box_cross_blocks(flow, layer)
-    flow.box("remember", layer, "remember")
+    flow.box("precompute_cross_attention", layer, "precompute_cross_attention")
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
-    self_mask, memory_mask = permit_past(T, T), permit_tokens(src_pads())
+    self_mask, memory_mask = causal_mask(T, T), padding_mask(src_pads())
     flow.name(x=x, memory=memory, self_mask=self_mask, memory_mask=memory_mask)
     with flow:
-        cache = layer.remember(memory)
+        cache = layer.precompute_cross_attention(memory)
         flow.box("append", cache, "append")
         out, self_weights, cross_weights = layer(
             x, cache, self_mask=self_mask, memory_mask=memory_mask, need_weights=True
@@ -321,7 +321,7 @@ def run_encoder(flow: Flow) -> None:
         flow.box("layer", layer)
     flow.merged = {"layer"}
     flow.box("final_norm", encoder.final_norm)
-    x, attn_mask = torch.randn(B, S, D), permit_tokens(src_pads())
+    x, attn_mask = torch.randn(B, S, D), padding_mask(src_pads())
     flow.name(x=x, attn_mask=attn_mask)
     with flow:
         memory, weights = encoder(x, attn_mask, need_weights=True)
@@ -332,27 +332,27 @@ def run_decoder(flow: Flow) -> None:
     decoder = Decoder(make_config())
     for layer in decoder.layers:
         flow.box("layer", layer)
-        flow.box("remember", layer, "remember")
-    flow.merged = {"layer", "remember"}
+        flow.box("precompute_cross_attention", layer, "precompute_cross_attention")
+    flow.merged = {"layer", "precompute_cross_attention"}
     flow.box("final_norm", decoder.final_norm)
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
-    self_mask, memory_mask = permit_past(T, T), permit_tokens(src_pads())
+    self_mask, memory_mask = causal_mask(T, T), padding_mask(src_pads())
     flow.name(x=x, memory=memory, self_mask=self_mask, memory_mask=memory_mask)
     with flow:
-        cache = decoder.remember(memory, memory_mask)
+        cache = decoder.precompute_cross_attention(memory, memory_mask)
         hidden, self_weights, cross_weights = decoder(x, cache, self_mask, need_weights=True)
     flow.name(hidden=hidden, self_weights=self_weights, cross_weights=cross_weights)
 
 
 def box_whole(flow: Flow, model: Transformer) -> None:
-    flow.box("permit_tokens", transformer, "permit_tokens")
-    flow.box("permit_past", transformer, "permit_past")
+    flow.box("padding_mask", transformer, "padding_mask")
+    flow.box("causal_mask", transformer, "causal_mask")
     flow.box("src_embedding", model.src_embedding)
     flow.box("tgt_embedding", model.tgt_embedding)
     flow.box("positions", model.positions)
     flow.box("positions_at", model.positions, "at")
     flow.box("encoder", model.encoder)
-    flow.box("remember", model.decoder, "remember")
+    flow.box("precompute_cross_attention", model.decoder, "precompute_cross_attention")
     flow.box("decoder", model.decoder)
     flow.box("project", model, "project")
 
@@ -369,7 +369,7 @@ def run_transformer(flow: Flow) -> None:
 
 def make_cache_before_the_step(model: Transformer) -> DecoderCache:
     """One step with one hypothesis, then all but the last with W: the next makes K entries."""
-    cache = model.remember(torch.randn(B, S, D), src_pads())
+    cache = model.precompute_cross_attention(torch.randn(B, S, D), src_pads())
     model.step(torch.ones(B, 1, dtype=torch.int64), cache)
     cache.reorder(torch.zeros(B, W, dtype=torch.int64))
     for _ in range(N_STEPS_OF_W - 1):

@@ -286,7 +286,7 @@ def teacher_forced(model: Transformer, rows: Tensor, batch: Any, sentence: int) 
 def start(batch: Any) -> Callable[[Transformer], DecoderCache]:
     def remember(model: Transformer) -> DecoderCache:
         memory = model.encode(batch.src_ids, batch.src_pad_mask)
-        return model.remember(memory, batch.src_pad_mask)
+        return model.precompute_cross_attention(memory, batch.src_pad_mask)
 
     return remember
 

@@ -109,12 +109,12 @@ def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> 
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize("n_said", [0, 4])
+@pytest.mark.parametrize("n_generated", [0, 4])
 def test_all_are_completed_in_one_search_as_they_would_be_alone(
-    n_said: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
+    n_generated: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     src, engine = "Ein Hund rennt.", random_model._engine
-    said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_said]
+    said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_generated]
     searches = []
     search = engine.search
 

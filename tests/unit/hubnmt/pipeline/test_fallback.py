@@ -7,7 +7,7 @@ import pytest
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.pipeline import fallback
-from hubnmt.pipeline.fallback import RETRY_BEAM_SIZE, RETRY_NGRAM_SIZE, retry_suspicious
+from hubnmt.pipeline.fallback import RETRY_BEAM_SIZE, RETRY_NGRAM_SIZE, fallback_search
 from hubnmt.text.tokenizer import Tokenizer
 
 ROWS = [[40, 41], [50, 51], [60, 61]]
@@ -44,11 +44,11 @@ def run(
 ) -> tuple[list[list[Hypothesis]], list[str]]:
     """Find odd whatever begins with these tokens."""
     monkeypatch.setattr(
-        fallback, "find_suspicions", lambda *, tgt_ids, **_: odd.get(tgt_ids[0], [])
+        fallback, "find_degenerate", lambda *, tgt_ids, **_: odd.get(tgt_ids[0], [])
     )
     found = [[hypothesis(row[0] + 100)] for row in ROWS]
     return run_search(
-        retry_suspicious(
+        fallback_search(
             ROWS,
             found,
             decoding or DecodingConfig(),

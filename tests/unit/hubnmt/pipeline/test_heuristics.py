@@ -9,7 +9,7 @@ from hubnmt.pipeline.heuristics import (
     MAX_PERIOD,
     MIN_LOOP_TOKENS,
     MIN_REPEATS,
-    find_suspicions,
+    find_degenerate,
     is_copy,
     longest_loop,
 )
@@ -26,7 +26,7 @@ def suspect(
     text: str = "A sentence",
     tgt_ids: list[int] = ORDINARY,
 ) -> list[str]:
-    return find_suspicions(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids)
+    return find_degenerate(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids)
 
 
 # --- loops ---------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def test_far_shorter_is_less_than_three_tenths_of_no_short_source(
 
 def test_a_target_that_was_asked_to_be_short_is_not_suspicious() -> None:
     loop_and_cut = {"src": "Ein Satz", "src_ids": list(range(90)), "text": "A", "is_cut": True}
-    assert find_suspicions(**loop_and_cut, tgt_ids=[5, 6]) == []
-    assert find_suspicions(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
+    assert find_degenerate(**loop_and_cut, tgt_ids=[5, 6]) == []
+    assert find_degenerate(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
 
 
 def test_all_suspicions_are_named() -> None:

@@ -258,7 +258,7 @@ def test_a_second_try_keeps_what_was_asked_for(
         asked.append(decoding)
         return search(rows, decoding, **options)
 
-    monkeypatch.setattr(fallback, "find_suspicions", lambda **_: ["is odd"])
+    monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
     monkeypatch.setattr(model._engine, "search", remember)
     model.translate("Ein Hund", **{option: value})
     assert len(asked) == 2
@@ -276,7 +276,7 @@ def test_a_second_try_keeps_to_the_batches_that_were_asked_for(
         asked.append(options["batch_tokens"])
         return search(rows, decoding, **options)
 
-    monkeypatch.setattr(fallback, "find_suspicions", lambda **_: ["is odd"])
+    monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
     monkeypatch.setattr(model._engine, "search", remember)
     model.translate("Ein Hund", batch_tokens=77)
     assert asked == [77, 77]
@@ -499,7 +499,7 @@ def test_only_what_no_prefix_binds_is_guarded(
     stored: StoredModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(fallback, "find_suspicions", lambda *, src, **_: shown.append(src) or [])
+    monkeypatch.setattr(fallback, "find_degenerate", lambda *, src, **_: shown.append(src) or [])
     text = "Ein Hund. Zwei Männer! Wer?"
     for prefix, guarded in (
         ("", ["Ein Hund.", "Zwei Männer!", "Wer?"]),

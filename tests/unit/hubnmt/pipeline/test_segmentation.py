@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
-from hubnmt.pipeline.segmentation import Part, Plan, as_learned, make_plan
+from hubnmt.pipeline.segmentation import Part, Plan, make_plan, normalize_casing
 from hubnmt.text.sentences import EMOJI_RUN
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
@@ -63,7 +63,7 @@ def random_text(seed: int, n_words: int) -> str:
 
 
 def words_of(plan: Plan, text: str) -> list[str]:
-    return [text[slice(*part.span)] for part in plan.spoken]
+    return [text[slice(*part.span)] for part in plan.translatable]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: T
     """The end of the sentence takes a token, too."""
     for seed in range(12):
         plan = plan_of(random_text(seed, 60), tiny_tokenizer, max_src_tokens)
-        for part in plan.spoken:
+        for part in plan.translatable:
             is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
             assert len(part.ids) + 1 <= max_src_tokens or is_one_character
 
@@ -141,7 +141,7 @@ def test_spaces_are_white_space_and_parts_have_none_around_them(
 def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: Tokenizer) -> None:
     text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
     plan = plan_of(text, tiny_tokenizer)
-    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.spoken]
+    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.translatable]
     assert spoken == ["Ein Hund.", "Zwei Hunde.", "Drei"]
     assert join(plan, tiny_tokenizer) == text
     assert plan.warnings == ()
@@ -195,15 +195,15 @@ def test_the_first_line_with_words_counts_its_parts(
 @pytest.mark.parametrize("text", ["", " ", "\n", " \t\r\n\u2028\u3000", "\u00a0"], ids=repr)
 def test_white_space_alone_has_nothing_to_say(text: str, tiny_tokenizer: Tokenizer) -> None:
     plan = plan_of(text, tiny_tokenizer)
-    assert plan.spoken == []
+    assert plan.translatable == []
     assert join(plan, tiny_tokenizer) == text
     assert plan.warnings == ()
 
 
 def test_spoken_parts_are_those_with_ids_in_order(tiny_tokenizer: Tokenizer) -> None:
     plan = plan_of(" \nEin Hund\n\n Zwei\n", tiny_tokenizer)
-    assert plan.spoken == [part for part in plan.parts if part.ids]
-    assert [part.space for part in plan.spoken] == ["\n", "\n"]
+    assert plan.translatable == [part for part in plan.parts if part.ids]
+    assert [part.space for part in plan.translatable] == ["\n", "\n"]
 
 
 def test_characters_are_counted_as_the_model_sees_them(tiny_tokenizer: Tokenizer) -> None:
@@ -236,7 +236,7 @@ def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Toke
 def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
     """As in a table of contents; a part of nothing but spaces would make the model invent words."""
     plan = plan_of("Hunde" + " " * 400 + "12", tiny_tokenizer)
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.spoken] == ["Hunde 12"]
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.translatable] == ["Hunde 12"]
     assert plan.warnings == ()
 
 
@@ -262,7 +262,7 @@ def test_the_warning_counts_what_was_cut_and_the_parts(
     lines = ["Kurz."] * n_short + [long] * n_long
     plan = plan_of("\n".join(lines), tiny_tokenizer, split=split)
     (warning,) = plan.warnings
-    n_parts = len(plan.spoken) - n_short
+    n_parts = len(plan.translatable) - n_short
     assert n_parts > n_long
     assert warning.startswith(f"{n_long} {'sentence' if split else 'line'}(s)")
     assert "40 tokens" in warning
@@ -298,7 +298,7 @@ def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
 ) -> None:
     assert plan_module.MAX_TEXT_CHARS == 1_000_000
     monkeypatch.setattr(plan_module, "MAX_TEXT_CHARS", 1_200)
-    assert plan_of("\n" * 1_200, tiny_tokenizer).spoken == []
+    assert plan_of("\n" * 1_200, tiny_tokenizer).translatable == []
     with pytest.raises(InputError, match=r"1,201 characters.*1,200.*give it as a file"):
         plan_of("\n" * 1_201, tiny_tokenizer)
 
@@ -349,12 +349,12 @@ def quiet_tokenizer() -> Tokenizer:
 def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
     text: str, expected: str, quiet_tokenizer: Tokenizer
 ) -> None:
-    assert as_learned(text, quiet_tokenizer) == expected
+    assert normalize_casing(text, quiet_tokenizer) == expected
 
 
 def test_a_vocabulary_of_capitals_is_given_capitals() -> None:
     loud = Tokenizer.train(["STORM WARNING FOR ALL COASTS"] * 9, 400)
-    assert as_learned("STORM WARNING", loud) == "STORM WARNING"
+    assert normalize_casing("STORM WARNING", loud) == "STORM WARNING"
 
 
 def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:

@@ -9,7 +9,7 @@ from hubnmt.text.sentences import (
     TWO_LETTERS,
     Segment,
     halve,
-    peel_emoji,
+    split_off_emoji,
     split_sentences,
 )
 
@@ -215,9 +215,9 @@ def test_what_cannot_be_cut_is_not(text: str) -> None:
     ],
 )
 def test_emoji_at_the_ends_come_off(words: str, parts: tuple[str, str, str]) -> None:
-    assert peel_emoji(words) == parts
+    assert split_off_emoji(words) == parts
 
 
 def test_many_emoji_are_found_in_reasonable_time() -> None:
     words = "🎉 " * 20_000 + "Ja" + " 🎉" * 20_000 + " x"
-    assert peel_emoji(words)[1:] == ("Ja" + " 🎉" * 20_000 + " x", "")
+    assert split_off_emoji(words)[1:] == ("Ja" + " 🎉" * 20_000 + " x", "")

@@ -5,7 +5,7 @@ import gradio as gr
 import pytest
 
 from hubnmt.config import DecodingConfig
-from hubnmt.ui.gradio.inspect_panels import LookPanels
+from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.look import Look, Steered
@@ -13,16 +13,16 @@ from hubnmt.ui.services.translate import Handlers
 
 
 @pytest.fixture
-def panels(handlers: Handlers) -> LookPanels:
+def panels(handlers: Handlers) -> InspectPanels:
     with gr.Blocks(analytics_enabled=False) as demo:
         value, target = gr.HTML(), gr.Textbox(label="English")
-        panels = LookPanels(Look(handlers.registry))
+        panels = InspectPanels(Look(handlers.registry))
         panels.wire(value, target, OptionsPanel(DecodingConfig()))
     panels.demo = demo  # type: ignore[attr-defined]
     return panels
 
 
-def test_every_event_gives_its_outputs_a_value(panels: LookPanels):
+def test_every_event_gives_its_outputs_a_value(panels: InspectPanels):
     for event in panels.demo.fns.values():
         nothing = [None] * len(event.inputs)
         inspect.signature(event.fn).bind(*nothing)
@@ -30,7 +30,7 @@ def test_every_event_gives_its_outputs_a_value(panels: LookPanels):
         assert len(event.outputs) == (len(values) if isinstance(values, tuple) else 1)
 
 
-def test_what_steering_cannot_do_leaves_the_translation_alone(panels: LookPanels):
+def test_what_steering_cannot_do_leaves_the_translation_alone(panels: InspectPanels):
     text, value, explorer, steering, switches = panels._steer(
         None, None, *[None] * len(decoding_controls.NAMES)
     )
@@ -39,7 +39,7 @@ def test_what_steering_cannot_do_leaves_the_translation_alone(panels: LookPanels
 
 
 def test_steering_completes_as_the_controls_say(
-    panels: LookPanels, monkeypatch: pytest.MonkeyPatch
+    panels: InspectPanels, monkeypatch: pytest.MonkeyPatch
 ):
     asked = []
 
@@ -55,7 +55,7 @@ def test_steering_completes_as_the_controls_say(
     assert set(options) == set(decoding_controls.STEERED)
 
 
-def test_clicks_are_answered_one_by_one(panels: LookPanels):
+def test_clicks_are_answered_one_by_one(panels: InspectPanels):
     """A click that came while another was answered must not be lost."""
     by_target = {event.targets[0]: event for event in panels.demo.fns.values()}
     for panel in (panels._steering, panels._switches):
