@@ -17,8 +17,7 @@ from hubnmt.checkpoint.folder import bundled_models
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.gradio.zero_gpu import device
-from hubnmt.ui.services.fetching import BoundedLoad
-from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
 from hubnmt.ui.services.runtime import share_arenas
 from hubnmt.ui.services.translate import Handlers
 

@@ -208,7 +208,7 @@ class Translator:
                 go on.
             batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: retry once what repeats itself, copies the source or is far too short, and say
-                so in `warnings`; see `hubnmt.pipeline.heuristics`.
+                so in `warnings`; see `hubnmt.pipeline.fallback`.
             split: translate the sentences of a line apart; if not, each line is one piece.
             options: fields of `DecodingConfig` that differ from this model's defaults.
 

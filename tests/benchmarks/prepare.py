@@ -62,8 +62,8 @@ def vary_pairs(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
 def measure(folder: Path) -> dict[str, Any]:
     """Prepare the corpus in this process, as a run does, and walk through an epoch."""
     from training.config.recipe import parse_recipe
+    from training.data.loader import BatchStream
     from training.data.prepare import prepare_corpus
-    from training.data.stream import BatchStream
 
     files = {
         split: [f"{folder}/{split}.{lang}" for lang in ("de", "en")] for split in ("train", "valid")

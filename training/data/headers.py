@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from training.data.scripts import SCRIPTS
+from training.data.cleaning import SCRIPTS
 
 log = logging.getLogger("training")
 

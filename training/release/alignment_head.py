@@ -20,7 +20,7 @@ from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from training.augment.word_alignment import align
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
-from training.run.evaluate import encode_pairs
+from training.run.validation import encode_pairs
 
 MAX_PAIRS = 2_000
 """Pairs to learn from and to look at; more would change little."""

@@ -20,9 +20,9 @@ from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
 from training.run.best_record import Weights, read_note
-from training.run.evaluate import decode_pairs, encode_pairs
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import read_records
+from training.run.validation import decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
 

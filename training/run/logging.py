@@ -12,15 +12,105 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+from torch.nn import functional
+
 from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
+from hubnmt.errors import ConfigError
+from training.config.run import LogConfig
 from training.files import replace_text, telling_full_disk
-from training.run.pictures import draw_heads
 from training.run.run_dir import read_records
-from training.run.tracking import Tracker
+
+
+class Tracker:
+    """An open run at a tracker, or nothing at all where none is asked for."""
+
+    def __init__(self, settings: LogConfig, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """Open the run named after the folder, or go on with it.
+
+        Raises:
+            ConfigError: if the library is not installed, or does not let us in.
+        """
+        self._library: Any = None
+        if settings.hook is None:
+            return
+        self._library = import_tracker(settings.hook)
+        options = {"id": folder.name} if settings.hook == "wandb" else {}
+        try:
+            self._library.init(
+                project=settings.project,
+                name=folder.name,
+                config=dict(recipe),
+                resume="allow",
+                **options,
+            )
+        except Exception as error:  # login, network, quota: each has errors of its own
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ConfigError(
+                f"log.hook = {settings.hook!r} does not start ({first}); log in there, or train "
+                "without: --set log.hook=null"
+            ) from error
+
+    def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+        """Send the numbers of one record; texts stay here."""
+        if self._library is not None:
+            numbers = {k: v for k, v in values.items() if isinstance(v, (int, float))}
+            self._library.log({f"{kind}/{k}": v for k, v in numbers.items()}, step=step)
+
+    def close(self) -> None:
+        """Finish sending."""
+        if self._library is not None:
+            self._library.finish()
+
+
+def import_tracker(hook: str) -> Any:
+    """Import the library of a hook.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    try:
+        return import_module("trackio") if hook == "trackio" else import_module("wandb")
+    except ImportError as error:
+        raise ConfigError(
+            f"log.hook = {hook!r}, but {error.name or hook} is not installed: pip install {hook}, "
+            "or --set log.hook=null"
+        ) from None
+
+
+CELL = 8
+"""Pixels per weight, each way."""
+GAP = 4
+"""Pixels between two heads."""
+
+
+def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
+    """Draw one row of pictures per layer, one column per head; darker means more attention.
+
+    Args:
+        weights: (L, H, T, S) in [0, 1]; rows are target tokens, columns source tokens.
+        cell: pixels per weight.
+
+    Returns:
+        (3, height, width) uint8.
+    """
+    n_layers, n_heads, _, _ = weights.shape
+    ink = weights.float().cpu().clamp(0, 1).sqrt()  # faint weights stay visible
+    ink = ink.repeat_interleave(cell, dim=2).repeat_interleave(cell, dim=3)
+    framed = functional.pad(ink, (GAP, 0, GAP, 0))  # (L, H, GAP + T * cell, GAP + S * cell)
+    height, width = framed.shape[2:]
+    page = framed.permute(0, 2, 1, 3).reshape(n_layers * height, n_heads * width)
+    page = functional.pad(page, (0, GAP, 0, GAP))
+    paper, pen = torch.tensor([255.0, 255.0, 255.0]), torch.tensor([23.0, 37.0, 84.0])
+    colors = paper[:, None, None] + page * (pen - paper)[:, None, None]
+    return colors.round().to(torch.uint8)  # (3, height, width)
+
 
 try:  # curves are a convenience: a machine without TensorBoard trains all the same
     from torch.utils.tensorboard import SummaryWriter

@@ -22,21 +22,18 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
-from training.data.loader import Feed, Position
+from training.data.loader import BatchStream, Feed, Position
 from training.data.prepare import Corpus
-from training.data.stream import BatchStream
 from training.distributed import Team
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Outcome, Stepper
 from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
-from training.run.evaluate import Evaluation
 from training.run.hub_upload import Publisher
-from training.run.logging import Best, RunReport
+from training.run.logging import Best, RunReport, Tracker, import_tracker
 from training.run.run_dir import forget_start
 from training.run.throughput import Meter, seconds_left, show_time
-from training.run.tracking import Tracker, import_tracker
-from training.run.validation import Judge
+from training.run.validation import Evaluation, Judge
 
 log = logging.getLogger("training")
 

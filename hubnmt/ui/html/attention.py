@@ -21,7 +21,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.text.graphemes import number_words
 from hubnmt.text.languages import language_name
-from hubnmt.ui.services.facts import ModelFacts
+from hubnmt.ui.services.registry import ModelFacts
 
 UNSURE = 0.5
 """Below this mean probability of a token a translation is marked; as in alternatives.js."""

@@ -12,8 +12,7 @@ from hubnmt.model.shape_trace import NamedShape, Stage
 from hubnmt.types import PairScore
 from hubnmt.ui.html.attention import fact_row, short_count, short_duration
 from hubnmt.ui.html.charts import line_chart
-from hubnmt.ui.services.compare import Side
-from hubnmt.ui.services.differences import Span
+from hubnmt.ui.services.compare import Side, Span
 from hubnmt.ui.services.files import FileProgress, FileResult, Worst
 from hubnmt.ui.services.learn import Anatomy
 from hubnmt.ui.services.training_runs import Run, Sample

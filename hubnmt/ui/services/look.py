@@ -21,7 +21,7 @@ from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.html import attention
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.differences import mark_differences
+from hubnmt.ui.services.compare import mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
 

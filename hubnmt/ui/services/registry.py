@@ -5,14 +5,126 @@ one that was not used for longest dropped when there are too many. Must not know
 model is stored.
 """
 
+import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
+from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
+from hubnmt.hub.listing import evict_lru, touch
+from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
+
+MAX_MODEL_MB = 500
+"""Largest model that a page fetches, in megabytes (10^6 bytes)."""
+
+MAX_CACHE_MB = 5_000
+"""Most that models of ours may take on the disk of a page that strangers use."""
+
+
+MAX_TOKENIZER_MIB = 8
+"""Largest tokenizer that a page for strangers reads: about 100,000 pieces."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BoundedLoad:
+    """Open a model; one of the Hub only if its size is stated and small enough."""
+
+    load: Callable[[str], Translator]
+    forgets: bool
+    """Make room on the disk: on one's own machine that is one's own business."""
+
+    def __call__(self, name: str) -> Translator:
+        """Open a model by its reference.
+
+        Raises:
+            HubNMTError: if it is too large, or cannot be opened.
+        """
+        reference = None if _is_here(name) else parse_reference(name)
+        if reference is None:
+            return self.load(name)
+        try:
+            pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
+            touch(pulled.folder)
+            if self.forgets:
+                _check_tokenizers(pulled.folder, name)
+            translator = self.load(str(pulled.folder))
+            translator.revision = pulled.commit
+            return translator
+        finally:
+            if self.forgets:
+                evict_lru(MAX_CACHE_MB * 10**6)
+
+
+def _check_tokenizers(folder: Path, name: str) -> None:
+    """Refuse tokenizers that would take much memory to read.
+
+    Raises:
+        HubError: naming the file and the limit.
+    """
+    for path in folder.glob("tokenizer*.json"):
+        if path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
+            raise HubError(
+                f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB that this page "
+                "takes; open it on a page of your own"
+            )
+
+
+def _is_here(name: str) -> bool:
+    """Tell whether there is such a file or folder on this machine."""
+    try:
+        return Path(name).exists()
+    except OSError:  # too long a name for the file system
+        return False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What the model picker shows beside a name."""
+
+    name: str
+    """The reference it was opened by."""
+    src_lang: str
+    """BCP 47 tag."""
+    tgt_lang: str
+    """BCP 47 tag."""
+    n_parameters: int
+    """Trainable numbers."""
+    size_mb: float | None = None
+    """The folder on disk in megabytes (10^6 bytes), where there is a folder."""
+    scores: tuple[Score, ...] = ()
+    """From the card's `model-index`, at most one per metric, in the card's order."""
+
+    card: str = ""
+    """As the folder has it: Markdown, by anybody."""
+
+    @property
+    def measured_on(self) -> str:
+        """The test set that the card names first; may be empty."""
+        return self.scores[0].dataset if self.scores else ""
+
+
+def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -> ModelFacts:
+    """Gather what config, card and folder say."""
+    return ModelFacts(
+        name=name,
+        src_lang=config.src_lang,
+        tgt_lang=config.tgt_lang,
+        n_parameters=config.n_parameters,
+        size_mb=None if folder is None else _folder_size(folder) / 1e6,
+        scores=read_scores(read_metadata(card)),
+        card=card,
+    )
+
+
+def _folder_size(folder: Path) -> int:
+    """Sum the sizes of a folder's own files, in bytes."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
 
 MAX_OPEN_MODELS = 2
 """Models kept in memory: enough to go back and forth between two."""

@@ -25,8 +25,7 @@ from hubnmt.ui.services.catalogue import (
     search_models,
     suggest_models,
 )
-from hubnmt.ui.services.facts import ModelFacts, read_facts
-from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
 
 PAUSE_S = 0.05

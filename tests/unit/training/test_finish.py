@@ -25,7 +25,7 @@ from hubnmt.translator import Translator
 from training import finish as finishing
 from training.finish import choose_trial, main, tune_decoding
 from training.release.alignment_head import choose_head
-from training.run.evaluate import HeldOutPairs
+from training.run.validation import HeldOutPairs
 from training.train import Run
 
 Finish = Callable[..., Path]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from training.data import cache
-from training.data.cache import STALE_S, cached
+from training.data import prepare
+from training.data.prepare import STALE_S, cached
 
 
 def write_hello(folder: Path) -> None:
@@ -113,6 +113,6 @@ def test_a_move_that_fails_for_another_reason_is_told(
     def refuse(*_: object) -> None:
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr(cache.Path, "rename", refuse)
+    monkeypatch.setattr(prepare.Path, "rename", refuse)
     with pytest.raises(InputError, match="Permission denied"):
         cached(tmp_path, "key", write_hello)

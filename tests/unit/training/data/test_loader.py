@@ -5,8 +5,7 @@ import dataclasses
 import torch
 
 from training.data.batching import Batch
-from training.data.loader import Feed, Position
-from training.data.stream import BatchStream
+from training.data.loader import BatchStream, Feed, Position
 from training.distributed import Team
 from training.run.trainer import Run
 

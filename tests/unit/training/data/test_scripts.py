@@ -3,7 +3,7 @@
 import pytest
 
 from hubnmt.text.sentences import TWO_LETTERS
-from training.data.scripts import SCRIPTS, script_share, scripts_of
+from training.data.cleaning import SCRIPTS, script_share, scripts_of
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hubnmt.errors import ConfigError
 from training.config.recipe import RunConfig, load_recipe
 from training.data.batching import Batch
+from training.data.loader import BatchStream
 from training.data.prepare import Corpus, prepare_corpus
-from training.data.stream import BatchStream
 
 FarmOptions = Callable[..., list[str]]
 Line = tuple[tuple[int, ...], ...]

@@ -11,10 +11,10 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.model.transformer import Transformer
-from hubnmt.pipeline.heuristics import longest_loop
+from hubnmt.pipeline.fallback import longest_loop
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from training.run.evaluate import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
+from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
 
 PAIRS = [
     ("Ein Hund rennt.", "A dog is running in the snow."),

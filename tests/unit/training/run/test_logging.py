@@ -16,9 +16,7 @@ from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.errors import ModelFolderError
 from training.config.run import LogConfig
 from training.run import logging as report
-from training.run.logging import RunReport
-from training.run.pictures import draw_heads
-from training.run.tracking import Tracker
+from training.run.logging import RunReport, Tracker, draw_heads
 
 ROWS = [("Ein Hund.", "A dog.", "A cat."), ("Zwei.", "Two.", "")]
 

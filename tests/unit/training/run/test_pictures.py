@@ -2,7 +2,7 @@
 
 import torch
 
-from training.run.pictures import CELL, GAP, draw_heads
+from training.run.logging import CELL, GAP, draw_heads
 
 L, H, T, S = 2, 3, 4, 5
 

@@ -9,7 +9,7 @@ import pytest
 
 from hubnmt.errors import ConfigError
 from training.config.run import LogConfig
-from training.run.tracking import Tracker
+from training.run.logging import Tracker
 
 HOOKS = pytest.mark.parametrize("hook", ["trackio", "wandb"])
 

@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 
 from hubnmt.ui.gradio.events import ASKS
-from hubnmt.ui.gradio.hub_search import HubSearch
+from hubnmt.ui.gradio.model_picker import HubSearch
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.hub_server import Fault, HubServer

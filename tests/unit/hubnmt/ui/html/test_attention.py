@@ -11,7 +11,7 @@ from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.ui.html import attention
-from hubnmt.ui.services.facts import ModelFacts, Score
+from hubnmt.ui.services.registry import ModelFacts, Score
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 

@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.html import results
-from hubnmt.ui.services import differences
+from hubnmt.ui.services import compare as differences
 from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.files import FileProgress, FileResult, find_worst
 from hubnmt.ui.services.learn import Lessons

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hubnmt.ui.services.differences import MAX_WORDS, WORDS, mark_differences
+from hubnmt.ui.services.compare import MAX_WORDS, WORDS, mark_differences
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from hubnmt.config import ModelConfig
-from hubnmt.ui.services.facts import read_facts
+from hubnmt.ui.services.registry import read_facts
 
 CARD = """---
 model-index:

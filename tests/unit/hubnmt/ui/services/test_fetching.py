@@ -10,8 +10,8 @@ from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import WEIGHTS, pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
-from hubnmt.ui.services import fetching
-from hubnmt.ui.services.fetching import BoundedLoad
+from hubnmt.ui.services import registry
+from hubnmt.ui.services.registry import BoundedLoad
 from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
 
@@ -29,7 +29,7 @@ def _load(forgets: bool) -> BoundedLoad:
 def test_a_model_too_large_is_refused_by_what_the_hub_says(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fetching, "MAX_MODEL_MB", 0.01)
+    monkeypatch.setattr(registry, "MAX_MODEL_MB", 0.01)
     with pytest.raises(HubError, match=r"has 0 MB, models of up to 0 MB are fetched here"):
         _load(False)(REPO)
     assert hub.asked("GET /objects/") == []
@@ -42,7 +42,7 @@ def test_a_model_that_grew_since_it_came_is_refused(
 ):
     commit = pull(HubReference(REPO)).commit
     hub.store.put(REPO, {"README.md": b"x" * 20_000})
-    monkeypatch.setattr(fetching, "MAX_MODEL_MB", 0.01)
+    monkeypatch.setattr(registry, "MAX_MODEL_MB", 0.01)
     with pytest.raises(HubError, match="has 0 MB"):
         _load(False)(REPO)
     assert _load(False)(f"{REPO}@{commit}").revision == commit  # pinned, and here
@@ -76,7 +76,7 @@ def test_a_model_that_is_here_is_hashed_once_and_asked_for_once(hub: HubServer, 
 def test_a_page_for_strangers_takes_no_large_tokenizers(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fetching, "MAX_TOKENIZER_MIB", 0.001)
+    monkeypatch.setattr(registry, "MAX_TOKENIZER_MIB", 0.001)
     with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
         _load(True)(REPO)
     assert _load(False)(REPO).config.src_lang == "de"
@@ -94,7 +94,7 @@ def test_a_model_of_the_hub_or_of_this_machine_opens(
 def test_only_a_page_for_strangers_makes_room(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
     for forgets, n_kept in ((False, 2), (True, 1)):
         for name in (REPO, "user/second"):
             _load(forgets)(name)
@@ -104,7 +104,7 @@ def test_only_a_page_for_strangers_makes_room(
 def test_a_model_that_cannot_be_opened_makes_room_as_well(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
     hub.store.put("user/second", {"tokenizer.json": b"{}"})
     _load(True)(REPO)
     with pytest.raises(ModelFolderError):
@@ -119,7 +119,7 @@ def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(
     for seconds, name in ((20, "user/second"), (10, REPO)):
         weights = pull(HubReference(name)).folder / WEIGHTS
         os.utime(weights, (time.time() - seconds, 1_000_000))
-    monkeypatch.setattr(fetching, "MAX_CACHE_MB", 0)
+    monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
     _load(True)("user/second")
     assert [each.name for each in list_cached()] == ["user/second"]
 
