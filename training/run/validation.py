@@ -24,7 +24,7 @@ from hubnmt.checkpoint.folder import StoredModel, repair_folder, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, force_prefix
+from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.model import Transformer
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.metrics import Scores, score_corpus
@@ -139,8 +139,7 @@ def decode_pairs(
     """Translate the sources as they are; one without a word stays empty."""
     tokenizer = translator.tgt_tokenizer
     rows = [src for src, _ in pairs.ids if src]
-    prefix = force_prefix(decoding.prefix, tokenizer)
-    search = translator.engine.search(rows, decoding, prefix=prefix, batch_tokens=batch_tokens)
+    search = translator.engine.search(rows, decoding, batch_tokens=batch_tokens)
     found = iter(run_search(search))
     return [decode_line(next(found)[0].ids, tokenizer) if src else "" for src, _ in pairs.ids]
 
