@@ -58,7 +58,7 @@ def serve(files: Path) -> Iterator[tuple[str, psutil.Process]]:
             wait_until_open(port, process)
             yield f"http://127.0.0.1:{port}/gradio_api/", psutil.Process(process.pid)
         finally:
-            process.terminate()
+            process.kill()  # connections of hostile visitors are still open
             process.wait(20)
 
 
