@@ -32,8 +32,9 @@ pieces with a beam of 16. Text in a script that the vocabulary does not know fal
 pieces than usual, and each costs time that others wait. A slower machine or model takes less: see
 `find_max_work`."""
 
-MIN_WORK = 4_000
-"""What every machine takes, a paragraph of 1,000 characters, even if it was busy when measured."""
+MIN_WORK = 40_000
+"""Tokens times hypotheses of the first search that every machine takes, about 10,000 characters with
+a beam of 16: a machine that was busy when it was measured must not refuse ordinary text."""
 
 MAX_SECONDS = 2.0
 """Longest that one request may keep the model busy, as estimated."""
@@ -152,7 +153,7 @@ def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
 
 
 def find_max_work(translator: Translator) -> int:
-    """Return the most tokens times hypotheses that a request may ask of a model."""
+    """Return the most tokens times hypotheses of the first search that a request may ask for."""
     seen = int(MAX_SECONDS * measure_speed(translator))
     return min(max(seen, MIN_WORK), MAX_WORK)
 
@@ -170,8 +171,8 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
     decoding = _read_options(translator, options)
     n_prefix = len((options.get("prefix") or "").encode())  # a word may be spelled byte by byte
     n_tokens = n_prefix + _most_tokens(translator, text, decoding)
-    _check_tokens("this text", n_tokens, find_max_work(translator), decoding)
-    return n_tokens * count_hypotheses(decoding) / measure_speed(translator)
+    _check_request("this text", n_tokens, translator, decoding)
+    return n_tokens * _search_width(decoding) / measure_speed(translator)
 
 
 def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
@@ -180,7 +181,7 @@ def _read_options(translator: Translator, options: Mapping[str, Any]) -> Decodin
     Raises:
         InputError: with the size and the limit.
     """
-    prefix = options.get("prefix") or ""
+    prefix = "" if options.get("prefix") is None else options["prefix"]
     decoding = translator.read_options(
         {name: value for name, value in options.items() if name != "prefix"}
     )
@@ -226,13 +227,24 @@ def count_hypotheses(decoding: DecodingConfig) -> int:
     return _search_width(decoding) + retry_options(decoding).beam_size
 
 
-def _check_tokens(what: str, n_tokens: int, most: int, decoding: DecodingConfig) -> None:
+def _check_request(
+    what: str, n_tokens: int, translator: Translator, decoding: DecodingConfig
+) -> None:
+    """Refuse a request for its estimated time, or for its size if every search were repeated.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    _check_tokens(what, n_tokens, find_max_work(translator), _search_width(decoding))
+    _check_tokens(what, n_tokens, MAX_WORK, count_hypotheses(decoding))
+
+
+def _check_tokens(what: str, n_tokens: int, most: int, width: int) -> None:
     """Refuse too many tokens for so many hypotheses.
 
     Raises:
         InputError: with the size and the limit.
     """
-    width = count_hypotheses(decoding)
     if n_tokens * width > most:
         raise InputError(
             f"{what} may take {n_tokens:,} tokens, its own and those of its translation, too many "
@@ -266,13 +278,12 @@ def check_rows(
             )
     decoding = _read_options(translator, options)
     sizes = []
-    max_work = find_max_work(translator)
     for number, row in enumerate(rows, 1):
         n_row_tokens = _most_tokens(translator, row, decoding)
-        _check_tokens(f"row {number:,}", n_row_tokens, max_work, decoding)
+        _check_request(f"row {number:,}", n_row_tokens, translator, decoding)
         sizes.append(n_row_tokens)
-    _check_tokens("this column", sum(sizes), MAX_FILE_WORK, decoding)
-    tokens_per_s = measure_speed(translator) / count_hypotheses(decoding)
+    _check_tokens("this column", sum(sizes), MAX_FILE_WORK, count_hypotheses(decoding))
+    tokens_per_s = measure_speed(translator) / _search_width(decoding)
     return [size / tokens_per_s for size in sizes]
 
 
