@@ -61,8 +61,8 @@ TRIM_EVERY_S = 1.0
 KEPT_SESSIONS = 500
 """Sessions that Gradio remembers; the one used longest ago is begun anew."""
 
-FREE_SESSIONS = 10
-"""Sessions that an address may begin in a minute without waiting."""
+FREE_SESSIONS = 2
+"""Sessions that an address may begin in a minute without waiting; a page needs one."""
 
 SESSIONS_PER_S = 5.0
 """Sessions beyond that, of all addresses together."""
