@@ -319,13 +319,15 @@ for score, ids in found:
     print(f"beam   {score:.4f}  {show(ids)}")
 
 cap = torch.tensor([MAX_TOKENS])  # (B,)
-((by_greedy,),) = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
+search = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
+((by_greedy,),) = run_search(search)  # a search yields its tokens and returns its hypotheses
 assert [*by_greedy.ids, eos_id] == greedy_ids
 assert_close(by_greedy.log_prob, greedy_log_prob, rtol=1e-4, atol=1e-4)
 
-by_beam = beam_search(
+search = beam_search(
     start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE
-)[0][0]
+)
+by_beam = run_search(search)[0][0]
 assert [*by_beam.ids, eos_id] == found[0][1]
 assert_close(by_beam.score, found[0][0], rtol=1e-4, atol=1e-4)
 assert by_beam.score >= by_greedy.score
