@@ -35,6 +35,8 @@ from load import ROOT, SENTENCES, wait_until_open
 READING_S = (1.0, 4.0)
 """Between an answer and the next question of an honest visitor."""
 TIMEOUT_S = 120.0
+LAST_ANSWERS_S = 30.0
+"""How long answers are waited for that were asked for before the end."""
 LONG = " ".join(SENTENCES * 3)[:10_000]
 DENSE = "qwxzjkvb" * 1_250
 JUNK: tuple[object, ...] = ("\ud800", 10**400, float("nan"), None, [], {"a": 1}, "x" * 10**6, -1)
@@ -56,7 +58,7 @@ def serve(files: Path) -> Iterator[tuple[str, psutil.Process]]:
             wait_until_open(port, process)
             yield f"http://127.0.0.1:{port}/gradio_api/", psutil.Process(process.pid)
         finally:
-            process.terminate()
+            process.kill()  # connections of hostile visitors are still open
             process.wait(20)
 
 
@@ -201,7 +203,7 @@ def main() -> None:
             memory.append(server.memory_info().rss / 2**20)
             disk.append(disk_mib(files))
         for thread in threads:
-            thread.join(TIMEOUT_S)
+            thread.join(max(0.0, until + LAST_ANSWERS_S - time.monotonic()))
         n_tracebacks = (Path(folder) / "stderr.txt").read_text().count("Traceback")
     show(visitors[options.hostile :], options, memory, disk, n_tracebacks)
     refused = sum((v.errors for v in visitors[: options.hostile]), Counter[str]())

@@ -146,9 +146,11 @@ def error_notice(error: HubNMTError) -> str:
 
 def public_message(error: HubNMTError) -> str:
     """Return what an error says, in characters that can be sent, without this server's folders."""
-    said = CACHED_MODEL.sub(r"\1/\2", str(error))
-    said = said.encode("utf-8", "backslashreplace").decode("utf-8")
-    return said if len(said) <= MAX_MESSAGE_CHARS else f"{said[:MAX_MESSAGE_CHARS]} ..."
+    said = str(error)
+    if len(said) > MAX_MESSAGE_CHARS:  # first: the search below takes the square of the length
+        said = f"{said[:MAX_MESSAGE_CHARS]} ..."
+    said = CACHED_MODEL.sub(r"\1/\2", said)
+    return said.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:

@@ -216,7 +216,7 @@ def _stream_key(route: str, scope: Scope) -> str:
     """Return the session or event whose responses a request streams; empty for others."""
     if route == "queue/data":
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        return query.get("session_hash", [""])[0]
+        return next(iter(query.get("session_hash", [])), "")
     return str(route.rpartition("/")[2]) if route.startswith("call/") else ""
 
 

@@ -141,7 +141,7 @@ class Endpoints:
             model: a name from /models; empty selects the first.
 
         Returns:
-            log_prob (sum of natural logarithms), perplexity, tgt_tokens, and tgt_log_probs, one per token.
+            log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
         """
         return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
 

@@ -27,8 +27,9 @@ MAX_WORK = 128_000
 size 16. Text in a script unseen by the tokenizer splits into far more tokens than usual. On slower
 machines or models the limit is lower: see `find_max_work`."""
 
-MIN_WORK = 4_000
-"""Lower bound of the limit, a paragraph of 1,000 characters, in case the speed measured low."""
+MIN_WORK = 40_000
+"""Lower bound of the limit for the initial search, about 10,000 characters with beam size 16: a
+machine that was busy during the measurement must not refuse ordinary text."""
 
 MAX_SECONDS = 2.0
 """Maximum estimated model time of one request."""
@@ -147,7 +148,7 @@ def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
 
 
 def find_max_work(translator: Translator) -> int:
-    """Return the maximum tokens times hypotheses per request for a model."""
+    """Return the maximum tokens times hypotheses of a request's initial search."""
     measured = int(MAX_SECONDS * measure_speed(translator))
     return min(max(measured, MIN_WORK), MAX_WORK)
 
@@ -165,8 +166,8 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
     decoding = _read_options(translator, options)
     n_prefix = len((options.get("prefix") or "").encode())  # at most one token per byte
     n_tokens = n_prefix + _max_tokens(translator, text, decoding)
-    _check_tokens("the text", n_tokens, find_max_work(translator), decoding)
-    return n_tokens * count_hypotheses(decoding) / measure_speed(translator)
+    _check_request("the text", n_tokens, translator, decoding)
+    return n_tokens * _search_width(decoding) / measure_speed(translator)
 
 
 def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
@@ -175,7 +176,7 @@ def _read_options(translator: Translator, options: Mapping[str, Any]) -> Decodin
     Raises:
         InputError: with the size and the limit.
     """
-    prefix = options.get("prefix") or ""
+    prefix = "" if options.get("prefix") is None else options["prefix"]
     decoding = translator.read_options(
         {name: value for name, value in options.items() if name != "prefix"}
     )
@@ -220,13 +221,24 @@ def count_hypotheses(decoding: DecodingConfig) -> int:
     return _search_width(decoding) + retry_options(decoding).beam_size
 
 
-def _check_tokens(what: str, n_tokens: int, max_work: int, decoding: DecodingConfig) -> None:
+def _check_request(
+    what: str, n_tokens: int, translator: Translator, decoding: DecodingConfig
+) -> None:
+    """Refuse a request if its initial search, or all searches with fallback, exceed the limit.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    _check_tokens(what, n_tokens, find_max_work(translator), _search_width(decoding))
+    _check_tokens(what, n_tokens, MAX_WORK, count_hypotheses(decoding))
+
+
+def _check_tokens(what: str, n_tokens: int, max_work: int, width: int) -> None:
     """Refuse a number of tokens that exceeds the limit for this number of hypotheses.
 
     Raises:
         InputError: with the size and the limit.
     """
-    width = count_hypotheses(decoding)
     if n_tokens * width > max_work:
         raise InputError(
             f"{what} may take {n_tokens:,} source and target tokens; with {width} hypotheses the "
@@ -259,13 +271,12 @@ def check_rows(
             )
     decoding = _read_options(translator, options)
     sizes = []
-    max_work = find_max_work(translator)
     for number, row in enumerate(rows, 1):
         n_row_tokens = _max_tokens(translator, row, decoding)
-        _check_tokens(f"row {number:,}", n_row_tokens, max_work, decoding)
+        _check_request(f"row {number:,}", n_row_tokens, translator, decoding)
         sizes.append(n_row_tokens)
-    _check_tokens("the column", sum(sizes), MAX_FILE_WORK, decoding)
-    tokens_per_s = measure_speed(translator) / count_hypotheses(decoding)
+    _check_tokens("the column", sum(sizes), MAX_FILE_WORK, count_hypotheses(decoding))
+    tokens_per_s = measure_speed(translator) / _search_width(decoding)
     return [size / tokens_per_s for size in sizes]
 
 

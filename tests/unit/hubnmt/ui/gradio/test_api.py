@@ -207,7 +207,7 @@ def test_when_too_many_ask_each_is_told_so_in_a_sentence(
     assert "Queue is full" not in "".join(answers)
 
 
-JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 9999)
+JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 10**6)
 PARAMETERS = {
     "translate": ["ein hund", "", *[None] * 12],
     "attention": ["ein hund", "", "", 0, 0, "pieces"],
@@ -231,7 +231,7 @@ def test_whatever_a_parameter_is_the_answer_is_one_sentence(
                 if answer.startswith("event: error"):
                     said = json.loads(answer.split("data: ")[1])["error"]
                     assert said, (place, n)
-                    assert len(said) < 700
+                    assert len(said) < 3_700  # half a surrogate pair is spelled in six letters
                 else:
                     assert answer.startswith("event: complete"), (place, n, answer[:100])
     assert "Traceback" not in "".join(capfd.readouterr())

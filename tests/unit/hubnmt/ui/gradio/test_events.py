@@ -1,10 +1,17 @@
+import time
 from collections.abc import Iterator
 
 import gradio as gr
 import pytest
 
-from hubnmt.errors import InputError
-from hubnmt.ui.gradio.events import draw_static, line, said_in_page, said_to_client
+from hubnmt.errors import InputError, ModelFolderError
+from hubnmt.ui.gradio.events import (
+    draw_static,
+    line,
+    public_message,
+    said_in_page,
+    said_to_client,
+)
 
 
 def _double(number: int) -> int:
@@ -61,3 +68,16 @@ def test_a_drawing_reads_all_its_scripts():
     assert explorer.js_on_load.index("function drawMap") < explorer.js_on_load.index(
         "function draw()"
     )
+
+
+def test_an_error_shows_no_folder_of_the_cache_and_nothing_that_cannot_be_sent():
+    commit = "0" * 40
+    folder = f"/root/.cache/huggingface/hub/models--user--my-model/snapshots/{commit}"
+    said = public_message(ModelFolderError(f"{folder}/config.json: layer = \ud800"))
+    assert said == "user/my-model/config.json: layer = \\ud800"
+
+
+def test_a_long_error_is_cut_and_read_quickly():
+    started = time.perf_counter()
+    assert len(public_message(InputError("x" * 10**6))) < 700
+    assert time.perf_counter() - started < 1

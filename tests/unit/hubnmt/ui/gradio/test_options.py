@@ -1,3 +1,4 @@
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_sampling_controls_show_only_when_sampling(make_panel: Callable[..., tup
 
 def test_presets_set_everything_but_the_visitors_own_words(make_panel: Callable[..., tuple]):
     demo, panel = make_panel(beam_size=5)
-    (event,) = [event for event in demo.fns.values() if hasattr(event.fn, "args")]
+    (event,) = [e for e in demo.fns.values() if hasattr(inspect.unwrap(e.fn), "args")]
     for name in decoding_controls.PRESETS:
         values = event.fn(name, "a")
         assert panel.prefix not in event.outputs

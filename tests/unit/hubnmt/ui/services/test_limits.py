@@ -132,7 +132,7 @@ def test_what_is_too_much_to_translate_is_not_explained(
 ):
     monkeypatch.setattr(translator, "translate", None)
     monkeypatch.setattr(limits, "MAX_WORK", 10)
-    with pytest.raises(InputError, match="too many for 12 hypotheses"):
+    with pytest.raises(InputError, match="too many for 4 hypotheses"):
         limits.attend(translator, TEXT, "")
 
 
