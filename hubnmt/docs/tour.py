@@ -25,7 +25,7 @@ from hubnmt import Translator
 from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.types import Step
+from hubnmt.decoding.types import Step, run_search
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model.batching import batch_sources, batch_targets

@@ -1,5 +1,5 @@
-"""The page: a translator in the browser that shows its attention.
+"""Gradio page for translation, model comparison and inspection of attention.
 
-`services` holds what the page does, without Gradio; `html` draws values as HTML; `gradio` lays out
-the page and wires its events; `assets` are the style sheet and the scripts of the browser.
+`services` contains the application logic, `html` renders values as HTML, `gradio` defines layout
+and events, and `assets` holds the style sheet and browser scripts.
 """

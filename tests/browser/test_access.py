@@ -32,7 +32,7 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     visit.translate(TEXT)
     visit.open_options()
     visit.ask(2)
-    visit.switch("Cross layer 1: every head on or off")
+    visit.switch("Cross layer 1: switch all heads")
     page.locator(".explorer .queries button").nth(2).click()
     visit.keep_picture("inside")
     page.click("#card summary")

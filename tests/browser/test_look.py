@@ -1,4 +1,4 @@
-"""Look inside, steer, switch heads off: what a visitor does below the translation.
+"""Attention explorer, steering and head ablation: what a visitor does below the translation.
 
 Every test also fails on a console message, a failed request, or one to another host.
 """
@@ -34,7 +34,7 @@ def _words(page: Any, side: str) -> list[str]:
     return words
 
 
-# --- look inside ---
+# --- attention ---
 
 
 def test_the_weights_of_each_row_add_up(visit: Any):
@@ -50,13 +50,13 @@ def test_it_opens_with_words_and_the_head_that_aligns_them(visit: Any):
     page = visit.page
     assert "".join(_words(page, "keys")) == TEXT.replace(" ", "") + "<eos>"
     assert page.input_value(".explorer .unit") == "words"
-    assert "aligns words: layer 1, head 4, read one step later" in page.inner_text(
+    assert "Alignment head: layer 1, head 4, shifted by one step" in page.inner_text(
         ".explorer .view"
     )
     girl = page.locator(".explorer .queries button", has_text=re.compile("^girl$"))
     girl.click()
     assert girl.get_attribute("aria-pressed") == "true"
-    assert page.inner_text(".explorer .looked").startswith("“girl” looked most at “Mädchen”")
+    assert page.inner_text(".explorer .looked").startswith("“girl” attends most to “Mädchen”")
     assert "“Mädchen”" in page.inner_text(".explorer .readout .missed")
     assert page.locator(".explorer .threads path").count() > 0
     bars = page.locator(".explorer .keys button").evaluate_all(
@@ -242,7 +242,7 @@ def test_own_words_are_completed(visit: Any):
     page = visit.page
     visit.ask(1)
     page.fill(".steering .own input", "happy child")
-    page.get_by_role("button", name="Go on from here").click()
+    page.get_by_role("button", name="Complete").click()
     page.wait_for_function(
         "document.querySelector('#target textarea').value.startsWith('A happy child')"
     )
@@ -257,12 +257,12 @@ def test_own_words_are_completed_as_the_controls_say(visit: Any, bundled_model: 
     # The server answers with all the controls: before it has, it would undo what is typed next.
     beam_size = page.get_by_label("number input for Beam size").element_handle()
     page.wait_for_function("control => control.value === '1'", arg=beam_size)
-    longest = page.get_by_label("number input for Longest translation")
+    longest = page.get_by_label("number input for Max new tokens")
     longest.fill("1")
     longest.press("Tab")
     visit.ask(1)
     page.fill(".steering .own input", "happy child")
-    page.get_by_role("button", name="Go on from here").click()
+    page.get_by_role("button", name="Complete").click()
     page.wait_for_function(
         "document.querySelector('#target textarea').value.startsWith('A happy child')"
     )
@@ -327,18 +327,18 @@ def test_an_answer_about_the_last_translation_comes_too_late(visit: Any):
 def test_heads_switched_off_show_what_they_did(visit: Any):
     visit.translate(TEXT)
     page = visit.page
-    visit.switch("Cross layer 1, head 4, which aligns words")
+    visit.switch("Cross layer 1, head 4 (alignment head)")
     assert "Without 1 head" in page.inner_text(".switches .outcome")
-    head = page.get_by_label("Cross layer 1, head 4, which aligns words")
+    head = page.get_by_label("Cross layer 1, head 4 (alignment head)")
     assert head.get_attribute("aria-checked") == "false"
-    page.get_by_label("Cross layer 1: every head on or off").click()
-    page.get_by_label("Cross layer 2: every head on or off").click()
+    page.get_by_label("Cross layer 1: switch all heads").click()
+    page.get_by_label("Cross layer 2: switch all heads").click()
     page.wait_for_function(
         "document.querySelector('.switches .outcome').innerText.includes('Without 8 heads')"
     )
     assert page.locator(".switches mark").count() > 0
     assert visit.fits
-    page.get_by_role("button", name="All on again").click()
+    page.get_by_role("button", name="Enable all").click()
     assert page.locator(".switches [aria-checked=false]").count() == 0
     assert page.inner_text(".switches .outcome").strip() == ""
 

@@ -89,7 +89,7 @@ def test_presets_set_the_options_and_show_those_that_matter(visit: Any):
     page.get_by_role("radio", name="Creative").check()
     temperature.wait_for()
     visit.until_value(temperature, "0.9")
-    visit.until_checked(page.get_by_label("Draw words at random"), is_on=True)
+    visit.until_checked(page.get_by_label("Random sampling"), is_on=True)
     assert visit.fits
     visit.translate(TEXT)
     page.get_by_role("radio", name="Fast").check()
@@ -101,7 +101,7 @@ def test_presets_set_the_options_and_show_those_that_matter(visit: Any):
 
 def test_a_translation_begins_as_the_visitor_says_until_the_page_is_cleared(visit: Any):
     visit.open_options()
-    prefix = visit.page.get_by_label("The translation begins with")
+    prefix = visit.page.get_by_label("Forced prefix")
     prefix.fill("Yesterday ")
     assert visit.translate(TEXT).startswith("Yesterday ")
     visit.page.click("#clear")
@@ -111,7 +111,7 @@ def test_a_translation_begins_as_the_visitor_says_until_the_page_is_cleared(visi
 
 def test_an_impossible_option_is_a_sentence_in_the_page(visit: Any):
     visit.open_options()
-    visit.page.get_by_label("Draw words at random").check()
+    visit.page.get_by_label("Random sampling").check()
     visit.page.get_by_label("Seed").wait_for()
     visit.settle()
     visit.page.get_by_label("Seed").fill("-1")
@@ -141,7 +141,7 @@ def test_markup_stays_text(visit: Any):
     )
     visit.page.wait_for_selector(".steering .place", state="hidden")
     visit.page.select_option(".explorer .unit", "pieces")
-    visit.switch("Cross layer 1: every head on or off")
+    visit.switch("Cross layer 1: switch all heads")
     assert visit.page.locator("img[src=x]").count() == 0
     assert visit.page.input_value("#source textarea") == text
 
@@ -152,7 +152,7 @@ def test_a_long_word_does_not_push_the_page_sideways(visit: Any):
     assert visit.fits
     visit.page.click("#clear")
     visit.open_options()
-    visit.page.get_by_label("The translation begins with").fill("Danubesteamship" * 8)
+    visit.page.get_by_label("Forced prefix").fill("Danubesteamship" * 8)
     visit.translate(TEXT)
     beyond = visit.page.evaluate(
         """[...document.querySelectorAll('.card .line button')].filter((e) => {
@@ -187,7 +187,7 @@ def test_light_and_dark_can_be_switched(visit: Any):
 @on_both
 def test_every_control_has_a_name(visit: Any):
     visit.open_options()
-    visit.page.get_by_label("Draw words at random").check()
+    visit.page.get_by_label("Random sampling").check()
     visit.page.get_by_label("number input for Temperature").wait_for()
     visit.translate(TEXT)
     nameless = visit.page.evaluate(

@@ -89,7 +89,7 @@ def test_words_find_models_of_the_hub(visit: Any, hub: HubServer, model_folder: 
     assert visit.translate("Zwei Kinder lachen.")
     page.fill("#model input", "nowhere")
     page.press("#model input", "Enter")
-    page.wait_for_selector("#model-said :text('The Hub has no model')")
+    page.wait_for_selector("#model-said :text('No hubnmt model on the Hub')")
     visit.until_value(model, re.compile(name))
     assert visit.fits
     assert len(hub.asked("GET /api/models")) == 3

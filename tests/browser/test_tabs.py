@@ -37,7 +37,7 @@ def test_two_ways_stand_side_by_side(visit: Any):
 def test_differences_are_marked(visit: Any):
     visit.open_tab("Compare")
     visit.open_options("B")
-    visit.page.locator("#options-b").get_by_label("The translation begins with").fill("Yesterday ")
+    visit.page.locator("#options-b").get_by_label("Forced prefix").fill("Yesterday ")
     visit.compare(TEXT)
     marked = visit.page.locator("[aria-label='Translation B'] mark").all_inner_texts()
     assert any("Yesterday" in text for text in marked)
@@ -167,14 +167,14 @@ def test_merges_can_be_stepped_through(visit: Any):
     page.locator("#pieces .step").fill("0")
     n_bytes = len(b"Hunde rennen")
     assert page.locator("#pieces .piece").count() in (n_bytes, n_bytes + 1)  # the space in front
-    page.get_by_label("One merge on").click()
+    page.get_by_label("Next merge").click()
     assert page.locator("#pieces .piece").count() < n_bytes + 1
     assert page.locator("#pieces .joined").count() > 0
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(
         "n => document.querySelectorAll('#pieces .piece').length === n", arg=at_end
     )
-    assert "This is what the model reads" in page.inner_text("#pieces .count")
+    assert "This is the model's input" in page.inner_text("#pieces .count")
 
 
 def test_bytes_that_are_no_character_stay_readable(visit: Any):
@@ -220,7 +220,7 @@ def test_a_text_too_long_to_watch_is_a_sentence(visit: Any):
     visit.learn()
     visit.page.fill("#pieces-text textarea", "Hund " * 200)
     visit.page.wait_for_selector("#pieces .empty:not([hidden])")
-    assert "can be watched" in visit.page.inner_text("#pieces .empty")
+    assert "enter a short sentence" in visit.page.inner_text("#pieces .empty")
 
 
 @on_both

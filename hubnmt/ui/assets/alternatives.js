@@ -1,10 +1,10 @@
-// What was translated: the n-best list, and where there are several sentences, which one is looked
-// at below. Takes props.value = {src, model, sentences, candidates: [{text, probability}], selected,
-// sentence} or null; tells the page ("select") which translation or sentence was chosen. Texts are
-// written with textContent, never as HTML.
+// The n-best list and, for several sentences, the choice of the sentence to inspect. props.value is
+// {src, model, sentences, candidates: [{text, probability}], selected, sentence} or null. Triggers
+// "select" when a translation or sentence is chosen. Texts are inserted with textContent, never as
+// HTML.
 
 const place = element.querySelector(".alternatives");
-const UNSURE = 0.5; // as in figures.py
+const UNSURE = 0.5; // same value in attention.py
 const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
 function make(tag, name, text) {
@@ -15,11 +15,11 @@ function button(candidate, index) {
   const item = make("button", "", "");
   item.type = "button";
   item.setAttribute("aria-pressed", String(index === props.value.selected));
-  const { probability } = candidate; // null where it was steered and not searched
+  const { probability } = candidate; // null for a steered translation
   const chance = make("span", "chance", probability === null ? "steered" : percent(probability));
-  if (probability !== null) chance.title = "mean probability of a token";
+  if (probability !== null) chance.title = "mean token probability";
   chance.classList.toggle("unsure", probability !== null && probability < UNSURE);
-  item.append(make("span", "rank", String(index + 1)), make("span", "text", candidate.text || "(nothing)"), chance);
+  item.append(make("span", "rank", String(index + 1)), make("span", "text", candidate.text || "(empty)"), chance);
   item.addEventListener("click", () => choose({ selected: index }));
   return item;
 }
@@ -30,10 +30,10 @@ function choose(change) {
   trigger("select", change);
 }
 
-// Places are counted in characters, as Python does.
+// Offsets count code points, as in Python.
 function sentencePicker({ src, sentences, sentence }) {
   const characters = [...src];
-  const label = make("label", "sentence", "Look at sentence ");
+  const label = make("label", "sentence", "Inspect sentence ");
   const select = document.createElement("select");
   select.append(
     ...sentences.map(([start, end], i) => {

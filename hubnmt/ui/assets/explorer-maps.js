@@ -1,4 +1,4 @@
-// The part of explorer.js that draws the heatmap and a thumbnail of every head; read before it.
+// Heatmap and head thumbnails of the attention explorer; loaded before explorer.js.
 
 // --- the heatmap ---
 
@@ -45,7 +45,7 @@ function drawMap() {
   fit(columns.length);
 }
 
-// As large as the place allows, small enough to see the sentence at once, large enough to touch.
+// Cell size: fits the available width, within bounds for readability and touch input.
 function fit(nColumns) {
   const place = find("map");
   const names = place.querySelector("tbody th")?.offsetWidth ?? 0;
@@ -53,7 +53,7 @@ function fit(nColumns) {
   place.style.setProperty("--cell", `${Math.max(14, Math.min(46, Math.floor(room)))}px`);
 }
 
-// --- every head at once ---
+// --- head thumbnails ---
 
 const isChosen = (head) => String(head) === String(chosen.head);
 
@@ -62,7 +62,7 @@ function thumb(head, text = "") {
   const item = document.createElement("button");
   item.type = "button";
   const isAligning = chosen.kind === "cross" && String(head) === String(figure.alignment);
-  const name = isAligning ? `${viewName(head)}, which aligns words` : viewName(head);
+  const name = isAligning ? `${viewName(head)} (alignment head)` : viewName(head);
   item.title = name;
   item.setAttribute("aria-label", name);
   item.setAttribute("aria-pressed", String(isChosen(head)));
@@ -76,7 +76,7 @@ function thumb(head, text = "") {
   return item;
 }
 
-// Black of varying opacity: the stylesheet turns it into the colour of the theme.
+// Black with varying opacity; the style sheet converts it to the theme's colour.
 function paint(canvas, weights) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);

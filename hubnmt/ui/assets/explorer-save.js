@@ -1,9 +1,9 @@
-// The part of explorer.js that saves what is drawn: a picture of the heatmap, or its numbers.
+// Export of the heatmap as PNG, SVG, CSV or JSON.
 
 const CELL = 30;
 const FONT = '14px system-ui, "Noto Sans", "Noto Sans Malayalam", sans-serif';
 
-// The shown rows and columns of the heatmap, with names and weights.
+// The visible rows and columns of the heatmap, with labels and weights.
 function table() {
   const { queries, keys } = sides(chosen.kind);
   const weights = matrix(chosen.kind, chosen.head);
@@ -24,7 +24,7 @@ function asJson() {
   return JSON.stringify({ ...table(), ...falls }, null, 1);
 }
 
-// A cell that a spreadsheet would take for a formula begins with an apostrophe.
+// Prefixes cells that a spreadsheet would evaluate as a formula with an apostrophe.
 function cellText(text) {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -73,9 +73,9 @@ function asSvg() {
   return new XMLSerializer().serializeToString(svg);
 }
 
-const MAX_SIDE = 8000; // pixels of a picture that every browser can draw
+const MAX_SIDE = 8000; // pixels; canvas limit of common browsers
 
-// The browser draws the picture it would show, twice as fine if it is not too large.
+// Renders the SVG at twice its size, if that is not too large.
 async function asPng() {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(asSvg())}`;

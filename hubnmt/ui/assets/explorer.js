@@ -1,16 +1,15 @@
-// The attention explorer. Takes props.value, a `figures.explorer_figure`, or {message} when there is
-// nothing to draw, or null; draws words joined by threads, a heatmap, and a thumbnail of every head.
-// Tokens are written with textContent, never as HTML. Knows no server: every choice made here is
-// answered from the weights that came with the translation.
+// Attention explorer: word links, a heatmap, and a thumbnail of every head. props.value is the result
+// of `attention.explorer_figure`, {message} if nothing can be shown, or null. Tokens are inserted with
+// textContent, never as HTML. All interaction runs in the browser on the weights in props.value.
 
 const find = (name) => element.querySelector(`.${name}`);
-const EMPTY = "Translate something, then see here which words the model looked at for each word it wrote.";
+const EMPTY = "Translate a text to see the attention between source and translation.";
 const NAMES = {
   cross: ["Translation", "Source"],
   encoder: ["Source", "Source"],
-  decoder: ["Translation", "Translation so far"],
+  decoder: ["Translation", "Decoder input"],
 };
-const FULL_BAR = 2; // nats: a fall at which a word was seven times as probable as without
+const FULL_BAR = 2; // nats; e^2 is a factor of about seven in probability
 let figure = null; // props.value
 let side = null; // one of figure.units, with its maps unpacked: {src, tgt, maps: {kind: {layers, heads, weights}}}
 // head is "aligned", "average" or [layer, head]
@@ -29,8 +28,7 @@ function unpackUnit(unit) {
   return { ...unit, maps: Object.fromEntries(maps) };
 }
 
-// The tokens behind the rows and columns of a map. What the decoder has read when it writes a
-// token is everything before that token, behind the mark that begins a sentence.
+// The query and key tokens of a map. The decoder's input is the target shifted right, after <bos>.
 function sides(kind) {
   const read = ["<bos>", ...side.tgt.slice(0, -1)];
   const queries = kind === "encoder" ? side.src : side.tgt;
@@ -38,11 +36,11 @@ function sides(kind) {
   return { queries, keys };
 }
 
-// One (queries x keys) matrix of weights from 0 to 1.
+// A (queries x keys) matrix of weights from 0 to 1.
 function matrix(kind, head) {
   if (head === "aligned") {
-    const late = side.maps.aligned; // the same head, read one step later
-    return late ? mean(late, kind, () => true) : matrix(kind, figure.alignment);
+    const shifted = side.maps.aligned; // the alignment head, shifted by one step
+    return shifted ? mean(shifted, kind, () => true) : matrix(kind, figure.alignment);
   }
   const isMeant = (l, h) => head === "average" || (l === head[0] && h === head[1]);
   return mean(side.maps[kind], kind, isMeant);
@@ -64,40 +62,40 @@ function mean({ layers, heads, weights }, kind, isMeant) {
   return sum.map((value) => value / (65535 * n));
 }
 
-// What the chosen view shows, in words.
+// The name of the selected view.
 function viewName(head = chosen.head) {
   if (head === "average") return "Average of all heads";
   if (head !== "aligned") return `Layer ${head[0] + 1}, head ${head[1] + 1}`;
-  const late = figure.shift ? ", read one step later" : "";
-  return `The head that aligns words: ${viewName(figure.alignment).toLowerCase()}${late}`;
+  const shift = figure.shift ? ", shifted by one step" : "";
+  return `Alignment head: ${viewName(figure.alignment).toLowerCase()}${shift}`;
 }
 
 const isMark = (tokens, i) =>
   (i === 0 && tokens[i] === "<bos>") || (i === tokens.length - 1 && tokens[i] === "<eos>");
 const shown = (tokens) =>
   tokens.map((_, i) => i).filter((i) => chosen.marks || !isMark(tokens, i));
-// Small weights are worth seeing: 25% is painted at a third of full strength, 50% at 60%.
+// Emphasizes small weights: 25% is drawn with an opacity of 35%, 50% with 60%.
 const strengthen = (weight) => Math.pow(weight, 0.75).toFixed(4);
 const percent = (weight) => `${Math.round(weight * 100)}%`;
 
-// Nats that a word of the translation loses without a source word; undefined where nobody measured.
+// Drop in log-probability (nats) of a target word without a source word; undefined if not measured.
 function fall(query, key) {
   if (chosen.kind !== "cross" || chosen.unit !== "words") return undefined;
   return figure.falls?.[query]?.[key];
 }
 
-// --- tokens as words ---
+// --- tokens ---
 
-// A token that continues a word stands close to it; marks and bare bytes look like what they are.
+// Tokens that continue a word are joined to it; special tokens and raw bytes are styled differently.
 function label(into, tokens, i) {
   into.textContent = tokens[i].trim() || "\u2423";
   const isByte = /^(<[0-9A-F]{2}( [0-9A-F]{2})*>)+$/.test(tokens[i].trim());
   const isName = isMark(tokens, i) || isByte;
   into.classList.toggle("mark", isName);
-  if (isName) into.dir = "ltr"; // and so without a say in the direction of the line
+  if (isName) into.dir = "ltr"; // so that it does not affect the direction of the line
   const follows = i > 0 && !isMark(tokens, i - 1) && !isMark(tokens, i);
   into.classList.toggle("joined", follows && !/^\s/.test(tokens[i]));
-  // A vowel sign without its letter shows by itself that it continues one: fonts put a circle there.
+  // Fonts show a combining mark without its base on a dotted circle, so it needs no suffix marker.
   into.classList.toggle("suffix", /^[\p{L}\p{N}]/u.test(tokens[i]));
   return into;
 }
@@ -120,7 +118,7 @@ function chip(side, tokens, i) {
   return label(item, tokens, i);
 }
 
-// Chips of one word share a box, so that a line never breaks inside the word.
+// Tokens of one word share a box, so that lines do not break within words.
 function words(side, tokens) {
   const boxes = [];
   for (const i of shown(tokens)) {
@@ -144,9 +142,9 @@ function drawWords() {
   find("both").hidden = find("why-bars").hidden = fall(0, 0) === undefined;
 }
 
-const MAX_IDLE_WORDS = 40; // with more, the threads of all words at once are a tangle
+const MAX_IDLE_WORDS = 40; // with more words, links are only drawn for the active one
 
-// Colour the words that the active one looked at (or that looked at it), and draw the threads.
+// Highlight the words linked to the active one by attention, and draw the links.
 function focusOn(active) {
   const { queries, keys } = sides(chosen.kind);
   const weights = matrix(chosen.kind, chosen.head);
@@ -168,7 +166,7 @@ function focusOn(active) {
     row.classList.toggle("active", active?.side === "query" && row.dataset.index === String(active.index));
   }
   drawThreads(active, weight);
-  const [looked, missed] = active ? readout(active, queries, keys, weight) : ["Point at a word, or tap it.", ""];
+  const [looked, missed] = active ? readout(active, queries, keys, weight) : ["Hover over or tap a word.", ""];
   find("looked").textContent = looked;
   element.querySelector(".readout .missed").textContent = missed;
 }
@@ -181,15 +179,15 @@ function readout(active, queries, keys, weight) {
   const best = (value) => shown(others).sort((a, b) => value(b) - value(a)).slice(0, 3);
   const most = best((i) => weight(...place(i))).filter((i, rank) => !rank || weight(...place(i)) >= 0.01);
   const looks = most.map((i) => `${name(others, i)} ${percent(weight(...place(i)))}`);
-  const verb = byKey ? "was looked at most by" : "looked most at";
+  const verb = byKey ? "receives most attention from" : "attends most to";
   const looked = `${name(own, active.index)} ${verb} ${looks.join(", ")}.`;
   const falls = best((i) => fall(...place(i)) ?? -1).filter((i) => fall(...place(i)) >= 0.05);
   if (!falls.length) return [looked, ""];
   const list = falls.map((i) => `${name(others, i)} ${fall(...place(i)).toFixed(1)}`).join(", ");
   const missed = byKey
-    ? `Left out, it is missed most by ${list}.`
-    : `It misses most, when left out, ${list}.`;
-  return [looked, `${missed} (How far the log-probability falls.)`];
+    ? `Omitting it lowers the log-probability most for ${list}.`
+    : `Its log-probability drops most when omitting ${list}.`;
+  return [looked, missed];
 }
 
 function drawThreads(active, weight) {
@@ -227,7 +225,7 @@ function svgNode(tag, attributes = {}, text = "") {
 
 // --- choices ---
 
-// Show what was chosen; a view that this kind of attention does not have gives way to the average.
+// Apply a selection; falls back to the average if the view does not exist for this type of attention.
 function choose(change) {
   const before = chosen;
   chosen = { ...chosen, ...change };

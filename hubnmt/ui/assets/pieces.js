@@ -1,7 +1,6 @@
-// Byte-pair encoding, step by step. Takes props.value = {words: [[pieces after each merge]],
-// vocabulary, text} or {message} or null. Every word takes one merge per step until it has none left; the
-// slider chooses the step, and begins at the end, where the model reads. Pieces are written with
-// textContent, never as HTML.
+// Byte-pair encoding, step by step. props.value is {words: [[pieces after each merge]], vocabulary,
+// text}, {message} or null. Each step applies one merge per word; the slider selects the step and
+// starts at the last, the model's input. Pieces are inserted with textContent, never as HTML.
 
 const find = (name) => element.querySelector(`.${name}`);
 const PAUSE_MS = 450;
@@ -13,7 +12,7 @@ const last = () => Math.max(0, ...words.map((steps) => steps.length - 1));
 const at = (steps, n) => steps[Math.min(n, steps.length - 1)];
 const isByte = (piece) => /^<[0-9A-F]{2}( [0-9A-F]{2})*>$/.test(piece);
 
-// Where the newest merge of a word stands, if this step made one.
+// Index of the piece merged in this step, or -1.
 function newest(steps, n) {
   if (n === 0 || n >= steps.length) return -1;
   return steps[n].findIndex((piece, i) => piece !== steps[n - 1][i]);
@@ -37,7 +36,7 @@ function word(steps) {
   return box;
 }
 
-// The words run as the text does, of which the bytes on show may say nothing.
+// A hidden copy of the text sets the writing direction, which bytes do not reveal.
 function direction() {
   const whole = document.createElement("span");
   whole.hidden = true;
@@ -47,11 +46,11 @@ function direction() {
 
 function say() {
   const n = words.reduce((sum, steps) => sum + at(steps, step).length, 0);
-  const pieces = `${n} ${n === 1 ? "piece" : "pieces"}`;
-  if (step === 0) return `Before the first merge: ${pieces}, one for each byte.`;
-  if (step < last()) return `After merge ${step} of each word: ${pieces}.`;
+  const pieces = `${n} ${n === 1 ? "subword" : "subwords"}`;
+  if (step === 0) return `Before the first merge: ${pieces}, one per byte.`;
+  if (step < last()) return `After ${step} merges per word: ${pieces}.`;
   const size = props.value.vocabulary.toLocaleString("en");
-  return `In the end: ${pieces}, all of them in the vocabulary of ${size}. This is what the model reads.`;
+  return `Final result: ${pieces} from a vocabulary of ${size}. This is the model's input.`;
 }
 
 function draw() {
@@ -83,7 +82,7 @@ function play() {
 function show() {
   stop();
   words = props.value?.words ?? [];
-  find("empty").textContent = props.value?.message ?? "Type something above.";
+  find("empty").textContent = props.value?.message ?? "Enter text above.";
   find("empty").hidden = words.length > 0;
   find("body").hidden = words.length === 0;
   if (!words.length) return;

@@ -1,11 +1,11 @@
-// The pattern of positions as a picture. Takes props.value = {rows, columns, values: base64 of
-// signed bytes} or null; one row per position, one column per feature.
+// Positional encodings as an image. props.value is {rows, columns, values: base64 of signed bytes} or
+// null; one row per position, one column per feature.
 
 const find = (name) => element.querySelector(`.${name}`);
 const canvas = element.querySelector("canvas");
 let values = null;
 
-// Two colours of varying opacity; the stylesheet mixes them with the background.
+// Two colours with varying opacity over the background.
 function draw() {
   const value = props.value;
   find("plot").hidden = !value;
@@ -23,7 +23,7 @@ function draw() {
   });
   context.putImageData(image, 0, 0);
   find("end").textContent = `feature ${value.columns - 1}`;
-  find("readout").textContent = "Point at the picture to read a number.";
+  find("readout").textContent = "Hover over the image to read a value.";
 }
 
 canvas.addEventListener("pointermove", (event) => {

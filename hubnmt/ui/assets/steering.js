@@ -1,23 +1,23 @@
-// The steering row. Takes props.value = {language, words: [{text, at, probability}]} of a new
-// translation, or the answer to a click, which has {place, said, choices} or {message} beside it, or null. Tells the
-// page which word was clicked ("select"), and which choice or words of the visitor's own the
-// translation shall go on with ("submit"). Texts are written with textContent, never as HTML.
+// Steering row. props.value is {language, words: [{text, at, probability}]} for a new translation,
+// the same with {place, said, choices} or {message} after a request, or null. Triggers "select" when
+// a word is clicked, and "submit" when an alternative is chosen or a continuation typed. Texts are
+// inserted with textContent, never as HTML.
 
 const find = (name) => element.querySelector(`.${name}`);
 const card = find("steering");
 const isEnd = (text) => text === "<eos>";
 const chance = (probability) =>
   probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`;
-const UNSURE = 0.5; // as in figures.py
-const PATIENCE_MS = 10000; // then the visitor may click again, whatever became of the request
-let words = []; // of the translation that stands here: an answer about another one comes too late
-let place = null; // the word that was clicked last, likewise
+const UNSURE = 0.5; // same value in attention.py
+const BUSY_MS = 10000; // after which the row is enabled again even without an answer
+let words = []; // of the current translation; answers for another one are ignored
+let place = null; // index of the word clicked last; answers for another one are ignored
 
 function make(tag, name, text = "") {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
 }
 
-// Only what is unsure is tinted, and the less probable the stronger; the number is in its name.
+// Words with low probability are tinted, more strongly the lower it is; the label has the value.
 function word({ text, probability }, i) {
   const shown = isEnd(text) ? "end" : text.trim() || "\u2423";
   const item = make("button", "rated", shown);
@@ -26,7 +26,7 @@ function word({ text, probability }, i) {
   item.title = name;
   item.setAttribute("aria-label", name);
   item.classList.toggle("mark", isEnd(text));
-  if (isEnd(text)) item.dir = "ltr"; // and so without a say in the direction of the line
+  if (isEnd(text)) item.dir = "ltr"; // so that it does not affect the direction of the line
   item.style.setProperty("--doubt", (probability < UNSURE ? 1 - probability : 0).toFixed(4));
   item.addEventListener("click", () => ask(i));
   return item;
@@ -42,11 +42,11 @@ function ask(i) {
 function steer(change) {
   props.value = { ...props.value, ...change };
   card.setAttribute("aria-busy", "true");
-  setTimeout(() => card.removeAttribute("aria-busy"), PATIENCE_MS);
+  setTimeout(() => card.removeAttribute("aria-busy"), BUSY_MS);
   trigger("submit");
 }
 
-// One choice: the piece, how probable it is, and the translation it leads to.
+// An alternative: the token, its probability, and the resulting translation.
 function choice({ piece, probability, text, is_whole }, i) {
   const item = make("button", "choice");
   item.type = "button";
@@ -55,7 +55,7 @@ function choice({ piece, probability, text, is_whole }, i) {
   const { said } = props.value;
   const whole = make("span", "text");
   if (said && text.startsWith(said)) whole.append(make("span", "said-before", said), text.slice(said.length));
-  else whole.append(text || "(nothing)");
+  else whole.append(text || "(empty)");
   if (is_whole === false) whole.append(" \u2026");
   const name = make("span", "piece", isEnd(piece) ? "end" : piece.trim() || "\u2423");
   name.dir = "auto";
@@ -68,9 +68,9 @@ function drawPlace({ choices }) {
   find("place").hidden = place === null;
   if (place === null) return;
   const name = isEnd(words[place].text) ? "the end" : `\u201c${words[place].text.trim()}\u201d`;
-  const isCut = choices?.some(({ is_whole }) => is_whole === false); // of long sentences
-  const how = isCut ? " (the beginnings; a click completes one)" : "";
-  find("question").textContent = choices ? `At ${name} the model could say${how}:` : `Asking about ${name} \u2026`;
+  const isCut = choices?.some(({ is_whole }) => is_whole === false); // for long sentences
+  const how = isCut ? " (truncated; select one to complete it)" : "";
+  find("question").textContent = choices ? `Alternatives for ${name}${how}:` : `Finding alternatives for ${name} \u2026`;
   find("choices").replaceChildren(...(choices ?? []).map(choice));
 }
 
@@ -83,7 +83,7 @@ function draw() {
   find("message").hidden = !value.message;
 }
 
-// Begin with another translation; whoever works here with the keyboard stays here.
+// Show a new translation; keyboard focus stays in the row.
 function begin() {
   const stays = card.contains(document.activeElement) ? (place ?? 0) : null;
   [words, place] = [props.value?.words ?? [], null];

@@ -1,14 +1,14 @@
-// The head switches. Takes props.value = {parts: [[name, layers, heads]], alignment, off} of a new
-// translation, or the answer to a click, which has `answer` or `message` beside it, or null. Tells
-// the page ("select") when heads are switched. What is on and off is kept here, so an answer that
-// comes late changes nothing. Texts are written with textContent, never as HTML.
+// Head switches. props.value is {parts: [[name, layers, heads]], alignment, off} for a new
+// translation, the same with `answer` or `message` after a request, or null. Triggers "select" when
+// heads are switched. The state of the switches is kept here, so late answers are ignored. Texts are
+// inserted with textContent, never as HTML.
 
 const find = (name) => element.querySelector(`.${name}`);
 const card = find("switches");
 const NAMES = {
-  encoder: ["Encoder", "source looks at source"],
-  decoder: ["Decoder", "translation looks at itself"],
-  cross: ["Cross", "translation looks at source"],
+  encoder: ["Encoder", "encoder self-attention"],
+  decoder: ["Decoder", "decoder self-attention"],
+  cross: ["Cross", "cross-attention"],
 };
 let off = new Set(); // "part layer head"
 
@@ -37,7 +37,7 @@ function toggle(key, name, text, isAligning) {
   item.type = "button";
   item.setAttribute("role", "switch");
   item.setAttribute("aria-checked", String(!off.has(key)));
-  item.setAttribute("aria-label", isAligning ? `${name}, which aligns words` : name);
+  item.setAttribute("aria-label", isAligning ? `${name} (alignment head)` : name);
   item.title = item.ariaLabel;
   item.classList.toggle("aligning", isAligning);
   item.addEventListener("click", () => flip([key]));
@@ -50,7 +50,7 @@ function row(part, layer, heads) {
   const title = `${NAMES[part][0]} layer ${layer + 1}`;
   const whole = make("button", "layer", String(layer + 1));
   whole.type = "button";
-  whole.title = `${title}: every head on or off`;
+  whole.title = `${title}: switch all heads`;
   whole.setAttribute("aria-label", whole.title);
   whole.addEventListener("click", () => flip(all));
   const [alignLayer, alignHead] = props.value.alignment ?? [];
@@ -78,13 +78,13 @@ function sentence(name, spans) {
   for (const [text, isDifferent] of spans) {
     line.append(isDifferent && text.trim() ? make("mark", "", text) : text);
   }
-  if (!spans.length) line.append(make("span", "nothing", "(nothing)"));
+  if (!spans.length) line.append(make("span", "nothing", "(empty)"));
   return line;
 }
 
 const signed = (value) => value.toFixed(2).replace("-", "\u2212");
 
-// What the answer says, if it is the answer to what is off now.
+// The result for the current state of the switches.
 function outcome() {
   const { answer } = props.value;
   if (!off.size) return [];
@@ -93,10 +93,10 @@ function outcome() {
   const count = off.size === 1 ? "1 head" : `${off.size} heads`;
   const isSame = answer.spans.flat().every(([, isDifferent]) => !isDifferent);
   const [own, now] = answer.log_probs.map(signed);
-  const verdict = `${isSame ? "The words stay the same. " : ""}The model's own translation falls from log-probability ${own} to ${now}.`;
+  const verdict = `${isSame ? "The translation does not change. " : ""}The log-probability of the original translation falls from ${own} to ${now}.`;
   const rises = answer.log_probs[1] > answer.log_probs[0];
-  const said = rises ? verdict.replace("falls", "rises") : verdict;
-  return [sentence("With all heads", before), sentence(`Without ${count}`, after), make("p", "hint", said)];
+  const summary = rises ? verdict.replace("falls", "rises") : verdict;
+  return [sentence("With all heads", before), sentence(`Without ${count}`, after), make("p", "hint", summary)];
 }
 
 function draw() {
@@ -113,7 +113,7 @@ function draw() {
   find("message").hidden = !find("message").textContent;
 }
 
-// A new translation has no answer yet, and all heads are on.
+// A new translation resets the switches.
 function take() {
   const isAnswer = props.value && ("answer" in props.value || props.value.message);
   if (!isAnswer && !props.value?.off?.length) off = new Set();

@@ -1,1 +1,1 @@
-"""The layout of the page, its events and its named endpoints, in Gradio."""
+"""Gradio layout, events and API endpoints of the page."""

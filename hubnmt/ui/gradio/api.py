@@ -1,8 +1,4 @@
-"""The named endpoints, put into the page for clients and agents.
-
-Takes `Handlers`, gives `/translate`, `/attention`, `/score`, `/models` and `/translate_file`. Must
-not know what they do.
-"""
+"""Registration of the named API endpoints."""
 
 import gradio as gr
 from gradio.events import api
@@ -13,7 +9,7 @@ from hubnmt.ui.services.translate import Handlers
 
 
 def add_endpoints(handlers: Handlers) -> None:
-    """Offer the named endpoints; call inside the page's `gr.Blocks`."""
+    """Register the named endpoints; must be called inside the page's `gr.Blocks`."""
     endpoints = Endpoints(handlers)
     for name in ("translate", "attention", "score"):
         api(on_model(said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
@@ -22,23 +18,22 @@ def add_endpoints(handlers: Handlers) -> None:
 
 
 def _add_translate_file(endpoints: Endpoints) -> None:
-    """Offer `/translate_file`.
+    """Register `/translate_file` on hidden components.
 
-    Only a `gr.File` checks that a path is an upload of this page and not some other file of this
-    machine, so this endpoint hangs on components, which nobody sees.
+    Only a `gr.File` input verifies that a path is an upload of this page and not another file of
+    the server.
     """
     with gr.Row(visible=False):
         texts = [
-            gr.Textbox("", label=label)
-            for label in ("Model", "Column to translate", "Column of references")
+            gr.Textbox("", label=label) for label in ("Model", "Source column", "Reference column")
         ]
-        given = [gr.File(label="File"), *texts, gr.Checkbox(True, label="Has a header")]
-        given += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
-        made = [gr.File(label="Translated file"), gr.JSON(label="Details")]
+        inputs = [gr.File(label="File"), *texts, gr.Checkbox(True, label="Has a header")]
+        inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
+        outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]
         gr.Button("Translate").click(
             on_model(said_to_client(endpoints.translate_file)),
-            given,
-            made,
+            inputs,
+            outputs,
             api_name="translate_file",
             **LONG,
         )

@@ -1,7 +1,4 @@
-"""The tab that sets two models or two ways of decoding side by side.
-
-Takes `Handlers`, gives components and their events. Must not know torch or how decoding works.
-"""
+"""The Compare tab: two models or decoding configurations side by side."""
 
 from typing import Any, NamedTuple
 
@@ -18,29 +15,29 @@ from hubnmt.ui.services.compare import compare, read_sides
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 LEAD = (
-    "The same text in two ways: two models, or one model that searches differently. Words that "
-    "only one of them says are marked, and each model rates both translations."
+    "Translate the same text with two models or two decoding configurations. Differing words are "
+    "highlighted, and each model scores both translations."
 )
 
 
-class Way(NamedTuple):
-    """One of the two ways."""
+class _Side(NamedTuple):
+    """Components of one side."""
 
     picker: ModelPicker
     panel: OptionsPanel
 
     def describe(self, chosen: Chosen) -> list[Any]:
-        """Set the options to a model's own."""
+        """Return the options' values for a model."""
         return self.panel.describe(chosen.decoding)
 
 
 class CompareTab:
-    """The components of the tab, and their events."""
+    """Components and events of the tab."""
 
     def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
-        """Place the components, set for a model."""
+        """Create the components for a model."""
         self._handlers = handlers
-        heading("Compare two", LEAD)
+        heading("Compare translations", LEAD)
         self._notice = line()
         self._source = gr.Textbox(
             **source_texts(chosen), lines=1, max_lines=14, elem_id="compare-source"
@@ -53,7 +50,7 @@ class CompareTab:
         self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
         self._result = line(elem_id="comparison")
 
-    def _place_side(self, name: str, chosen: Chosen, preset: str) -> Way:
+    def _place_side(self, name: str, chosen: Chosen, preset: str) -> _Side:
         with gr.Column(min_width=300):
             picker = ModelPicker(
                 self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
@@ -62,22 +59,22 @@ class CompareTab:
             panel = OptionsPanel(
                 chosen.decoding, name=f"options-{name.lower()}", preset=preset, title=name
             )
-        return Way(picker, panel)
+        return _Side(picker, panel)
 
     def wire(self) -> None:
-        """Connect every component to its handler."""
-        asked: list[Any] = [self._source]
+        """Connect the events."""
+        inputs: list[Any] = [self._source]
         for picker, panel in self._sides:
-            asked += [picker.field, *panel.components]
+            inputs += [picker.field, *panel.components]
             panel.wire(self._handlers.defaults, picker.field, runs=RUNS, quiet=QUIET)
         first, second = self._sides
-        about_first = [self._source, *first.panel.described]
-        first.picker.wire(self._notice, about_first, self._describe_first)
+        described_first = [self._source, *first.panel.described]
+        first.picker.wire(self._notice, described_first, self._describe_first)
         second.picker.wire(self._notice, second.panel.described, second.describe)
         gr.on(
             [self._go.click, self._source.submit],
             on_model(self._compare),
-            asked,
+            inputs,
             [self._notice, self._result],
             show_progress_on=self._result,
             **(RUNS | {"show_progress": "minimal"}),
@@ -85,16 +82,16 @@ class CompareTab:
 
     @property
     def described(self) -> list[Any]:
-        """The components that change with the picked model, which becomes A."""
+        """Components that depend on the page's model, which becomes A."""
         first = self._sides[0]
         return [*first.picker.described, self._source, *first.panel.described]
 
     def describe(self, chosen: Chosen) -> list[Any]:
-        """Say what the tab shows for a model."""
+        """Return the components' values for a model."""
         return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
 
     def _describe_first(self, chosen: Chosen) -> list[Any]:
-        """Say what changes with A: its options, and the language of the text."""
+        """Return the values that depend on model A: source field and options."""
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
     def _compare(self, text: str, *sides: Any) -> tuple[str, str]:

@@ -1,11 +1,8 @@
-"""What every tab is made of: static drawings, lines of HTML, kinds of events, errors as sentences.
+"""Shared building blocks of the tabs: static components, event settings and error handling.
 
-Takes names and functions, gives components and functions for Gradio. Must not know what any tab
-does.
-
-Two Gradio facts that shape this file (6.31): a `gr.HTML` template is compiled twice, so a visitor's
-text inside `{{...}}` would run as script; templates here are constant, and texts travel as values.
-A listener that is a generator is closed when its event is cancelled, which frees the worker.
+Two properties of Gradio 6.31 matter here. A `gr.HTML` template is compiled twice, so user text
+inside `{{...}}` would run as script; therefore templates are constant and texts are passed as
+values. A generator listener is closed when its event is cancelled, which frees the worker.
 """
 
 import contextvars
@@ -28,39 +25,39 @@ from hubnmt.ui.services.scheduler import AbandonedError, assign
 ASSETS = Path(__file__).parents[1] / "assets"
 
 HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": None}
-"""Whatever runs a model. Gradio's queue is first come, first served, so nothing waits there: the
-handler begins at once and waits for its turn in `Scheduler`, in fair shares per client."""
+"""Events that run a model. Handlers start immediately and wait in `Scheduler`, which is fair across
+clients, unlike Gradio's first-in, first-out queue."""
 
 LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": None}
-"""A file, which takes a turn for each of its chunks."""
+"""Events that translate a file, with one scheduler turn per chunk."""
 
 OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": None}
-"""Opening a model: of the Hub only so many at a time, see `Handlers`, and outside a turn."""
+"""Events that load a model; `Handlers` limits downloads, which hold no scheduler turn."""
 
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
-"""The Hub is asked one thing at a time, and nobody waits for it but who asked."""
+"""Events that query the Hub, one at a time."""
 
 CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
-"""A folder of the Hub's cache, which is this server's own affair."""
+"""Path inside the Hub cache, which is internal to the server."""
 
 MAX_MESSAGE_CHARS = 600
-"""Longest message of an error; it may repeat what a client sent."""
+"""Maximum length of an error message, which may contain client input."""
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""Events of the page itself; the named endpoints are typed functions of their own."""
+"""Settings of events that are not part of the public API."""
 
 RUNS = HEAVY | QUIET
 
 
 def draw_static(name: str, elem_id: str | None = None) -> gr.HTML:
-    """Place `assets/NAME.html`, which draws itself with `assets/NAME-*.js` and `NAME.js`."""
+    """Create a component from `assets/NAME.html` and the scripts `NAME-*.js` and `NAME.js`."""
     html = (ASSETS / f"{name}.html").read_text("utf-8")
     script = "\n".join(path.read_text("utf-8") for path in sorted(ASSETS.glob(f"{name}*.js")))
     return gr.HTML(html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id)
 
 
 def line(value: str = "", elem_id: str | None = None) -> gr.HTML:
-    """Make a place for one of the pieces of HTML that `figures` and `views` make."""
+    """Create a component that displays HTML rendered by `hubnmt.ui.html`."""
     template = '<div class="slot">${value}</div>'
     return gr.HTML(
         value,
@@ -72,7 +69,7 @@ def line(value: str = "", elem_id: str | None = None) -> gr.HTML:
 
 
 def heading(title: str, lead: str) -> gr.HTML:
-    """Place a constant heading with a sentence of explanation."""
+    """Create a constant heading with an explanatory sentence."""
     template = f'<div class="lead"><h2>{title}</h2><p>{lead}</p></div>'
     return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
 
@@ -80,7 +77,7 @@ def heading(title: str, lead: str) -> gr.HTML:
 def said_in_page(
     event: Callable[..., tuple[Any, ...]], blank: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    """Show a refused request as a notice, the event's first output, and `blank` in the others."""
+    """Wrap a handler to return an error notice as its first output and `blank` as the others."""
 
     def said(*values: Any) -> tuple[Any, ...]:
         try:
@@ -92,15 +89,15 @@ def said_in_page(
 
 
 def on_model(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a listener run a model: on the GPU where one is lent, else as tasks of whoever asks.
+    """Wrap a listener that runs a model: on ZeroGPU if available, else as the client's tasks.
 
-    A lent GPU has a scheduler and quotas of its own, and runs in another process.
+    ZeroGPU has its own scheduler and quotas, and runs in another process.
     """
     return on_gpu(listener) if is_lent() else as_client(listener)
 
 
 def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what a listener runs be the tasks of whoever asks."""
+    """Wrap a listener to attribute its model tasks to the requesting client."""
     if not inspect.isgeneratorfunction(listener):
 
         @functools.wraps(listener)
@@ -108,7 +105,7 @@ def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return _assigned().run(listener, *values)
             except AbandonedError:
-                raise gr.Error("nobody waits for this answer", print_exception=False) from None
+                raise gr.Error("the request was cancelled", print_exception=False) from None
 
         return run
 
@@ -128,7 +125,7 @@ def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _assigned() -> contextvars.Context:
-    """Return a copy of this context in which tasks belong to the client of the request."""
+    """Return a copy of the context in which tasks are attributed to the request's client."""
     context = contextvars.copy_context()
     asked = LocalContext.request.get(None)
     scope = getattr(getattr(asked, "request", None), "scope", {})
@@ -140,21 +137,21 @@ def _assigned() -> contextvars.Context:
 
 
 def error_notice(error: HubNMTError) -> str:
-    """Say in the page what was wrong."""
+    """Render an error as a notice."""
     return attention.notice([public_message(error)], "error")
 
 
 def public_message(error: HubNMTError) -> str:
-    """Return what an error says, in characters that can be sent, without this server's folders."""
+    """Return an error's message, shortened, encodable in UTF-8, and without server paths."""
     said = str(error)
-    if len(said) > MAX_MESSAGE_CHARS:  # first: the search below takes the square of the length
+    if len(said) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
         said = f"{said[:MAX_MESSAGE_CHARS]} ..."
     said = CACHED_MODEL.sub(r"\1/\2", said)
     return said.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Send a refused request to the client of a named endpoint as its error message."""
+    """Wrap a named endpoint to report errors as `gr.Error`."""
     if inspect.isgeneratorfunction(endpoint):
 
         @functools.wraps(endpoint)

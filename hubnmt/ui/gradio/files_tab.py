@@ -1,8 +1,4 @@
-"""The tab that translates a file, with progress, cancel, download and scores.
-
-Takes `Files` and the picked model, gives components and their events. Must not know how files are
-read.
-"""
+"""The Files tab: translate a file with progress, cancellation, download and evaluation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,21 +22,21 @@ from hubnmt.ui.services import decoding_controls, tables
 from hubnmt.ui.services.files import FileProgress, Files
 
 NO_REFERENCE = ""
-"""What the list of reference columns says for none."""
+"""Value for no reference column."""
 
 LEAD = (
-    f"Give a {', '.join(tables.KINDS)} file in UTF-8, up to {tables.MAX_FILE_MIB} MB and "
-    f"{tables.MAX_ROWS:,} lines. Each line, or each row of one column, is translated by the model "
-    "chosen above with the decoding options of the first tab. With a column of references you also "
-    "get scores and the worst sentences."
+    f"Upload a {', '.join(tables.KINDS)} file in UTF-8, up to {tables.MAX_FILE_MIB} MB and "
+    f"{tables.MAX_ROWS:,} lines. Each line, or each row of one column, is translated with the "
+    "model selected above and the decoding options of the Translate tab. With a column of "
+    "references, scores and the lowest-scoring sentences are shown."
 )
 
 
 class FilesTab:
-    """The components of the tab, and their events."""
+    """Components and events of the tab."""
 
     def __init__(self, files: Files) -> None:
-        """Place the components."""
+        """Create the components."""
         self._files = files
         heading("Translate a file", LEAD)
         self._notice = line()
@@ -50,11 +46,11 @@ class FilesTab:
                     label="File", file_types=list(tables.KINDS), height=150, elem_id="upload"
                 )
             with gr.Column(min_width=300):
-                self._source = _columns("Column to translate", "source-column")
-                self._reference = _columns("Column of references", "reference-column")
+                self._source = _columns("Source column", "source-column")
+                self._reference = _columns("Reference column", "reference-column")
                 self._has_header = gr.Checkbox(
                     True,
-                    label="The first line names the columns",
+                    label="The first line contains column names",
                     elem_id="has-header",
                     visible=False,
                 )
@@ -64,30 +60,30 @@ class FilesTab:
                 "Cancel", variant="secondary", elem_id="file-cancel", visible=False
             )
             self._download = gr.DownloadButton(
-                "Download the translation", visible=False, elem_id="file-download"
+                "Download translation", visible=False, elem_id="file-download"
             )
         self._report = line(elem_id="file-report")
 
     def wire(self, model: gr.Dropdown, options: OptionsPanel) -> None:
-        """Connect every component to its handler."""
-        seen = [self._notice, self._source, self._reference, self._has_header, self._cancel]
+        """Connect the events."""
+        described = [self._notice, self._source, self._reference, self._has_header, self._cancel]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
             said_in_page(self._describe, blank=(gr.skip(),) * 4),
             [self._upload, model, self._has_header],
-            seen,
+            described,
             **RUNS,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
-        # What a cancelled job said last may arrive after the answer to the cancelling (Gradio 6.31
-        # sends the two by different ways): the next job's report is shown, a cancelled one's not.
+        # The last update of a cancelled job may arrive after the response to the cancellation
+        # (Gradio 6.31 sends them on different connections), so the report is hidden until restart.
         shown = self._go.click(_shown, None, self._report, queue=False, **QUIET)
         running = shown.then(
             on_model(self._translate),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
             show_progress_on=self._report,
-            **(LONG | QUIET | {"show_progress": "minimal"}),  # tells the place in the line
+            **(LONG | QUIET | {"show_progress": "minimal"}),  # shows the position in the queue
         )
         self._cancel.click(
             _cancelled,
@@ -100,8 +96,8 @@ class FilesTab:
 
     def _describe(self, path: str | None, model: str, has_header: bool) -> tuple[Any, ...]:
         if path is None:
-            gone = gr.Checkbox(visible=False), gr.Button(visible=False)
-            return "", _choices(()), _choices(()), *gone
+            hidden = gr.Checkbox(visible=False), gr.Button(visible=False)
+            return "", _choices(()), _choices(()), *hidden
         found = self._files.describe(path, model, has_header=has_header)
         references = (NO_REFERENCE, *found.columns) if len(found.columns) > 1 else ()
         return (
@@ -121,12 +117,9 @@ class FilesTab:
         has_header: bool,
         *options: Any,
     ) -> Iterator[tuple[Any, ...]]:
-        said = decoding_controls.read_options(options)
-        del (
-            said["n_best"],
-            said["prefix"],
-        )  # each row has one translation, with a beginning of its own
-        nothing = gr.DownloadButton(visible=False)
+        overrides = decoding_controls.read_options(options)
+        del overrides["n_best"], overrides["prefix"]  # these apply to a single text only
+        hidden = gr.DownloadButton(visible=False)
         try:
             for found in self._files.translate(
                 path,
@@ -134,15 +127,15 @@ class FilesTab:
                 source=source or "",
                 reference=reference or "",
                 has_header=has_header,
-                **said,
+                **overrides,
             ):
                 if isinstance(found, FileProgress):
-                    yield "", results.progress(found), nothing
+                    yield "", results.progress(found), hidden
                 else:
                     ready = gr.DownloadButton(value=str(found.path), visible=True)
                     yield "", results.file_result(found), ready
         except HubNMTError as error:
-            yield error_notice(error), "", nothing
+            yield error_notice(error), "", hidden
 
 
 def _shown() -> Any:
@@ -158,6 +151,6 @@ def _columns(label: str, elem_id: str) -> gr.Dropdown:
 
 
 def _choices(columns: tuple[str, ...], chosen: str = "") -> gr.Dropdown:
-    """Offer columns, where there is anything to choose."""
+    """Return a dropdown of columns, visible if there is more than one."""
     named = [(name or "none", name) for name in columns]
     return gr.Dropdown(named, value=chosen if columns else None, visible=len(columns) > 1)

@@ -1,8 +1,4 @@
-"""The lower half of the first tab: steer, look inside, switch heads off.
-
-Takes `Look` and the components of the translation, gives three drawings and their events. Must not
-know torch or how decoding works.
-"""
+"""Inspection panels of the Translate tab: steering row, attention explorer and head switches."""
 
 from typing import Any
 
@@ -15,10 +11,10 @@ from hubnmt.ui.services.look import Look
 
 
 class InspectPanels:
-    """Three drawings that answer from what the page keeps beside a translation."""
+    """Three panels that operate on the page's translation state."""
 
     def __init__(self, look: Look) -> None:
-        """Place the drawings; each is empty until something is translated."""
+        """Create the panels, hidden until there is a translation."""
         self._look = look
         self._steering = draw_static("steering", "steering")
         self._explorer = draw_static("explorer", "explorer")
@@ -26,23 +22,23 @@ class InspectPanels:
 
     @property
     def components(self) -> list[gr.HTML]:
-        """What changes with every translation."""
+        """Components updated with every translation."""
         return [self._explorer, self._steering, self._switches]
 
-    def look_after(self, translating: Any, value: gr.HTML) -> Any:
-        """Draw anew when an event has changed the translation."""
+    def refresh_after(self, translating: Any, value: gr.HTML) -> Any:
+        """Update the panels after an event that changes the translation."""
         return translating.then(on_model(self._look.explore), value, self.components, **RUNS)
 
     def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
-        """Connect the drawings.
+        """Connect the events.
 
         Args:
-            value: the alternatives, which keep what was translated.
-            target: where the translation stands.
-            options: how a sentence that is steered is completed.
+            value: the alternatives, which hold the translation state.
+            target: the translation's text field.
+            options: decoding options for completing a steered sentence.
         """
         value.select(on_model(self._show), value, [target, *self.components], **RUNS)
-        each = RUNS | {"trigger_mode": "multiple"}  # the drawings show the answer to the last click
+        each = RUNS | {"trigger_mode": "multiple"}  # the panels ignore outdated answers
         self._steering.select(
             on_model(self._look.ask), [value, self._steering], self._steering, **each
         )

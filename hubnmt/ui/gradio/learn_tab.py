@@ -1,7 +1,4 @@
-"""The tab that explains: pieces, positions, the network itself, and how it was trained.
-
-Takes `Lessons` and `Handlers`, gives components and their events. Must not know torch.
-"""
+"""The Learn tab: tokenization, positional encoding, tensor shapes and training history."""
 
 from typing import Any
 
@@ -17,53 +14,50 @@ from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 PIECES = (
-    "The model knows no words, only pieces. A word begins as single bytes; the pair that was most "
-    "common when the vocabulary was learned is joined, again and again, until none is left."
+    "The model reads subwords, not words. Byte-pair encoding splits a word into bytes and "
+    "repeatedly merges the adjacent pair that was most frequent in the training data, until no "
+    "learned merge applies."
 )
 POSITIONS = (
-    "Attention alone cannot tell first from last, so every position adds a pattern of its own to "
-    "the vector that stands there: waves, fast on the left and slow on the right."
+    "Attention by itself ignores word order, so a positional encoding is added to each token's "
+    "embedding: sinusoids whose frequency decreases from left to right."
 )
 NETWORK = (
-    "The sentence you translated last, on its way through the network: what each stage makes, the "
-    "sizes of those tensors, and on the right how many numbers it has learned."
+    "The stages of the network for the last translated sentence, with the shapes of their output "
+    "tensors and, on the right, their number of parameters."
 )
-RUN = (
-    "How the model was trained: the loss falls, the scores rise, the sentences begin to make sense."
-)
+RUN = "Training and validation loss, validation scores, and sample translations during training."
 
 
 class LearnTab:
-    """The components of the tab, and their events."""
+    """Components and events of the tab."""
 
     def __init__(self, lessons: Lessons, handlers: Handlers, chosen: Chosen) -> None:
-        """Place the components, set for a model."""
+        """Create the components for a model."""
         self._lessons, self._handlers = lessons, handlers
-        heading("Text becomes pieces", PIECES)
+        heading("Byte-pair encoding", PIECES)
         self._text = gr.Textbox(**_text(chosen), lines=1, max_lines=4, elem_id="pieces-text")
         self._pieces = draw_static("pieces", "pieces")
-        heading("Where a piece stands", POSITIONS)
+        heading("Positional encoding", POSITIONS)
         self._positions = draw_static("positions", "positions")
-        heading("Inside the network", NETWORK)
+        heading("Network and tensor shapes", NETWORK)
         self._network = line(elem_id="network")
-        heading("How it learned", RUN)
+        heading("Training", RUN)
         with gr.Row(visible=lessons.registry.allow_local, elem_id="run-row"):
-            self._folder = gr.Textbox(
-                label="Run folder", placeholder="runs/my-run, as training made it", max_lines=1
-            )
+            self._folder = gr.Textbox(label="Run folder", placeholder="runs/my-run", max_lines=1)
             self._show = gr.Button("Show", variant="secondary", elem_id="run-show")
         self._run = line(elem_id="run")
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
-        """Connect every component to its handler.
+        """Connect the events.
 
         Args:
-            tab: this one; its drawings wait until it is opened.
-            model: where the reference stands.
-            translated: the alternatives, which tell what was translated last.
+            tab: this tab; its contents are computed when it is opened.
+            model: component with the model reference.
+            translated: the alternatives, which hold the translation state.
         """
         self._text.change(
-            self._take_apart,
+            self._show_pieces,
             [self._text, model],
             self._pieces,
             trigger_mode="always_last",
@@ -82,22 +76,22 @@ class LearnTab:
 
     @property
     def described(self) -> list[Any]:
-        """The components that change with the model; `describe` gives their values."""
+        """Components that depend on the model; `describe` returns their values."""
         return [self._text]
 
     def describe(self, chosen: Chosen) -> list[Any]:
-        """Say what the tab shows for a model."""
+        """Return the components' values for a model."""
         return [gr.Textbox(**_text(chosen))]
 
-    def _take_apart(self, text: str, model: str) -> dict[str, Any]:
+    def _show_pieces(self, text: str, model: str) -> dict[str, Any]:
         try:
             return self._lessons.pieces(text, model)
         except HubNMTError as error:
             return {"message": sentence(str(error))}
 
     def _draw(self, text: str, model: str, translated: dict[str, Any] | None) -> tuple[Any, ...]:
-        """Draw every part; what is wrong with the model itself is said once, and then nothing."""
-        pieces = self._take_apart(text, model)
+        """Update all sections; an error of the model itself is shown once."""
+        pieces = self._show_pieces(text, model)
         try:
             positions = self._lessons.positions(model)
         except HubNMTError as error:
@@ -109,7 +103,7 @@ class LearnTab:
             found = self._lessons.last_anatomy(self._handlers, model, translated)
         except HubNMTError as error:
             return error_notice(error)
-        nothing = '<p class="hint">Translate a sentence in the first tab, then come back.</p>'
+        nothing = '<p class="hint">Translate a sentence in the Translate tab first.</p>'
         return results.diagram(found) if found else nothing
 
     def _run_of(self, model: str) -> str:
@@ -117,7 +111,7 @@ class LearnTab:
             found = self._lessons.run_of(model)
         except HubNMTError as error:
             return error_notice(error)
-        nothing = '<p class="hint">This model came without the record of its training.</p>'
+        nothing = '<p class="hint">This model has no training record.</p>'
         return results.run(found) if found else nothing
 
     def _show_run(self, folder: str) -> str:
@@ -129,4 +123,4 @@ class LearnTab:
 
 def _text(chosen: Chosen) -> dict[str, Any]:
     first = next(iter(examples(chosen.facts.src_lang, chosen.facts.measured_on)), "")
-    return source_texts(chosen) | {"value": first, "placeholder": "Type, and watch"}
+    return source_texts(chosen) | {"value": first, "placeholder": "Type text to tokenize"}

@@ -1,8 +1,8 @@
-"""ASGI middleware in front of Gradio: complete bodies in time, who listens, disk space of uploads.
+"""ASGI middleware in front of Gradio: request body limits, connection tracking and upload quotas.
 
-Gradio puts every request of the page into one queue, first come, first served, without a limit per
-client. Here each request gets its `Client`, which `Scheduler` admits. The address is the one that
-uvicorn reports: it trusts `X-Forwarded-For` from the proxies named in FORWARDED_ALLOW_IPS only.
+Gradio queues all requests in one first-in, first-out queue without per-client limits. This
+middleware attaches a `Client` to each request, which `Scheduler` uses. The address is the one
+reported by uvicorn, which trusts `X-Forwarded-For` only from proxies in FORWARDED_ALLOW_IPS.
 Source: https://asgi.readthedocs.io/en/latest/specs/www.html
 """
 
@@ -42,46 +42,46 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PREFIX = "/gradio_api/"
 
 MAX_BODY_MIB = MAX_FILE_MIB + 1
-"""Largest body: one file, with what its form adds."""
+"""Maximum request body: one file plus form overhead."""
 
 MAX_BODIES_MIB = 64
-"""Bodies that are arriving, of all clients together."""
+"""Maximum total size of request bodies being received."""
 
 MAX_CLIENT_BODIES = 32
-"""Bodies that are arriving, of one address."""
+"""Maximum concurrent request bodies per address."""
 
 BODY_WITHIN_S = 15.0
-"""Time in which a short body must arrive; a longer one must come at `MIN_BYTES_PER_S`."""
+"""Timeout of a request body, extended by its size over `MIN_BYTES_PER_S`."""
 
 MIN_BYTES_PER_S = 32 * 1024
 
 TRIM_EVERY_S = 1.0
-"""How often the disk space of all files is looked at, at most."""
+"""Minimum interval between checks of the total disk quota."""
 
 KEPT_SESSIONS = 500
-"""Sessions that Gradio remembers; the one used longest ago is begun anew."""
+"""Session states kept by Gradio; the least recently used is evicted."""
 
 FREE_SESSIONS = 2
-"""Sessions that an address may begin in a minute without waiting; a page needs one."""
+"""Sessions an address may start per minute without delay; a page needs one."""
 
 SESSIONS_PER_S = 5.0
-"""Sessions beyond that, of all addresses together."""
+"""Rate of further sessions, over all addresses."""
 
 MAX_WAITING_SESSIONS = 32
 
 KEPT_EVENTS = 10_000
-"""Events whose end is remembered."""
+"""Maximum number of recorded cancelled events and session starts."""
 
 
 class Middleware:
-    """Wraps the page's application."""
+    """ASGI middleware that wraps the Gradio app."""
 
     def __init__(self, app: App, scheduler: Scheduler) -> None:
         """Wrap an application.
 
         Args:
-            app: Gradio's.
-            scheduler: told when clients come and go.
+            app: the Gradio app.
+            scheduler: notified when clients connect and disconnect.
         """
         self._app = app
         self._scheduler = scheduler
@@ -92,7 +92,7 @@ class Middleware:
         self._trimmed_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Handle one request."""
         route = str(scope["path"]).rpartition(PREFIX)[2] if scope["type"] == "http" else ""
         if scope["type"] != "http" or scope["path"].startswith(f"{PREFIX}mcp"):
             await self._app(scope, receive, send)
@@ -128,18 +128,18 @@ class Middleware:
                 scope["hubnmt.has_left"] = has_left
             if route == "upload":
                 if not await _is_one_file(scope, body):
-                    await _refuse(send, 400, "give one file at a time, in a form field `files`")
+                    await _refuse(send, 400, "upload one file at a time in the form field `files`")
                     return
-                send = self._noting_uploads(address, send)
+                send = self._recording_uploads(address, send)
             elif _is_queued(route):
-                send = _naming_a_full_queue(send)
+                send = _replacing_queue_full(send)
             await self._app(scope, replay, send)
 
-    def _noting_uploads(self, address: str, send: Send) -> Send:
-        """Read the paths of stored files from the answer to an upload."""
+    def _recording_uploads(self, address: str, send: Send) -> Send:
+        """Record the paths of stored files from the response to an upload."""
         status, answer = 0, b""
 
-        async def noting(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status, answer
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -149,10 +149,10 @@ class Middleware:
                     await asyncio.to_thread(self._quota.add, address, json.loads(answer))
             await send(message)
 
-        return noting
+        return send_and_record
 
     async def _trim(self, scope: Scope) -> None:
-        """Keep all files that this page stored within their limit."""
+        """Enforce the total disk quota."""
         if time.monotonic() - self._trimmed_at < TRIM_EVERY_S:
             return
         self._trimmed_at = time.monotonic()
@@ -163,9 +163,9 @@ class Middleware:
 
 
 async def _is_one_file(scope: Scope, body: bytes) -> bool:
-    """Return whether Gradio will store all of an upload where it is found again.
+    """Return whether an upload form contains exactly one valid file.
 
-    What it does not expect in a form stays on the disk as a temporary file, of which nobody knows.
+    Gradio leaves unexpected form parts on disk as untracked temporary files.
     """
 
     async def stream() -> AsyncGenerator[bytes, None]:
@@ -189,11 +189,11 @@ async def _closing(form: FormData) -> AsyncIterator[FormData]:
         await form.close()
 
 
-def _naming_a_full_queue(send: Send) -> Send:
-    """Answer with our sentence where Gradio says that its queue is full."""
+def _replacing_queue_full(send: Send) -> Send:
+    """Replace Gradio's response for a full queue with the page's message."""
     is_replaced = False
 
-    async def naming(message: Message) -> None:
+    async def send_replaced(message: Message) -> None:
         nonlocal is_replaced
         if message["type"] == "http.response.start" and message["status"] == 503:
             is_replaced = True
@@ -201,7 +201,7 @@ def _naming_a_full_queue(send: Send) -> Send:
         elif not is_replaced:
             await send(message)
 
-    return naming
+    return send_replaced
 
 
 def _kept_by(block: Any) -> Iterable[str]:
@@ -213,21 +213,21 @@ def _is_queued(route: str) -> bool:
 
 
 def _stream_key(route: str, scope: Scope) -> str:
-    """Return the session or event whose answers a connection carries; empty for others."""
+    """Return the session or event whose responses a request streams; empty for others."""
     if route == "queue/data":
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         return next(iter(query.get("session_hash", [])), "")
     return str(route.rpartition("/")[2]) if route.startswith("call/") else ""
 
 
-# --- who listens ---------------------------------------------------------------------------------
+# --- connections ---------------------------------------------------------------------------------
 
 
 class Listeners:
-    """The open connections that carry answers, by session or event."""
+    """Counts the open response streams by session or event."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Begin with none."""
+        """Create an empty registry."""
         self._scheduler = scheduler
         self._open: Counter[str] = Counter()
         self._cancelled: dict[str, None] = {}
@@ -235,7 +235,7 @@ class Listeners:
 
     @contextlib.contextmanager
     def listening(self, key: str) -> Iterator[None]:
-        """Count a connection while it is open."""
+        """Count a stream while it is open."""
         self._count(key, 1)
         try:
             yield
@@ -250,7 +250,7 @@ class Listeners:
         self._scheduler.wake()
 
     def note_cancelled(self, body: bytes) -> None:
-        """Read which event a client cancels."""
+        """Record the event that a client cancels."""
         with contextlib.suppress(ValueError, KeyError, TypeError):
             self._cancelled[str(json.loads(body)["event_id"])] = None
         while len(self._cancelled) > KEPT_EVENTS:
@@ -258,7 +258,7 @@ class Listeners:
         self._scheduler.wake()
 
     def client(self, address: str, session: str, event: str) -> Client:
-        """Describe who sent an event to the queue."""
+        """Return the client of a queued event."""
         was_listening = False
 
         def is_listening() -> bool:
@@ -275,11 +275,11 @@ class Listeners:
 
 
 def find_client(scope: Scope, session: str | None, event: str | None) -> Client | None:
-    """Describe who asks; None where the middleware was not asked."""
+    """Return the client of a request; None if it did not pass the middleware."""
     if "hubnmt.address" not in scope:
         return None
     address = scope["hubnmt.address"]
-    if "hubnmt.has_left" in scope:  # the answer comes on the connection of the request
+    if "hubnmt.has_left" in scope:  # the response uses the request's connection
         return Client(address, session or "", lambda: True, scope["hubnmt.has_left"].is_set)
     listeners: Listeners = scope["hubnmt.listeners"]
     return listeners.client(address, session or "", event or "")
@@ -289,20 +289,20 @@ def find_client(scope: Scope, session: str | None, event: str | None) -> Client 
 
 
 class Sessions:
-    """Limits how fast an address begins sessions: each costs Gradio 40 ms of its event loop."""
+    """Limits the rate of new sessions per address: each blocks Gradio's event loop for 40 ms."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty registry."""
         self._known: OrderedDict[str, None] = OrderedDict()
         self._begun: deque[tuple[float, str]] = deque()
         self._pace = asyncio.Lock()
         self._n_waiting = 0
 
     async def admit(self, address: str, body: bytes) -> None:
-        """Let a known session pass, and a new one at once or at the pace of all that are many.
+        """Admit a request; delay new sessions of an address beyond its free allowance.
 
         Raises:
-            RefusedBodyError: if too many wait.
+            RefusedBodyError: if too many sessions are waiting.
         """
         session = _read_session(body)
         if session in self._known:
@@ -316,7 +316,7 @@ class Sessions:
                 self._known.popitem(last=False)
 
     def _count(self, address: str) -> int:
-        """Note a new session, and count the earlier ones of its address in the last minute."""
+        """Record a new session and return the address's earlier ones within the last minute."""
         now = time.monotonic()
         while self._begun and (now - self._begun[0][0] > 60 or len(self._begun) > KEPT_EVENTS):
             self._begun.popleft()
@@ -348,32 +348,32 @@ def _read_session(body: bytes) -> str:
 
 
 class RefusedBodyError(Exception):
-    """A body is too large, too slow, or one too many."""
+    """A request body is too large, too slow, or exceeds the number allowed."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Bind the HTTP status to say it with."""
+        """Store the HTTP status of the response."""
         super().__init__(message)
         self.status = status
 
 
 class DisconnectedError(Exception):
-    """The client left before its body was complete."""
+    """The client disconnected before its request body was complete."""
 
 
 class Bodies:
-    """Reads bodies whole before Gradio does, which has no limit of time and leaves torn files."""
+    """Buffers request bodies, because Gradio has no timeout and leaves partial files."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty registry."""
         self._n_bytes = 0
         self._n_of: Counter[str] = Counter()
 
     async def read(self, address: str, receive: Receive) -> bytes:
-        """Read a body.
+        """Read a request body.
 
         Raises:
-            RefusedBodyError: with status and sentence.
-            DisconnectedError: if it will never be complete.
+            RefusedBodyError: if a limit is exceeded.
+            DisconnectedError: if the client disconnects.
         """
         if self._n_of[address] >= MAX_CLIENT_BODIES:
             raise RefusedBodyError(503, str(BusyError()))
@@ -391,18 +391,22 @@ class Bodies:
     async def _receive(self, chunks: list[bytes], receive: Receive) -> None:
         started, size = time.monotonic(), 0
         while True:
-            left = started + BODY_WITHIN_S + size / MIN_BYTES_PER_S - time.monotonic()
+            timeout = started + BODY_WITHIN_S + size / MIN_BYTES_PER_S - time.monotonic()
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, left))
+                message = await asyncio.wait_for(receive(), max(0.0, timeout))
             except TimeoutError:
-                raise RefusedBodyError(408, "the request came too slowly; try again") from None
+                raise RefusedBodyError(
+                    408, "timed out while receiving the request; try again"
+                ) from None
             if message["type"] == "http.disconnect":
                 raise DisconnectedError
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             self._n_bytes += len(chunks[-1])
             if size > MAX_BODY_MIB * 2**20:
-                raise RefusedBodyError(413, f"a request may have {MAX_FILE_MIB} MiB")
+                raise RefusedBodyError(
+                    413, f"the request is larger than the limit of {MAX_FILE_MIB} MiB"
+                )
             if self._n_bytes > MAX_BODIES_MIB * 2**20:
                 raise RefusedBodyError(503, str(BusyError()))
             if not message.get("more_body"):
@@ -413,9 +417,9 @@ class Bodies:
 async def _replayed(
     body: bytes, receive: Receive
 ) -> AsyncIterator[tuple[Receive, threading.Event]]:
-    """Give a body again, and then what happens on the connection; note when it is closed."""
+    """Replay a buffered body, then pass on messages; set the event on disconnect."""
     has_left = threading.Event()
-    is_given = False
+    is_sent = False
     following: asyncio.Queue[Message] = asyncio.Queue()
 
     async def watch() -> None:
@@ -427,9 +431,9 @@ async def _replayed(
                 return
 
     async def replay() -> Message:
-        nonlocal is_given
-        if not is_given:
-            is_given = True
+        nonlocal is_sent
+        if not is_sent:
+            is_sent = True
             return {"type": "http.request", "body": body, "more_body": False}
         return await following.get()
 
@@ -441,7 +445,7 @@ async def _replayed(
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:
-    """Answer as Gradio's own errors do, with the sentence that the page would show."""
+    """Send an error response in Gradio's format."""
     answer = json.dumps({"detail": message, "error": message}).encode()
     headers = [
         (b"content-type", b"application/json"),

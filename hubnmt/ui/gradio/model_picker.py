@@ -1,8 +1,4 @@
-"""A picker of models as it stands in the page: a list, room to type, and a search of the Hub.
-
-Takes `Handlers` and the model to begin with, gives components, and tells when another model is
-open. Must not know what the page shows of a model.
-"""
+"""Model picker: a dropdown that accepts model references and Hub searches."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,12 +14,12 @@ from hubnmt.ui.services.translate import Chosen, Handlers
 
 
 class HubSearch:
-    """The place below the picker; empty until something is searched for."""
+    """Results of a Hub search, shown below the picker."""
 
     def __init__(self, handlers: Handlers, picker: str = "model") -> None:
-        """Place the components; `picker` is what the page calls the list they belong to."""
+        """Create the components; `picker` is the element id of the picker."""
         self._handlers = handlers
-        self._said = line(elem_id=f"{picker}-said")
+        self._status = line(elem_id=f"{picker}-said")
         self._found = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             samples=[],
@@ -34,23 +30,23 @@ class HubSearch:
         )
 
     def wire(self, model: gr.Dropdown, opened: gr.Textbox) -> None:
-        """Search for what the picker says.
+        """Connect the events.
 
         Args:
-            model: the picker; words give way to the model that is open.
-            opened: the name of that.
+            model: the picker; after a search it is reset to the open model.
+            opened: name of the open model.
         """
         model.change(
             self._search,
             [model, opened],
-            [model, self._said, self._found],
+            [model, self._status, self._found],
             **(QUIET | ASKS),
         )
-        both = [self._said, self._found]
+        both = [self._status, self._found]
         self._found.click(
             lambda row: (row[0], *_nothing()), self._found, [model, *both], queue=False, **QUIET
         )
-        model.select(_nothing, None, both, queue=False, **QUIET)  # what was found is not wanted
+        model.select(_nothing, None, both, queue=False, **QUIET)  # discard the results
 
     def _search(self, typed: str, opened: str) -> Iterator[tuple[Any, ...]]:
         search = self._handlers.read_search(typed)
@@ -63,8 +59,8 @@ class HubSearch:
         except HubNMTError as error:
             yield gr.skip(), error_notice(error), _choices([])
             return
-        said = results.searched(search.typed, len(found), at_most=N_SUGGESTED)
-        yield gr.skip(), said, _choices(found)
+        status = results.searched(search.typed, len(found), at_most=N_SUGGESTED)
+        yield gr.skip(), status, _choices(found)
 
 
 def _nothing() -> tuple[Any, ...]:
@@ -83,18 +79,18 @@ HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"
 
 
 class ModelPicker:
-    """One picker; every model that the page opens can be chosen or typed into it."""
+    """A dropdown of models that also accepts references and search terms."""
 
     def __init__(
         self, handlers: Handlers, chosen: Chosen, *, label: str = "Model", name: str = "model"
     ) -> None:
-        """Place the list, set to a model.
+        """Create the dropdown.
 
         Args:
-            handlers: of the page.
-            chosen: the model to begin with.
-            label: what the visitor calls the picker.
-            name: what the page calls it; no two share one.
+            handlers: the page's handlers.
+            chosen: the initial model.
+            label: visible label.
+            name: unique element id.
         """
         registry = handlers.registry
         self._handlers = handlers
@@ -110,32 +106,32 @@ class ModelPicker:
             elem_classes="picker",
             min_width=220,
         )
-        # In the browser, not in a `State`: a page outlives the server it came from.
+        # In the browser, not in a `State`: pages stay open across server restarts.
         self._opened = gr.Textbox(chosen.facts.name, visible=False)
 
     def place_search(self) -> None:
-        """Make room for what a search finds, on a page that may ask the Hub."""
+        """Create the search results, if Hub models are allowed."""
         if self._handlers.registry.allow_hub:
             self._search = HubSearch(self._handlers, self._name)
 
     @property
     def described(self) -> list[Any]:
-        """The components that another picker may set; `describe` gives their values."""
+        """Components that another picker may set; `describe` returns their values."""
         return [self.field, self._opened]
 
     def describe(self, chosen: Chosen) -> list[Any]:
-        """Say what the picker shows when a model was opened elsewhere."""
+        """Return the components' values for a model opened elsewhere."""
         return [chosen.facts.name] * 2
 
     def wire(
         self, notice: gr.HTML, described: list[Any], describe: Callable[[Chosen], list[Any]]
     ) -> None:
-        """Open what is picked, and say so to the page.
+        """Connect the events: load the selected model and update the page.
 
         Args:
-            notice: where a refusal is said.
-            described: the components that change with the model.
-            describe: what they show for one.
+            notice: where errors are shown.
+            described: components that depend on the model.
+            describe: model -> values of `described`.
         """
         if self._search is not None:
             self._search.wire(self.field, self._opened)
@@ -152,9 +148,9 @@ class ModelPicker:
         def choose(
             model: str,
             opened: str,
-            download: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # Gradio's way
+            download: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
         ) -> tuple[Any, ...]:
-            if self._handlers.read_search(model):  # words leave the page to the open model
+            if self._handlers.read_search(model):  # a search keeps the open model
                 return gr.skip(), *unchanged
             if model == opened:
                 return "", *unchanged
@@ -164,7 +160,7 @@ class ModelPicker:
                 return error_notice(error), *unchanged
             return "", chosen.facts.name, *describe(chosen)
 
-        self.field.change(  # by hand, by a link, or because the languages are swapped
+        self.field.change(  # by the user, a link, or swapping
             as_client(choose),
             [self.field, self._opened],
             [notice, *changed],
@@ -174,6 +170,6 @@ class ModelPicker:
 
 
 def _info(allow_local: bool, allow_hub: bool) -> str | None:
-    also = ["a folder"] * allow_local + [HUB, "words to search it"] * allow_hub
+    also = ["a folder"] * allow_local + [HUB, "search terms"] * allow_hub
     *first, last = also or [""]
     return f"Or type {', '.join(first)}{' or ' * bool(first)}{last}." if also else None

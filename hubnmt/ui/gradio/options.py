@@ -1,8 +1,4 @@
-"""The decoding options of the page: drawn from `controls`, with presets, and wired to each other.
-
-Takes a model's defaults, gives the components whose values `controls.read_options` reads. Must not
-know what the options do.
-"""
+"""Panel of decoding options with presets, built from `decoding_controls`."""
 
 import functools
 from collections.abc import Callable
@@ -16,7 +12,7 @@ from hubnmt.ui.services import decoding_controls
 
 
 class OptionsPanel:
-    """Every decoding option, folded away until it is wanted."""
+    """Collapsible panel with all decoding options."""
 
     def __init__(
         self,
@@ -26,13 +22,13 @@ class OptionsPanel:
         title: str = "",
         preset: str = decoding_controls.BEST,
     ) -> None:
-        """Place the components, set to a model's own defaults and a preset.
+        """Create the components with a model's defaults and a preset.
 
         Args:
-            decoding: the defaults.
-            name: what the panel is called in the page; no two share one.
-            title: whose options they are, where there are several.
-            preset: one of `controls.PRESETS`.
+            decoding: the model's default options.
+            name: unique element id.
+            title: suffix of the labels if there are several panels.
+            preset: key of `decoding_controls.PRESETS`.
         """
         values = decoding_controls.control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
@@ -59,25 +55,25 @@ class OptionsPanel:
             gr.HTML(html_template=title, js_on_load=None, apply_default_css=False)
         with gr.Row(elem_classes="option-row"):
             for control in group.controls:
-                self._by_name[control.name] = _draw(control, values[control.name])
+                self._by_name[control.name] = _make_component(control, values[control.name])
 
     @property
     def components(self) -> list[Any]:
-        """The controls, in the order of `controls.NAMES`."""
+        """The controls in the order of `decoding_controls.NAMES`."""
         return [self._by_name[name] for name in decoding_controls.NAMES]
 
     @property
     def described(self) -> list[Any]:
-        """The components that change with the model; `describe` gives their values."""
+        """Components that depend on the model; `describe` returns their values."""
         return [*self.components, self._preset]
 
     def describe(self, decoding: DecodingConfig) -> list[Any]:
-        """Set everything to a model's own defaults."""
+        """Return the components' values for a model's defaults."""
         return [*decoding_controls.control_values(decoding).values(), decoding_controls.BEST]
 
     @property
     def prefix(self) -> Any:
-        """The visitor's own first words, which `Clear` takes away with the text."""
+        """The forced prefix, which the Clear button also clears."""
         return self._by_name["prefix"]
 
     def wire(
@@ -88,30 +84,30 @@ class OptionsPanel:
         runs: dict[str, Any],
         quiet: dict[str, Any],
     ) -> None:
-        """Let presets set the controls, and controls keep each other possible.
+        """Connect the events: presets set controls, and dependent controls stay consistent.
 
         Args:
-            defaults: reference -> that model's own defaults.
-            model: where the reference stands.
-            runs: settings of an event that may load a model.
-            quiet: settings of an event that does not.
+            defaults: model reference -> default options.
+            model: component with the model reference.
+            runs: event settings for handlers that may load a model.
+            quiet: event settings for other handlers.
         """
         changed = [self._by_name[name] for name in decoding_controls.NAMES if name != "prefix"]
         preset = as_client(functools.partial(_preset_values, defaults))
         self._preset.input(preset, [self._preset, model], changed, **runs)
-        # A control that was moved by hand leaves the preset.
+        # Changing a control manually deselects the preset.
         gr.on([each.input for each in changed], None, None, self._preset, js="() => null", **quiet)
         for name, column in self._only_when.items():
             switch = self._by_name[name]
             switch.change(_show_when, switch, column, queue=False, **quiet)
         beam_size, n_best = self._by_name["beam_size"], self._by_name["n_best"]
-        pair = [beam_size, n_best]  # no more alternatives than hypotheses
+        pair = [beam_size, n_best]  # n_best must not exceed beam_size
         beam_size.input(None, pair, n_best, js="(beam, n) => Math.min(beam, n)", **quiet)
         n_best.input(None, pair, beam_size, js="(beam, n) => Math.max(beam, n)", **quiet)
 
 
 def _preset_values(defaults: Callable[[str], DecodingConfig], name: str, model: str) -> list[Any]:
-    """Set every control but the prefix: a visitor's own words are not a setting."""
+    """Return the preset's values of all controls except the prefix, which presets keep."""
     values = decoding_controls.control_values(defaults(model), name)
     return [value for name, value in values.items() if name != "prefix"]
 
@@ -120,13 +116,13 @@ def _show_when(is_on: bool) -> gr.Column:
     return gr.Column(visible=is_on)
 
 
-def _draw(control: decoding_controls.Control, value: Any) -> Any:
-    """Draw one control."""
-    said: dict[str, Any] = {"value": value, "label": control.label, "info": control.info}
+def _make_component(control: decoding_controls.Control, value: Any) -> Any:
+    """Create the component of a control."""
+    shared: dict[str, Any] = {"value": value, "label": control.label, "info": control.info}
     if isinstance(control, decoding_controls.Slider):
-        return gr.Slider(control.low, control.high, step=control.step, min_width=220, **said)
+        return gr.Slider(control.low, control.high, step=control.step, min_width=220, **shared)
     if isinstance(control, decoding_controls.Number):
-        return gr.Number(precision=0, min_width=220, elem_classes="typed", **said)
+        return gr.Number(precision=0, min_width=220, elem_classes="typed", **shared)
     if isinstance(control, decoding_controls.Switch):
-        return gr.Checkbox(**said)
-    return gr.Textbox(max_lines=1, elem_classes="typed", **said)
+        return gr.Checkbox(**shared)
+    return gr.Textbox(max_lines=1, elem_classes="typed", **shared)

@@ -1,15 +1,13 @@
-"""The page: the model, the tabs, and what reaches across them.
+"""The Gradio app: model picker, tabs and launch options.
 
-Takes `Handlers`, gives a Gradio app and the options to launch it with. Each tab is a room of its
-own; what the browser draws itself lies in `assets/`. Must not know torch or how decoding works.
-Nothing may be fetched from elsewhere, hence system fonts and `analytics_enabled=False`.
+Nothing may be loaded from other hosts, hence system fonts and `analytics_enabled=False`.
 """
 
 import os
 from typing import Any
 
 import gradio as gr
-from starlette.middleware import Middleware as Place
+from starlette.middleware import Middleware as MiddlewareEntry
 
 from hubnmt.ui.gradio.api import add_endpoints
 from hubnmt.ui.gradio.compare_tab import CompareTab
@@ -28,32 +26,34 @@ from hubnmt.ui.services.scheduler import Scheduler
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 MAX_QUEUED = 256
-"""Requests in Gradio's queue, in which hardly any wait: they wait for their turn in `Scheduler`."""
+"""Size of Gradio's queue; requests leave it at once and wait in `Scheduler` instead."""
 
 MAX_THREADS = 128
-"""Requests that begin, most of which wait for their turn: twice `scheduler.MAX_WAITING`."""
+"""Worker threads, most of which wait in `Scheduler`: twice `scheduler.MAX_WAITING`."""
 
 KEPT_FILES_S = 3600
-"""How long uploads and results lie on disk at most: long enough to download them."""
+"""Maximum lifetime of uploads and results on disk."""
 
-LOOKED_AFTER_S = 300
-"""How often Gradio looks which of them are old enough to go; the last look may come just before."""
+CLEANUP_EVERY_S = 300
+"""Interval of Gradio's cleanup; a file may survive one interval beyond its age limit."""
 
 
 def build_demo(handlers: Handlers) -> gr.Blocks:
-    """Build the page; launch it with `launch_options()`.
+    """Build the app; launch it with `launch_options()`.
 
-    The opening model is loaded here, so that the first visitor does not wait for it.
+    The default model is loaded here, so that the first request does not wait for it.
 
     Raises:
-        HubNMTError: if that model cannot be loaded.
+        HubNMTError: if the default model cannot be loaded.
     """
     chosen = handlers.choose("")
-    os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")  # else a table of all, at every event
+    os.environ.setdefault(
+        "GRADIO_ANALYTICS_MAX_EVENTS", "1"
+    )  # by default, every event builds a table of all events
     demo = gr.Blocks(
-        title="hubnmt: translate and look inside",
+        title="hubnmt: translation and attention",
         analytics_enabled=False,
-        delete_cache=(LOOKED_AFTER_S, KEPT_FILES_S - 2 * LOOKED_AFTER_S),
+        delete_cache=(CLEANUP_EVERY_S, KEPT_FILES_S - 2 * CLEANUP_EVERY_S),
     )
     with demo:
         draw_static("header")
@@ -64,23 +64,23 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
 
 
 def launch_options() -> dict[str, Any]:
-    """Return theme, style and manners for `demo.launch(**launch_options())`."""
+    """Return the keyword arguments for `demo.launch(**launch_options())`."""
     return {
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
         "favicon_path": ASSETS / "favicon.png",
         "footer_links": ["api", "gradio", "settings"],
-        "run_history": False,  # a visitor's text is not ours to keep, in the browser neither
+        "run_history": False,  # do not store users' texts, not even in the browser
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {"middleware": [Place(Middleware, Scheduler(limits.MAX_SECONDS))]},
+        "app_kwargs": {"middleware": [MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS))]},
     }
 
 
 def _theme() -> gr.themes.Base:
-    """The visitor's own fonts, one accent; the other colours stand in `assets/page.css`."""
+    """Return a theme with system fonts and one accent; other colours are in `assets/page.css`."""
     return gr.themes.Base(
         primary_hue="indigo",
         neutral_hue="slate",
@@ -91,7 +91,7 @@ def _theme() -> gr.themes.Base:
 
 
 class _Page:
-    """The model that is picked, and the tabs that use it."""
+    """The model picker and the tabs that use the selected model."""
 
     def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
         self._handlers = handlers
@@ -104,7 +104,7 @@ class _Page:
                 self._compare = CompareTab(handlers, chosen)
             with gr.Tab("Files", id="files"):
                 self._files = FilesTab(Files(handlers.registry))
-            with gr.Tab("Learn", id="learn") as self._learn_place:
+            with gr.Tab("Learn", id="learn") as self._learn_component:
                 self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
         tabs = (self._translate, self._compare, self._learn)
         in_tabs = (each for tab in tabs for each in tab.described)
@@ -118,17 +118,17 @@ class _Page:
         self._card = line(card_html(chosen.facts.card), elem_id="card")
 
     def wire(self, demo: gr.Blocks) -> None:
-        """Connect the tabs, each in its own room, and the model to all of them."""
+        """Connect the events of the picker and of every tab."""
         model = self._picker.field
         self._translate.wire(model)
         self._translate.open_link(model, demo)
         self._compare.wire()
         self._files.wire(model, self._translate.options)
-        self._learn.wire(self._learn_place, model, self._translate.alternatives)
+        self._learn.wire(self._learn_component, model, self._translate.alternatives)
         self._picker.wire(self._notice, self._described, self._describe)
 
     def _describe(self, chosen: Chosen) -> list[Any]:
-        """Set the page to a model."""
+        """Return the values of all components that depend on the model."""
         return [
             attention.model_line(chosen.facts),
             card_html(chosen.facts.card),

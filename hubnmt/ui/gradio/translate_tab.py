@@ -1,8 +1,4 @@
-"""The first tab: text in, translation out, its alternatives, and where the model looked.
-
-Takes `Handlers` and the picked model, gives components and their events. Must not know torch or how
-decoding works.
-"""
+"""The Translate tab: source text, translation, examples, decoding options and inspection panels."""
 
 import functools
 import json
@@ -44,13 +40,13 @@ CLIPBOARD = """
       return isDone;
     }
   };"""
-"""Browsers offer a clipboard to pages from this machine and over https; to others they leave what
-is selected, and some not even that."""
+"""The clipboard API requires localhost or https; otherwise `execCommand` is tried, which some
+browsers lack."""
 
 COPY = f"""async (text) => {{{CLIPBOARD}
   if (await copy(text)) return "Copied";
   const field = document.querySelector("#target textarea");
-  [field.disabled, field.readOnly] = [false, true]; // in what is disabled nothing can be selected
+  [field.disabled, field.readOnly] = [false, true]; // text in a disabled field cannot be selected
   field.focus();
   field.select();
   return "Press Ctrl+C";
@@ -59,34 +55,34 @@ COPY = f"""async (text) => {{{CLIPBOARD}
 SHARE = f"""async (text, model) => {{{CLIPBOARD}
   const link = `${{location.href.split("#")[0]}}#${{new URLSearchParams({{ model, text }})}}`;
   history.replaceState(null, "", link);
-  return (await copy(link)) ? "Copied" : "See the address";
+  return (await copy(link)) ? "Copied" : "See address bar";
 }}"""
-"""The text travels behind the `#`, which a browser sends to no server."""
+"""The text is in the URL fragment, which browsers do not send to the server."""
 
-LATER = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
-"""A button says for a moment that it has done its work."""
+RESET_LABEL = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
+"""Restores a button's label after a confirmation."""
 
 OPEN = """(text, model) => {
-  const said = new URLSearchParams(location.hash.slice(1));
-  const isOurs = NAMES.includes(said.get("model"));
-  const given = said.has("text") ? [...said.get("text")].slice(0, LIMIT).join("") : text;
-  return [given, isOurs ? said.get("model") : model];
+  const fields = new URLSearchParams(location.hash.slice(1));
+  const isListed = NAMES.includes(fields.get("model"));
+  const given = fields.has("text") ? [...fields.get("text")].slice(0, LIMIT).join("") : text;
+  return [given, isListed ? fields.get("model") : model];
 }"""
-"""Fills in what a link says, cut between characters and not inside one. A link opens no model but
-the page's own; others are asked for."""
+"""Applies the text and model of a link. The text is truncated between code points. Only the page's
+listed models are opened, so that a link cannot trigger a download."""
 
 
 class TranslateTab:
-    """The components of the tab, and their events."""
+    """Components and events of the tab."""
 
     def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
-        """Place the components, set for a model."""
+        """Create the components for a model."""
         self._handlers = handlers
         self.notice = line()
         self._place_texts(chosen)
         self._examples = gr.Dataset(
             components=[gr.Textbox(visible=False)],
-            label="Try one",
+            label="Examples",
             elem_id="examples",
             **_examples(chosen),
         )
@@ -97,7 +93,7 @@ class TranslateTab:
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
             with gr.Column(min_width=300):
-                # One line at first is what makes Enter submit; the style gives it its height.
+                # Enter submits only with `lines=1`; the style sheet sets the height.
                 self.source = gr.Textbox(
                     **source_texts(chosen), lines=1, max_lines=14, autofocus=True, elem_id="source"
                 )
@@ -116,19 +112,19 @@ class TranslateTab:
                 )
                 with gr.Row(elem_id="result"):
                     self._timing = line()
-                    # Gradio's own copy button takes the label away from the text field.
+                    # Gradio's own copy button would hide the text field's label.
                     self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
                     self._link = gr.Button("Link", variant="secondary", elem_id="link")
 
     def wire(self, model: gr.Dropdown) -> None:
-        """Connect every component to its handler; `model` is where the reference stands."""
+        """Connect the events; `model` contains the model reference."""
         options = self.options.components
         answered = [self.notice, self._target, self._timing, self.alternatives]
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
         swapped = self._swap.click(
-            said_in_page(self._turn_round, blank=(gr.skip(), gr.skip())),
+            said_in_page(self._reverse, blank=(gr.skip(), gr.skip())),
             [self._target, model],
             [self.notice, self.source, model],
             **RUNS,
@@ -143,7 +139,7 @@ class TranslateTab:
                 show_progress_on=self._target,
                 **(RUNS | {"show_progress": "minimal"}),
             )
-            running += [translating, self._panels.look_after(translating, self.alternatives)]
+            running += [translating, self._panels.refresh_after(translating, self.alternatives)]
         self._panels.wire(self.alternatives, self._target, self.options)
         everything = [self.source, self.options.prefix, *answered, *self._panels.components]
         blank = "() => ['', '', '', '', '', null, null, null, null]"
@@ -157,15 +153,15 @@ class TranslateTab:
             (self._link, [self.source, model], SHARE),
         ):
             copied = button.click(None, given, button, js=js, **QUIET)
-            copied.then(None, None, button, js=LATER.replace("NAME", button.value), **QUIET)
+            copied.then(None, None, button, js=RESET_LABEL.replace("NAME", button.value), **QUIET)
 
     @property
     def described(self) -> list[Any]:
-        """The components that change with the model; `describe` gives their values."""
+        """Components that depend on the model; `describe` returns their values."""
         return [self.source, self._target, self._examples, self._swap, *self.options.described]
 
     def describe(self, chosen: Chosen) -> list[Any]:
-        """Say what the tab shows for a model."""
+        """Return the components' values for a model."""
         return [
             gr.Textbox(**source_texts(chosen)),
             gr.Textbox(**_target(chosen)),
@@ -175,27 +171,27 @@ class TranslateTab:
         ]
 
     def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:
-        """Let a page that is opened by a link begin with its text and model."""
+        """Initialize a page opened from a link with its text and model."""
         names = json.dumps(self._handlers.registry.names)
         js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
         both = [self.source, model]
         demo.load(None, both, both, js=js, **QUIET)
 
-    def _turn_round(self, translation: str, model: str) -> tuple[Any, ...]:
-        """Translate back what was translated."""
+    def _reverse(self, translation: str, model: str) -> tuple[Any, ...]:
+        """Move the translation to the source and select the reverse model."""
         return "", translation, self._handlers.find_reverse(model) or gr.skip()
 
-    def _translate(self, *asked: Any) -> Iterator[tuple[Any, ...]]:
-        """Show the translation growing; what stood beside the last one stays till the end."""
+    def _translate(self, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Stream the translation; the panels keep the previous one until it is complete."""
         try:
-            for shown in self._handlers.translate_page(*asked):
+            for shown in self._handlers.translate_page(*values):
                 yield shown if isinstance(shown, Answer) else ("", shown, gr.skip(), gr.skip())
         except HubNMTError as error:
             yield error_notice(error), "", "", None
 
 
 def source_texts(chosen: Chosen) -> dict[str, Any]:
-    """Say what a field for source text shows for a model."""
+    """Return the properties of a source text field for a model."""
     language = language_name(chosen.facts.src_lang)
     return {
         "label": language,

@@ -1,8 +1,7 @@
-"""ZeroGPU: the Hub lends a Space a GPU for as long as one request takes.
+"""ZeroGPU support: request a GPU for each model call on a Space that provides one.
 
-Takes a function that runs a model, gives it back as one that asks for the GPU first; anywhere but
-on such a Space it is the same function. Must not know what it does. A Space without a function that
-asks is not started, and what a request loads is gone after it: the opening model is loaded before.
+Such a Space only starts if some function requests a GPU, and state created during a request is
+lost afterwards; therefore the default model is loaded at start-up.
 Source: https://huggingface.co/docs/hub/spaces-zerogpu
 """
 
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 try:
-    import spaces  # put there by the Space, and nowhere else
+    import spaces  # provided by the Space only
 except ImportError:
     spaces = None
 
@@ -19,16 +18,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def is_lent() -> bool:
-    """Tell whether this is a Space that lends a GPU."""
+    """Return whether this is a ZeroGPU Space."""
     return spaces is not None and bool(os.environ.get("SPACES_ZERO_GPU"))
 
 
 def on_gpu(function: _Function) -> _Function:
-    """Let a function ask for the GPU where one is lent."""
-    lent: _Function = spaces.GPU(function) if is_lent() else function
-    return lent
+    """Wrap a function to request the GPU on a ZeroGPU Space; return it unchanged elsewhere."""
+    wrapped: _Function = spaces.GPU(function) if is_lent() else function
+    return wrapped
 
 
 def device() -> str:
-    """Name the device that models of the page run on."""
+    """Return the device for the page's models."""
     return "cuda" if is_lent() else "cpu"

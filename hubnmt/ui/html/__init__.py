@@ -1,1 +1,1 @@
-"""Values as HTML; everything that comes from outside is escaped."""
+"""HTML rendering; all external text is escaped."""

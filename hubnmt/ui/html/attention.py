@@ -1,9 +1,6 @@
-"""Values to what the page shows: small pieces of HTML, and the numbers the explorer draws.
+"""Rendering of notices, model facts and timings as HTML, and packing of attention for the explorer.
 
-Takes plain values and arrays, gives strings and dictionaries that JSON can hold. Whatever comes
-from outside (texts, tokens, names, messages) is escaped here where it becomes HTML; what goes to
-the explorer stays text, because the explorer writes it with `textContent`. Must not know torch or
-Gradio.
+Text that becomes HTML is escaped here; the explorer inserts its data with `textContent`.
 """
 
 import base64
@@ -24,21 +21,21 @@ from hubnmt.text.languages import language_name
 from hubnmt.ui.services.registry import ModelFacts
 
 UNSURE = 0.5
-"""Below this mean probability of a token a translation is marked; as in alternatives.js."""
+"""Mean token probability below which a translation is marked; same value in alternatives.js."""
 
 MAX_WEIGHTS = 2_000_000
-"""Attention weights sent to one browser: about 5 MB, far beyond a picture that can be read."""
+"""Maximum number of attention weights sent to a browser: about 5 MB."""
 
 FULL_SCALE = 65_535
-"""A weight of 1 as it travels: 16 bits, a third of the size of decimal digits."""
+"""Encoded value of weight 1: 16-bit integers take a third of the size of decimals."""
 
 
 def explorer_figure(maps: Attention, left_out: LeftOut | None) -> dict[str, Any]:
-    """Pack everything the explorer can show of one sentence: by pieces, characters and words.
+    """Pack a sentence's attention for the explorer, by subwords, characters and words.
 
     Args:
-        maps: S source and T target tokens.
-        left_out: of the same pair, if it was measured.
+        maps: attention over S source and T target tokens.
+        left_out: occlusion analysis of the same pair, if available.
     """
     characters, words = maps.by_character(), maps.by_word()
     is_same = characters.src.tokens == maps.src.tokens and characters.tgt.tokens == maps.tgt.tokens
@@ -51,12 +48,12 @@ def explorer_figure(maps: Attention, left_out: LeftOut | None) -> dict[str, Any]
         },
         "alignment": maps.alignment_head and list(maps.alignment_head),
         "shift": maps.alignment_shift,
-        "falls": _falls(maps, left_out),
+        "falls": _log_prob_drops(maps, left_out),
     }
 
 
 def _view(maps: Attention, later: Attention) -> dict[str, Any]:
-    """Pack one way of grouping; `aligned` is the alignment head where it speaks one step late."""
+    """Pack one unit; `aligned` is the alignment head if it aligns with a shift of one step."""
     packed = {
         "cross": _pack(maps.cross),
         "encoder": _pack(maps.encoder_self),
@@ -72,20 +69,20 @@ def _view(maps: Attention, later: Attention) -> dict[str, Any]:
     }
 
 
-def _falls(maps: Attention, left_out: LeftOut | None) -> list[list[float]] | None:
-    """Sum the falls of each target word: a row for each, a column for each source word."""
+def _log_prob_drops(maps: Attention, left_out: LeftOut | None) -> list[list[float]] | None:
+    """Sum log-probability drops per target word: (target words, source words)."""
     if left_out is None:
         return None
     _, sizes = maps.tgt.group(number_words)
     ends = list(itertools.accumulate(sizes))
     return [
-        [round(sum(falls[end - size : end]), 3) for falls in left_out.falls]
+        [round(sum(drops[end - size : end]), 3) for drops in left_out.falls]
         for end, size in zip(ends, sizes, strict=True)
     ]
 
 
 def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) -> None:
-    """Refuse a sentence pair whose attention would fill the memory, before it is computed.
+    """Refuse a sentence pair with too many attention weights before they are computed.
 
     Raises:
         InputError: with the size and the limit.
@@ -95,13 +92,13 @@ def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) ->
     n_weights = encoder_weights + config.n_decoder_layers * config.n_heads * (T * S + T * T)
     if n_weights > MAX_WEIGHTS:
         raise InputError(
-            f"too long to draw: {S} and {T} tokens make {n_weights:,} attention weights, "
-            f"at most {MAX_WEIGHTS:,} can be shown; try one sentence"
+            f"too long to display: {S} and {T} tokens have {n_weights:,} attention weights; the "
+            f"limit is {MAX_WEIGHTS:,}; try a single sentence"
         )
 
 
 def _pack(maps: ArrayLike) -> dict[str, Any]:
-    """Turn (L, H, Q, K) weights into base64 of little-endian 16-bit numbers."""
+    """Encode (L, H, Q, K) weights as base64 of little-endian 16-bit integers."""
     weights = np.asarray(maps, dtype=np.float32)
     n_layers, n_heads, _, _ = weights.shape
     scaled = np.rint(weights.clip(0, 1) * FULL_SCALE).astype("<u2")
@@ -110,16 +107,16 @@ def _pack(maps: ArrayLike) -> dict[str, Any]:
 
 
 def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
-    """Show sentences above the translation; nothing for no sentence."""
+    """Render messages as a notice; empty without messages."""
     lines = "".join(f"<p>{html.escape(sentence(message))}</p>" for message in messages)
     role = "alert" if kind == "error" else "status"
     return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
 
 
 def sentence(message: str) -> str:
-    """Begin with a capital and end with a full stop, as the rest of the page does.
+    """Capitalize a message and end it with a full stop.
 
-    What is no plain word, such as the name of a model, a file or an option, begins as it is.
+    A first word that is not purely alphabetic, such as an option or file name, is left unchanged.
     """
     message = message.strip()
     end = "" if message.endswith((".", "!", "?")) else "."
@@ -129,7 +126,7 @@ def sentence(message: str) -> str:
 
 
 def model_line(facts: ModelFacts) -> str:
-    """Show languages, size and measured scores of a model on one line."""
+    """Render a model's languages, size and scores on one line."""
     pair = f"{language_name(facts.src_lang)} → {language_name(facts.tgt_lang)}"
     parts = [f"<b>{html.escape(pair)}</b>", f"{short_count(facts.n_parameters)} parameters"]
     if facts.size_mb is not None:
@@ -137,7 +134,7 @@ def model_line(facts: ModelFacts) -> str:
             f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
         )
     for score in facts.scores[:2]:
-        measured = f"measured on {score.dataset}" if score.dataset else "from the model's card"
+        measured = f"evaluated on {score.dataset}" if score.dataset else "from the model card"
         parts.append(
             f'<span title="{html.escape(measured)}">{score.metric} <b>{score.value:.1f}</b></span>'
         )
@@ -147,26 +144,28 @@ def model_line(facts: ModelFacts) -> str:
 def timing_line(
     *, seconds: float, n_tokens: int, token_probability: float, load_seconds: float
 ) -> str:
-    """Show how long a translation took, and how sure the model was."""
+    """Render duration, throughput and mean token probability of a translation."""
     parts = [f"<b>{short_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
     if seconds > 0:
         parts.append(f"{n_tokens / seconds:.0f} tokens/s")
-    explained = "mean probability of a token: how sure the model was, not whether it is right"
+    explained = (
+        "mean token probability: the model's confidence, not the accuracy of the translation"
+    )
     unsure = ' class="unsure"' if token_probability < UNSURE else ""
     sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
     parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
     if load_seconds > 0:
-        parts.append(f"model opened in {short_duration(load_seconds)}")
+        parts.append(f"model loaded in {short_duration(load_seconds)}")
     return f'<div class="facts" role="status">{fact_row(parts)}</div>'
 
 
 def fact_row(parts: Iterable[str]) -> str:
-    """Set short facts side by side; the style puts a dot between them."""
+    """Render facts in a row; the style sheet adds separators."""
     return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"
 
 
 def short_count(number: int) -> str:
-    """Shorten a count: 950, 12 k, 2.6 M."""
+    """Abbreviate a count: 950, 12 k, 2.6 M."""
     for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if number >= size:
             digits = 1 if number < 10 * size else 0
@@ -175,7 +174,7 @@ def short_count(number: int) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Write a duration: 950 ms, 1.2 s, 75 s."""
+    """Format a duration: 950 ms, 1.2 s, 75 s."""
     return (
         f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 10 else 0}f} s"
     )

@@ -1,7 +1,4 @@
-"""Numbers to line charts: SVG that takes its colours from the stylesheet.
-
-Takes curves, gives markup. What comes from outside is escaped here. Must not know Gradio or torch.
-"""
+"""Line charts as SVG, coloured by the style sheet."""
 
 import html
 import math
@@ -13,25 +10,24 @@ Points = Sequence[tuple[float, float]]
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 34
 MAX_DRAWN_POINTS = 400
-"""More would lie on the same pixels."""
+"""Further points would share pixels."""
 MAX_NUMBER = 1e12
-"""Points farther out are left out: no step, loss or score lies there, and beside them the others
-could not be told apart."""
+"""Points beyond this magnitude are omitted as outliers, because they would compress the axes."""
 
 
 def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str:
-    """Draw curves over the same axes, with a legend; nothing if none has points.
+    """Draw curves on common axes with a legend; empty if no curve has points.
 
     Args:
-        title: what is drawn, also for who cannot see it.
-        curves: name -> points in the order of x.
-        x_label: what the horizontal axis counts.
+        title: heading, also used in the accessible description.
+        curves: name -> points in ascending order of x.
+        x_label: label of the horizontal axis.
     """
-    near = {
+    in_range = {
         name: [point for point in points if all(abs(n) <= MAX_NUMBER for n in point)]
         for name, points in curves.items()
     }
-    drawn = {name: _thin(points) for name, points in near.items() if points}
+    drawn = {name: _thin(points) for name, points in in_range.items() if points}
     if not drawn:
         return ""
     xs = [x for points in drawn.values() for x, _ in points]
@@ -39,8 +35,8 @@ def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str
     x_axis, y_axis = _Axis(0, max(xs), WIDTH), _Axis(min(ys), max(ys), HEIGHT)
     marks = [*_horizontal_marks(y_axis), *_vertical_marks(x_axis, x_label)]
     lines = [_line(points, x_axis, y_axis, n) for n, points in enumerate(drawn.values())]
-    said = "; ".join(f"{name} from {p[0][1]:.3g} to {p[-1][1]:.3g}" for name, p in drawn.items())
-    label = html.escape(f"{title}: {said}")
+    summary = "; ".join(f"{name} from {p[0][1]:.3g} to {p[-1][1]:.3g}" for name, p in drawn.items())
+    label = html.escape(f"{title}: {summary}")
     legend = "".join(
         f'<span class="series-{n}">{html.escape(name)} <b>{points[-1][1]:.4g}</b></span>'
         for n, (name, points) in enumerate(drawn.items())
@@ -54,7 +50,7 @@ def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str
 
 
 class _Axis:
-    """Numbers along one side of the picture, between round ends."""
+    """A linear axis with rounded limits and ticks."""
 
     def __init__(self, low: float, high: float, length: int) -> None:
         self.step = _round_step(high - low)
@@ -67,18 +63,18 @@ class _Axis:
             yield self.low + n * self.step
 
     def across(self, value: float) -> float:
-        """Place a number from left to right."""
+        """Return the x coordinate of a value."""
         share = (value - self.low) / (self.high - self.low)
         return LEFT + share * (self._length - LEFT - RIGHT)
 
     def up(self, value: float) -> float:
-        """Place a number from the bottom upwards."""
+        """Return the y coordinate of a value."""
         share = (value - self.low) / (self.high - self.low)
         return self._length - BOTTOM - share * (self._length - TOP - BOTTOM)
 
 
 def _round_step(span: float) -> float:
-    """Choose 1, 2 or 5 times a power of ten, for about five steps."""
+    """Return a tick distance of 1, 2 or 5 times a power of ten for about five ticks."""
     if span < sys.float_info.min:
         return 1.0
     rough = span / 5
@@ -112,6 +108,6 @@ def _short(value: float) -> str:
 
 
 def _thin(points: Points) -> Points:
-    """Keep as many points as can be told apart, the last one always."""
+    """Subsample points to the drawable resolution, keeping the last one."""
     every = math.ceil(len(points) / MAX_DRAWN_POINTS)
     return [*points[:-1:every], points[-1]]

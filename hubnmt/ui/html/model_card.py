@@ -1,7 +1,6 @@
-"""A model's card as HTML: the plain part of Markdown, of which our own cards are made.
+"""Render a model card, an untrusted subset of Markdown, as HTML.
 
-Takes the text of a card, which is anybody's, gives HTML. Everything is escaped; links and pictures
-stay text, so that nothing is fetched from elsewhere. Must not know models.
+Everything is escaped; links and images stay text, so that nothing is loaded from elsewhere.
 """
 
 import html
@@ -10,17 +9,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 MAX_CHARS = 20_000
-"""What is longer is cut: four times as long as the longest of ours."""
+"""Longer cards are truncated; the longest card of this project has a quarter of it."""
 
 INLINE = re.compile(r"\\([!-/:-@\[-`{-~])|`([^`]+)`|(&(?:#\w{1,8}|[A-Za-z]\w{1,31});)")
-"""A mark that is escaped, code, or an entity."""
+"""Escaped punctuation, inline code, or an HTML entity."""
 CELLS = re.compile(r"(?<!\\)\|")
 RULE = re.compile(r"[|:\-\s]+")
-"""The line between the head of a table and its rows."""
+"""Delimiter row between the header and body of a table."""
 
 
 def card_html(card: str) -> str:
-    """Show a card, folded away; nothing for none."""
+    """Render a card as a collapsed section; empty for an empty card."""
     kinds = groupby(_kinds(_body(card[:MAX_CHARS].splitlines())), key=lambda each: each[0])
     shown = "".join(_block(kind, [text for _, text in lines]) for kind, lines in kinds)
     if not shown:
@@ -29,7 +28,7 @@ def card_html(card: str) -> str:
 
 
 def _body(lines: list[str]) -> list[str]:
-    """Leave out the YAML head."""
+    """Strip the YAML front matter."""
     if not lines or lines[0].strip() != "---":
         return lines
     end = next((n for n, line in enumerate(lines[1:], 1) if line.strip() == "---"), 0)
@@ -37,7 +36,7 @@ def _body(lines: list[str]) -> list[str]:
 
 
 def _kinds(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Say of each line what it is part of."""
+    """Classify each line as part of a block type."""
     is_code = False
     for line in lines:
         if line.startswith("```"):
@@ -72,7 +71,7 @@ def _block(kind: str, lines: list[str]) -> str:
 
 
 def _table(lines: list[str]) -> str:
-    """Draw rows of cells; the first names the columns."""
+    """Render a table whose first row is the header."""
     head, *rows = [line for line in lines if not RULE.fullmatch(line)] or [""]
     names = "".join(f'<th scope="col">{_inline(cell)}</th>' for cell in CELLS.split(head))
     body = "".join(
@@ -84,16 +83,16 @@ def _table(lines: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escape a stretch of text; what stands between backticks is code."""
-    return "".join(_shown(text.strip()))
+    """Escape inline text and render backtick spans as code."""
+    return "".join(_inline_parts(text.strip()))
 
 
-def _shown(text: str) -> Iterator[str]:
-    behind = 0
+def _inline_parts(text: str) -> Iterator[str]:
+    end = 0
     for found in INLINE.finditer(text):
         mark, code, entity = found.groups()
-        said = html.escape(code or mark or html.unescape(entity))
-        yield html.escape(text[behind : found.start()])
-        yield f"<code>{said}</code>" if code else said
-        behind = found.end()
-    yield html.escape(text[behind:])
+        content = html.escape(code or mark or html.unescape(entity))
+        yield html.escape(text[end : found.start()])
+        yield f"<code>{content}</code>" if code else content
+        end = found.end()
+    yield html.escape(text[end:])

@@ -1,8 +1,4 @@
-"""What Files, Compare and Learn show: values to pieces of HTML.
-
-Takes what `files`, `compare`, `learn` and `runs` give. Whatever comes from outside (texts, names,
-cells of a file) is escaped here where it becomes HTML. Must not know Gradio or torch.
-"""
+"""Rendering of search results, file results, comparisons, network diagrams and training runs."""
 
 import html
 from collections.abc import Sequence
@@ -23,37 +19,39 @@ PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}
 
 
 def searched(typed: str, n_found: int | None, *, at_most: int) -> str:
-    """Say what a search of the Hub found; None: it is not known yet."""
-    what = f"“{typed}”"
+    """Render the status of a Hub search; `n_found` is None while it runs."""
+    query = f"“{typed}”"
     if n_found is None:
-        said = f"Searching the Hub for {what} …"
+        status = f"Searching the Hub for {query} …"
     elif n_found == 0:
-        said = f"The Hub has no model of hubnmt for {what}; try another word, or user/ for a user."
+        status = (
+            f"No hubnmt model on the Hub matches {query}; try another word, or user/ for a user."
+        )
     elif n_found < at_most:
-        said = f"On the Hub for {what}; choosing one fetches and opens it."
+        status = f"Models on the Hub for {query}; select one to download and open it."
     else:
-        said = f"The last changed {at_most} on the Hub for {what}; say more of the name for others."
-    return f'<p class="hint" role="status">{html.escape(said)}</p>'
+        status = f"The {at_most} most recent models for {query}; refine the search to see others."
+    return f'<p class="hint" role="status">{html.escape(status)}</p>'
 
 
 # --- Files ---
 
 
 def progress(at: FileProgress) -> str:
-    """Show how far a file is, and about how long it will take."""
-    left = ""
+    """Render the progress of a file job with the estimated remaining time."""
+    remaining = ""
     if at.n_done:
-        remaining = at.seconds / at.n_done * (at.n_rows - at.n_done)
-        left = f", about {short_duration(remaining)} to go"
-    said = f"{at.n_done:,} of {at.n_rows:,} lines{left}"
+        seconds = at.seconds / at.n_done * (at.n_rows - at.n_done)
+        remaining = f", about {short_duration(seconds)} remaining"
+    status = f"{at.n_done:,} of {at.n_rows:,} lines{remaining}"
     bar = (
         f'<progress max="{at.n_rows}" value="{at.n_done}" aria-label="Translated lines"></progress>'
     )
-    return f'<div class="progress-line">{bar}<p role="status">{said}</p></div>'
+    return f'<div class="progress-line">{bar}<p role="status">{status}</p></div>'
 
 
 def file_result(result: FileResult) -> str:
-    """Show what became of a file: its numbers, its scores, and the worst sentences."""
+    """Render the result of a file job: throughput, scores and lowest-scoring sentences."""
     speed = result.n_rows / result.seconds if result.seconds else 0
     parts = [
         f"<b>{result.n_rows:,} lines</b> translated in {short_duration(result.seconds)}",
@@ -90,12 +88,12 @@ def _worst(worst: Sequence[Worst]) -> str:
         f'<td data-name="{names[1]}">{each.chrf:.1f}</td>{_cells(each[2:], names[2:])}</tr>'
         for each in worst
     )
-    title = "The worst sentence" if len(worst) == 1 else f"The {len(worst)} worst sentences"
+    title = "Lowest-scoring sentence" + ("" if len(worst) == 1 else "s")
     return _table(title, _heads(*names), rows, kind="worst")
 
 
 def _table(title: str, head: str, rows: str, *, kind: str = "") -> str:
-    """Set a table that scrolls sideways by itself where the page is too narrow for it."""
+    """Render a table that scrolls horizontally on narrow screens."""
     name = html.escape(title)
     return (
         f'<h3>{name}</h3><div class="scroll" tabindex="0" role="region" aria-label="{name}">'
@@ -109,7 +107,7 @@ def _heads(*names: str) -> str:
 
 
 def _cells(texts: Sequence[str], names: Sequence[str]) -> str:
-    """Set texts into cells; a narrow screen, where a table becomes a list, names each."""
+    """Render table cells with their column names, which narrow screens show in a list layout."""
     return "".join(
         f'<td dir="auto" data-name="{name}">{html.escape(text)}</td>'
         for text, name in zip(texts, names, strict=True)
@@ -120,18 +118,18 @@ def _cells(texts: Sequence[str], names: Sequence[str]) -> str:
 
 
 def comparison(sides: tuple[Side, Side]) -> str:
-    """Show two translations with their differences marked, and what each model thinks of both."""
+    """Render two translations with highlighted differences and their scores under both models."""
     columns = "".join(_side(name, side) for name, side in zip("AB", sides, strict=True))
     is_same = sides[0].timed.translation.text == sides[1].timed.translation.text
     if is_same:
-        said = "Both say the same."
+        status = "Both translations are identical."
     elif any(span.is_different for side in sides for span in side.spans):
-        said = "Marked words stand in one of the two only."
+        status = "Words that occur in only one translation are highlighted."
     else:
-        said = "Too long for its differences to be marked."
+        status = "The texts are too long to highlight differences."
     return (
-        f'<div class="sides">{columns}</div><p class="hint" role="status">{said}</p>'
-        f"{_verdicts(sides)}"
+        f'<div class="sides">{columns}</div><p class="hint" role="status">{status}</p>'
+        f"{_score_table(sides)}"
     )
 
 
@@ -143,7 +141,7 @@ def _side(name: str, side: Side) -> str:
             f"{len(side.timed.translation.tgt_tokens)} tokens",
         ]
     )
-    text = "".join(map(_span, side.spans)) or '<span class="nothing">(nothing)</span>'
+    text = "".join(map(_span, side.spans)) or '<span class="nothing">(empty)</span>'
     warnings = "".join(
         f'<p class="hint">{html.escape(each)}</p>' for each in side.timed.translation.warnings
     )
@@ -154,27 +152,27 @@ def _side(name: str, side: Side) -> str:
 
 
 def _span(span: Span) -> str:
-    said = html.escape(span.text)
-    return f"<mark>{said}</mark>" if span.is_different and span.text.strip() else said
+    text = html.escape(span.text)
+    return f"<mark>{text}</mark>" if span.is_different and span.text.strip() else text
 
 
-def _verdicts(sides: tuple[Side, Side]) -> str:
-    """Set each translation against each model; one column where both sides use the same model."""
-    judges = [0] if sides[0].model == sides[1].model else [0, 1]
-    head = _heads("Log-probability of", *(f"under {html.escape(sides[n].model)}" for n in judges))
+def _score_table(sides: tuple[Side, Side]) -> str:
+    """Tabulate translations by models; one column if both sides use the same model."""
+    scorers = [0] if sides[0].model == sides[1].model else [0, 1]
+    head = _heads("Log-probability of", *(f"under {html.escape(sides[n].model)}" for n in scorers))
     rows = "".join(
         f'<tr><th scope="row">translation {name}</th>'
-        + "".join(f"<td>{_verdict(side.scores[n])}</td>" for n in judges)
+        + "".join(f"<td>{_score(side.scores[n])}</td>" for n in scorers)
         + "</tr>"
         for name, side in zip("AB", sides, strict=True)
     )
     note = (
-        "The nearer to 0, the more probable; perplexity says the same per token, and 1 is certain."
+        "A log-probability closer to 0 is more probable. Perplexity is per token; 1 is the minimum."
     )
-    return f'{_table("Each under the other", head, rows)}<p class="hint">{note}</p>'
+    return f'{_table("Scores under each model", head, rows)}<p class="hint">{note}</p>'
 
 
-def _verdict(score: PairScore | None) -> str:
+def _score(score: PairScore | None) -> str:
     if score is None:
         return "not scored: empty or too long"
     minus = f"{score.log_prob:.2f}".replace("-", "−")
@@ -185,7 +183,7 @@ def _verdict(score: PairScore | None) -> str:
 
 
 def diagram(anatomy: Anatomy) -> str:
-    """Draw the network as it worked on one sentence: every stage with the shapes it makes."""
+    """Render the network's stages with their tensor shapes for one sentence pair."""
     columns = []
     for part, stages in groupby(anatomy.stages, key=lambda stage: stage.part):
         layers = "".join(
@@ -197,21 +195,21 @@ def diagram(anatomy: Anatomy) -> str:
             f'<section class="part {part}" aria-label="{title}"><h3>{title}</h3>{layers}</section>'
         )
     sentence = f'<p class="hint">For <q dir="auto">{html.escape(anatomy.src[:200])}</q></p>'
-    return f'{sentence}{_letters(anatomy)}<div class="diagram">{"".join(columns)}</div>'
+    return f'{sentence}{_dimensions(anatomy)}<div class="diagram">{"".join(columns)}</div>'
 
 
-def _letters(anatomy: Anatomy) -> str:
-    """Say what the sizes in the shapes are."""
+def _dimensions(anatomy: Anatomy) -> str:
+    """Explain the dimensions that occur in the shapes."""
     config = anatomy.config
     sizes = (
-        ("1", "sentence"),
+        ("1", "batch size"),
         (anatomy.n_src_tokens, "source tokens"),
         (anatomy.n_tgt_tokens, "target tokens"),
-        (config.d_model, "features of a vector"),
+        (config.d_model, "model dimension"),
         (config.n_heads, "heads"),
-        (config.d_model // config.n_heads, "features of a head"),
-        (config.d_ff, "inner features"),
-        (f"{config.tgt_vocab_size:,}", "pieces in the vocabulary"),
+        (config.d_model // config.n_heads, "dimensions per head"),
+        (config.d_ff, "feed-forward dimension"),
+        (f"{config.tgt_vocab_size:,}", "vocabulary size"),
     )
     parts = [f"<b>{size}</b> {name}" for size, name in sizes]
     return f'<div class="facts">{fact_row(parts)}</div>'
@@ -244,11 +242,11 @@ def _shape(tensor: NamedShape) -> str:
 
 
 def run(found: Run) -> str:
-    """Show how a model was trained: its curves, and its samples as they changed."""
+    """Render a training run: loss and score curves, and the history of sample translations."""
     curves = found.curves
     losses = {"training": curves.get("loss", ()), "validation": curves.get("dev_loss", ())}
     scores = {"BLEU": curves.get("bleu", ()), "chrF": curves.get("chrf", ())}
-    charts = line_chart("Loss, nats per token", losses, x_label="step") + line_chart(
+    charts = line_chart("Loss (nats per token)", losses, x_label="step") + line_chart(
         "Scores on the validation set", scores, x_label="step"
     )
     return f'<div class="charts">{charts}</div>{_histories(found.samples)}'
@@ -258,7 +256,7 @@ def _histories(samples: Sequence[Sample]) -> str:
     if not samples:
         return ""
     items = "".join(_history(sample, is_open=n == 0) for n, sample in enumerate(samples))
-    return f"<h3>The same sentences as the model learns</h3>{items}"
+    return f"<h3>Sample translations during training</h3>{items}"
 
 
 def _history(sample: Sample, *, is_open: bool) -> str:

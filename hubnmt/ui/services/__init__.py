@@ -1,1 +1,1 @@
-"""What the page does, as plain functions and classes without Gradio."""
+"""Application logic of the page, independent of Gradio."""

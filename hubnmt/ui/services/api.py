@@ -1,8 +1,4 @@
-"""The named endpoints, for clients and agents; their docstrings are shown under "Use via API".
-
-Takes plain values, gives plain values that JSON can hold. A request that cannot be met raises
-`HubNMTError`; `layout` makes it the client's error message. Must not know Gradio.
-"""
+"""Named API endpoints for clients and agents; their docstrings are shown under "Use via API"."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -21,12 +17,12 @@ UNITS: dict[str, Callable[[Attention], Attention]] = {
     "characters": Attention.by_character,
     "words": Attention.by_word,
 }
-"""What tokens are merged into."""
+"""Units that tokens can be merged into."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What can be called by name; every parameter but the texts has a default."""
+    """The named endpoints; every parameter except the texts has a default."""
 
     handlers: Handlers
 
@@ -47,28 +43,28 @@ class Endpoints:
         max_new_tokens: int | None = None,
         prefix: str | None = None,
     ) -> tuple[str, dict[str, Any]]:
-        """Translate a text with a Transformer that was trained from scratch.
+        """Translate a text with a Transformer model trained from scratch.
 
-        Every option that is null takes the model's own default.
+        Options that are null use the model's defaults.
 
         Args:
-            text: what to translate, in the model's source language; line breaks are kept.
-            model: a name from /models; empty takes the first.
-            beam_size: hypotheses kept while searching, 1 (greedy) to 256.
+            text: text in the model's source language; line breaks are preserved.
+            model: a name from /models; empty selects the first.
+            beam_size: number of hypotheses in beam search, 1 (greedy) to 256.
             length_penalty: above 1 favours longer translations, below 1 shorter ones.
-            n_best: alternatives to return, at most beam_size, or that many samples.
-            sample: draw tokens at random instead of searching for the most probable ones.
-            temperature: of sampling; below 1 keeps to probable tokens, above 1 is wilder.
-            top_k: sample among the k most probable tokens; 0 is all.
-            top_p: sample among the fewest tokens that reach this probability; 1 is all.
-            seed: of sampling; the same seed gives the same text.
-            no_repeat_ngram_size: no run of this many tokens comes twice; 0 allows all.
-            repetition_penalty: above 1 makes tokens less likely that were said before.
-            max_new_tokens: longest translation of a sentence, in tokens behind the prefix.
-            prefix: text that the translation must begin with.
+            n_best: number of translations to return, at most beam_size; when sampling, of samples.
+            sample: use random sampling instead of beam search.
+            temperature: sampling temperature; below 1 favours probable tokens.
+            top_k: sample from the k most probable tokens; 0 disables the limit.
+            top_p: sample from the smallest set of tokens with this probability; 1 disables it.
+            seed: sampling seed; the same seed reproduces the same text.
+            no_repeat_ngram_size: forbid repeated n-grams of this size; 0 allows them.
+            repetition_penalty: above 1 penalizes tokens that were already generated.
+            max_new_tokens: maximum tokens per sentence, excluding the prefix.
+            prefix: text that the translation must start with.
 
         Returns:
-            The translation; and score (by which n_best is ranked: the log-probability over the
+            The translation; and score (used to rank n_best: the log-probability divided by the
             length to the power of length_penalty), n_best, tokens, their log-probabilities,
             warnings, seconds.
         """
@@ -99,21 +95,21 @@ class Endpoints:
         head: int = 0,
         unit: str = "pieces",
     ) -> dict[str, Any]:
-        """Show which source tokens the model looked at while writing each target token.
+        """Return the cross-attention weights of each target token over the source tokens.
 
-        Attention is a hint at what mattered, not proof.
+        Attention weights do not necessarily reflect the importance of a token.
 
         Args:
             text: one source sentence.
-            translation: the translation to explain; empty takes the model's own.
-            model: a name from /models; empty takes the first.
+            translation: target text; empty uses the model's own translation.
+            model: a name from /models; empty selects the first.
             layer: decoder layer, counted from 1; 0 is the average of all.
             head: attention head, counted from 1; 0 is the average of all.
-            unit: `pieces` of the vocabulary, or these merged into `characters` or `words`.
+            unit: subword `pieces`, or these merged into `characters` or `words`.
 
         Returns:
-            src_tokens, tgt_tokens, and weights: a row per target token, which adds up to 1; and
-            links, which source word each word of the translation was read from.
+            src_tokens, tgt_tokens, weights (one row per target token, which sums to 1), and links
+            (the word alignment).
         """
         if not isinstance(unit, str) or unit not in UNITS:
             raise InputError(f"unit = {unit!r} must be {', '.join(UNITS)}")
@@ -137,12 +133,12 @@ class Endpoints:
         }
 
     def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
-        """Measure how probable the model finds a given translation.
+        """Score a given translation by its log-probability under the model.
 
         Args:
             src: one source sentence.
-            tgt: its translation, by whoever.
-            model: a name from /models; empty takes the first.
+            tgt: its translation, from any origin.
+            model: a name from /models; empty selects the first.
 
         Returns:
             log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
@@ -161,19 +157,20 @@ class Endpoints:
     ) -> Iterator[tuple[str | None, dict[str, Any]]]:
         """Translate one column of a txt, tsv, csv or jsonl file, and score it against another.
 
-        While it runs, details tell how far it is; the last answer is the result.
+        Progress is reported in the details until the last message, which contains the result.
 
         Args:
             file: the file, in UTF-8, up to 5 MB and 5,000 lines.
-            model: a name from /models; empty takes the first.
-            column: what to translate; empty takes the column that looks like the source.
-            reference: a column of translations to measure against; empty for none.
-            has_header: the first line of a tsv or csv file names the columns.
-            beam_size: hypotheses kept while searching, 1 (greedy) to 256; null is the model's own.
-            length_penalty: above 1 favours longer translations; null is the model's own.
+            model: a name from /models; empty selects the first.
+            column: column to translate; empty detects the source column.
+            reference: column of reference translations; empty for none.
+            has_header: whether the first line of a tsv or csv file contains column names.
+            beam_size: number of hypotheses, 1 (greedy) to 256; null uses the model's default.
+            length_penalty: above 1 favours longer translations; null uses the model's default.
 
         Returns:
-            The file with a column `translation`; and rows, seconds, BLEU, chrF, worst sentences.
+            The file with a column `translation`; and rows, seconds, BLEU, chrF, and the sentences
+            with the lowest chrF.
         """
         options = decoding_controls.given_options(
             beam_size=beam_size, length_penalty=length_penalty
@@ -187,10 +184,10 @@ class Endpoints:
                 yield str(found.path), _file_details(found)
 
     def models(self) -> list[dict[str, Any]]:
-        """List the models that the other endpoints can use.
+        """List the models available to the other endpoints.
 
         Returns:
-            For each its name, and whether the page opens with it.
+            For each model its name, and whether it is the page's default (`opening`).
         """
         return [
             {"name": name, "opening": name == self.handlers.registry.opening}
@@ -230,10 +227,10 @@ def _file_details(result: FileResult) -> dict[str, Any]:
 
 
 def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
-    """Take one slice of the first axis, counted from 1, or for 0 the mean of all.
+    """Return slice `number` of the first axis, from 1, or the mean over the axis for 0.
 
     Raises:
-        InputError: if there is no such slice.
+        InputError: if the number is out of range.
     """
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
         raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")

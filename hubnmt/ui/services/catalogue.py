@@ -1,8 +1,6 @@
-"""Which models the page suggests: its own, those in the cache, and the Hub's.
+"""Model suggestions, Hub search and lookup of reverse-direction models for the picker.
 
-Takes the registry and the catalogue of the Hub, gives a label and a reference for each, and which
-one translates back; reads what was typed as a search. Must not know Gradio. The Hub in trouble
-suggests nothing, and the page works on without.
+If the Hub cannot be reached, nothing is suggested and the page continues to work.
 """
 
 import dataclasses
@@ -18,16 +16,15 @@ from hubnmt.ui.services.registry import ModelRegistry
 logger = logging.getLogger(__name__)
 
 N_SUGGESTED = 100
-"""Models of the Hub: one answer of its, the last changed first; typing an author or a part of a
-name narrows them down. Any other can be searched for, or typed whole."""
+"""Maximum number of Hub models listed: one page of results, most recently modified first."""
 
 SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
-"""`words`, `user/` or `user/ words`."""
+"""Search syntax: `words`, `user/` or `user/ words`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for on the Hub."""
+    """A search of the Hub."""
 
     typed: str
     author: str
@@ -35,9 +32,9 @@ class Search:
 
 
 def read_search(registry: ModelRegistry, typed: str) -> Search | None:
-    """Read what was typed into the picker as a search; None where it names a model or a folder.
+    """Parse the picker's input as a search; None if it denotes a model or a folder.
 
-    Nothing is a search on a page that opens no others.
+    Always None if the page does not allow Hub models.
     """
     if not registry.allow_hub or not isinstance(typed, str):
         return None
@@ -49,36 +46,36 @@ def read_search(registry: ModelRegistry, typed: str) -> Search | None:
 
 
 def search_models(search: Search, catalogue: Catalogue) -> list[tuple[str, str]]:
-    """List what the Hub finds, as (label, reference), the last changed first.
+    """Search the Hub; return (label, reference) pairs, most recently modified first.
 
     Returns:
-        at most `N_SUGGESTED`.
+        at most `N_SUGGESTED` results.
 
     Raises:
-        HubError: if the Hub refuses or cannot be reached.
+        HubError: if the request fails.
     """
     found = catalogue.page(author=search.author, search=search.words, size=N_SUGGESTED)
     return [(_label(model), model.name) for model in found]
 
 
 def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[str, str]]:
-    """List what the picker offers, as (label, reference); what this page opens by name comes first.
+    """Return the picker's suggestions as (label, reference), the page's own models first.
 
     Returns:
-        the page's own models alone if it opens no others.
+        only the page's own models if it does not allow Hub models.
     """
     suggested = {name: name for name in registry.names}
     if registry.allow_hub:
-        for model in [*list_cached(), *_ask_hub(catalogue)]:
+        for model in [*list_cached(), *_list_hub(catalogue)]:
             suggested.setdefault(model.name, _label(model))
     return [(label, name) for name, label in suggested.items()]
 
 
 def find_reverse(registry: ModelRegistry, model: str) -> str:
-    """Name a model on this machine that translates back; empty where there is none.
+    """Return a local model for the reverse direction; empty if there is none.
 
     Raises:
-        HubNMTError: if this page does not open the model.
+        HubNMTError: if the model is not allowed or cannot be loaded.
     """
     config = registry.get(model).config
     wanted = (config.tgt_lang, config.src_lang)
@@ -89,15 +86,15 @@ def find_reverse(registry: ModelRegistry, model: str) -> str:
 
 
 def _is_folder(registry: ModelRegistry, name: str) -> bool:
-    """Tell whether a path is meant: one that is there, or one that looks like it."""
+    """Return whether a name denotes a path: an existing folder, or a name that starts like one."""
     try:
         return name.startswith((".", "~")) or registry.folder(name) is not None
-    except (OSError, ValueError):  # longer than a path can be, or a character that none has
+    except (OSError, ValueError):  # path too long or with an invalid character
         return False
 
 
 def _read_pair(folder: Path | None) -> tuple[str, str]:
-    """Read the languages of a model that need not be opened; two empty ones if nobody can tell."""
+    """Read a model's language pair from its config; two empty strings if that fails."""
     try:
         config = None if folder is None else load_config(folder)
     except HubNMTError:
@@ -105,16 +102,16 @@ def _read_pair(folder: Path | None) -> tuple[str, str]:
     return (config.src_lang, config.tgt_lang) if config else ("", "")
 
 
-def _ask_hub(catalogue: Catalogue) -> list[ListedModel]:
+def _list_hub(catalogue: Catalogue) -> list[ListedModel]:
     try:
         return catalogue.page(size=N_SUGGESTED)
     except HubError as error:
-        logger.warning("no models of the Hub are suggested: %s", error)
+        logger.warning("cannot list models on the Hub: %s", error)
         return []
 
 
 def _label(model: ListedModel) -> str:
-    """Say what is known: `user/name (de to en, BLEU 41.2, 19 MB)`."""
+    """Format a label such as `user/name (de to en, BLEU 41.2, 19 MB)`."""
     facts = [f"{model.src_lang} to {model.tgt_lang}"] if model.src_lang else []
     facts += [f"{score.metric} {score.value:.1f}" for score in model.scores[:1]]
     if model.size_bytes is not None:

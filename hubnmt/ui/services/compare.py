@@ -1,9 +1,4 @@
-"""Two translations of one text beside each other, as functions that need no server.
-
-Takes a text and for each side a model and options, gives both translations, where they differ, and
-how probable each model finds either. A request that cannot be met raises `HubNMTError`. Must not
-know Gradio or HTML.
-"""
+"""Translate a text with two models or decoding configurations and compare the results."""
 
 import dataclasses
 import itertools
@@ -19,51 +14,50 @@ from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.translate import Handlers, Timed
 
 MAX_WORDS = 16_000
-"""Words, marks and spaces of a text whose differences are looked for: more than 10,000 characters
-of the shortest answers make. Of a longer text nothing is marked."""
+"""Maximum number of tokens (words, punctuation, whitespace) for which a diff is computed."""
 
 WORDS = re.compile(r"\s+|[.,;:!?…।]+|[^\s.,;:!?…।]+")
-"""White space, sentence marks and everything between: together all of a text. No word class is
-used, because Python's leaves out the vowel signs of many scripts."""
+"""Whitespace, sentence punctuation, and runs of anything else; matches cover the whole text. `\\w`
+is not used, because Python's excludes the vowel signs of many scripts."""
 
 
 class Span(NamedTuple):
-    """A stretch of a text."""
+    """A substring of a text."""
 
     text: str
     is_different: bool
-    """It stands in this text only."""
+    """Whether it occurs in this text only."""
 
 
 Place = tuple[int, int]
-"""A border between words, in the first text and in the second."""
+"""A word boundary: an index into the words of the first text and of the second."""
 
 
 def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Cut two texts, by words, into what they share and what stands in one of them only.
+    """Compute a word-level diff of two texts.
 
-    Nothing is marked where one has more than `MAX_WORDS`.
+    Nothing is marked if either text has more than `MAX_WORDS`.
     """
     words = WORDS.findall(first), WORDS.findall(second)
     if max(map(len, words)) > MAX_WORDS:
         return (Span(first, False),), (Span(second, False),)
     spans: tuple[list[Span], list[Span]] = ([], [])
     end = len(words[0]), len(words[1])
-    behind: Place = (0, 0)
+    previous: Place = (0, 0)
     for start, stop in [*_shared(*words), (end, end)]:
         for side in (0, 1):
             for a, b, is_different in (
-                (behind[side], start[side], True),
+                (previous[side], start[side], True),
                 (start[side], stop[side], False),
             ):
                 if a < b:
                     spans[side].append(Span("".join(words[side][a:b]), is_different))
-        behind = stop
+        previous = stop
     return tuple(spans[0]), tuple(spans[1])
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[Place, Place]]:
-    """Find the stretches that both say, in order: where each begins, and where it ends."""
+    """Yield the start and end of each common run of words, in order."""
     pairs = _match(first, second)
     starts = [n for n, (i, j) in enumerate(pairs) if n == 0 or pairs[n - 1] != (i - 1, j - 1)]
     for start, stop in itertools.pairwise([*starts, len(pairs)]):
@@ -72,10 +66,10 @@ def _shared(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[Place
 
 
 def _match(first: Sequence[str], second: Sequence[str]) -> list[Place]:
-    """Pair as many words of one text as possible with the same words of the other, in order.
+    """Return the index pairs of a longest common subsequence, by the bit-parallel algorithm.
 
-    A row tells by the bits that are 0 behind which words of the first text the longest common
-    subsequence with the second, as far as it is read, grows by one.
+    `rows[j]` describes the first j words of `second`: bit i is 0 where the length of the longest
+    common subsequence increases from `first[:i]` to `first[:i + 1]`.
     """
     places: dict[str, int] = defaultdict(int)
     for i, word in enumerate(first):
@@ -89,7 +83,7 @@ def _match(first: Sequence[str], second: Sequence[str]) -> list[Place]:
     pairs: list[Place] = []
     i, j = len(first), len(second)
     while i and j:
-        if first[i - 1] == second[j - 1]:  # never wrong, and keeps to stretches in one piece
+        if first[i - 1] == second[j - 1]:  # always optimal, and keeps runs contiguous
             i, j = i - 1, j - 1
             pairs.append((i, j))
         elif rows[j] >> i - 1 & 1:
@@ -104,41 +98,41 @@ N_OPTIONS = len(decoding_controls.NAMES)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two."""
+    """One of the two translations."""
 
     model: str
     timed: Timed
     spans: tuple[Span, ...]
-    """The translation, cut where it differs from the other."""
+    """The translation, split at the differences from the other."""
     scores: tuple[PairScore | None, PairScore | None]
-    """This translation as the first and as the second model finds it; None for what is too long, or
-    nothing at all."""
+    """Scores of this translation under the first and the second model; None if it is empty or too
+    long."""
 
 
 def compare(
     handlers: Handlers, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
 ) -> tuple[Side, Side]:
-    """Translate a text in two ways and measure each under the other.
+    """Translate a text in two ways and score each translation under both models.
 
     Args:
-        handlers: of the page.
-        text: what to translate.
-        models: two names; empty is the one the page opened with.
-        options: for each of them, fields of `DecodingConfig` that differ from its defaults.
+        handlers: the page's handlers.
+        text: source text.
+        models: two model references; empty selects the page's default model.
+        options: for each model, fields of `DecodingConfig` that override its defaults.
 
     Raises:
-        HubNMTError: if a text, a model or an option is refused.
+        HubNMTError: if a text, a model or an option is invalid.
     """
     limits.check_text(text)
     names = [handlers.registry.name(model) for model in models]
     _check_pairs(handlers, names)
     timed = [
-        handlers.translate_text(text, model, **said)
-        for model, said in zip(names, options, strict=True)
+        handlers.translate_text(text, model, **overrides)
+        for model, overrides in zip(names, options, strict=True)
     ]
     texts = [each.translation.text for each in timed]
     spans = mark_differences(*texts)
-    scores = [tuple(_score(handlers, model, text, said) for model in names) for said in texts]
+    scores = [tuple(_score(handlers, model, text, tgt) for model in names) for tgt in texts]
     first, second = (
         Side(name, each, cut, (under[0], under[1]))
         for name, each, cut, under in zip(names, timed, spans, scores, strict=True)
@@ -147,10 +141,10 @@ def compare(
 
 
 def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:
-    """Refuse two models that translate between different languages.
+    """Check that two models translate the same language pair.
 
     Raises:
-        InputError: naming both pairs.
+        InputError: naming both language pairs.
     """
     configs = [handlers.registry.get(name).config for name in names]
     pairs = [
@@ -158,7 +152,7 @@ def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:
     ]
     if pairs[0] != pairs[1]:
         raise InputError(
-            f"A translates {pairs[0]} and B {pairs[1]}: choose two models of the same pair"
+            f"A translates {pairs[0]} and B {pairs[1]}: choose models of the same language pair"
         )
 
 
@@ -170,7 +164,7 @@ def _score(handlers: Handlers, model: str, src: str, tgt: str) -> PairScore | No
 
 
 def read_sides(values: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Read what two panels say: for each a model, then its controls in their order."""
+    """Parse the values of both panels: a model each, then its controls in the order of `NAMES`."""
     size = 1 + N_OPTIONS
     panels = [values[:size], values[size:]]
     return [panel[0] for panel in panels], [

@@ -1,8 +1,6 @@
-"""The decoding options as a page offers them: names, ranges, a phrase for each, and presets.
+"""Declarative description of the decoding options shown in the page, and their presets.
 
-Takes a model's `DecodingConfig`, gives what the page's controls show; and back, options from what
-they say. Which values are possible is decided in `hubnmt.config`; a range here ends where a
-translation only gets slower or stranger. Must not know Gradio or how decoding works.
+Valid values are defined in `hubnmt.config`; a slider's range covers the useful ones.
 """
 
 import dataclasses
@@ -12,7 +10,7 @@ from typing import Any
 from hubnmt.config import DecodingConfig
 
 N_BEST = 3
-"""Translations the page asks for, if the beam is that wide: alternatives are worth seeing."""
+"""Default number of alternatives requested by the page, limited by the beam size."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,10 +18,10 @@ class Control:
     """One decoding option on the page."""
 
     name: str
-    """The field of `DecodingConfig`; of `Words`, the keyword of `Translator.translate`."""
+    """Field of `DecodingConfig`; for `Words`, keyword of `Translator.translate`."""
     label: str
     info: str
-    """What it does, in a phrase."""
+    """Short help text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +34,13 @@ class Slider(Control):
 
 
 class Number(Control):
-    """A whole number of any size."""
+    """An integer without bounds."""
 
     __slots__ = ()
 
 
 class Switch(Control):
-    """On or off."""
+    """A Boolean."""
 
     __slots__ = ()
 
@@ -55,12 +53,12 @@ class Words(Control):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Controls that belong together."""
+    """Controls shown under one heading."""
 
     title: str
     controls: tuple[Control, ...]
     only_when: str = ""
-    """A switch outside the group, without which its controls change nothing."""
+    """Name of a switch outside the group; its controls have an effect only while it is on."""
 
 
 SEARCH = Group(
@@ -69,7 +67,7 @@ SEARCH = Group(
         Slider(
             name="beam_size",
             label="Beam size",
-            info="Translations followed side by side; 1 is greedy and fastest.",
+            info="Hypotheses kept during beam search; 1 is greedy decoding.",
             low=1,
             high=16,
             step=1,
@@ -77,7 +75,7 @@ SEARCH = Group(
         Slider(
             name="n_best",
             label="Alternatives",
-            info="Best translations to show, at most the beam size.",
+            info="Number of translations to return, at most the beam size.",
             low=1,
             high=16,
             step=1,
@@ -92,8 +90,8 @@ SEARCH = Group(
         ),
         Slider(
             name="max_new_tokens",
-            label="Longest translation",
-            info="Tokens per sentence; 0 follows the length of the source.",
+            label="Max new tokens",
+            info="Per sentence; 0 derives the limit from the source length.",
             low=0,
             high=512,
             step=1,
@@ -106,8 +104,8 @@ SAMPLE = Group(
     controls=(
         Switch(
             name="sample",
-            label="Draw words at random",
-            info="Instead of searching for the most probable ones; the beam is not used then.",
+            label="Random sampling",
+            info="Sample tokens instead of using beam search.",
         ),
     ),
 )
@@ -118,7 +116,7 @@ SAMPLING = Group(
         Slider(
             name="temperature",
             label="Temperature",
-            info="Below 1 keeps to probable words, above 1 is wilder.",
+            info="Below 1 favours probable tokens, above 1 increases diversity.",
             low=0.1,
             high=2,
             step=0.05,
@@ -126,7 +124,7 @@ SAMPLING = Group(
         Slider(
             name="top_p",
             label="Top p",
-            info="Draws among the fewest tokens that reach this probability; 1 is all.",
+            info="Sample from the smallest set of tokens with this total probability; 1 is off.",
             low=0.05,
             high=1,
             step=0.05,
@@ -134,12 +132,12 @@ SAMPLING = Group(
         Slider(
             name="top_k",
             label="Top k",
-            info="Draws among this many most probable tokens; 0 is all.",
+            info="Sample from this many most probable tokens; 0 is off.",
             low=0,
             high=200,
             step=1,
         ),
-        Number(name="seed", label="Seed", info="The same seed draws the same words again."),
+        Number(name="seed", label="Seed", info="The same seed reproduces the same samples."),
     ),
     only_when="sample",
 )
@@ -149,8 +147,8 @@ REPETITION = Group(
     controls=(
         Slider(
             name="no_repeat_ngram_size",
-            label="No repeated n-grams",
-            info="No run of this many tokens comes twice; 0 allows all.",
+            label="No-repeat n-gram size",
+            info="Forbid repeated n-grams of this many tokens; 0 is off.",
             low=0,
             high=10,
             step=1,
@@ -158,7 +156,7 @@ REPETITION = Group(
         Slider(
             name="repetition_penalty",
             label="Repetition penalty",
-            info="Above 1 makes tokens less likely that were said before; 1 is off.",
+            info="Above 1 penalizes tokens already generated; 1 is off.",
             low=0.8,
             high=2,
             step=0.05,
@@ -166,18 +164,18 @@ REPETITION = Group(
     ),
 )
 
-BEGINNING = Group(
-    title="Beginning",
+PREFIX = Group(
+    title="Prefix",
     controls=(
         Words(
             name="prefix",
-            label="The translation begins with",
-            info="Your own first words; the model goes on from there.",
+            label="Forced prefix",
+            info="Text the translation must start with.",
         ),
     ),
 )
 
-GROUPS = (SEARCH, SAMPLE, SAMPLING, REPETITION, BEGINNING)
+GROUPS = (SEARCH, SAMPLE, SAMPLING, REPETITION, PREFIX)
 CONTROLS = tuple(control for group in GROUPS for control in group.controls)
 NAMES = tuple(control.name for control in CONTROLS)
 
@@ -188,61 +186,61 @@ STEERED = (
     "no_repeat_ngram_size",
     "repetition_penalty",
 )
-"""What counts when a sentence is completed: one search, from a beginning of its own."""
+"""Options that apply when a forced prefix is completed with one beam search."""
 
 BEST = "Best"
-"""The preset that changes nothing."""
+"""The preset that keeps the model's defaults."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "Fast": {"beam_size": 1, "n_best": 1},
     BEST: {},
     "Creative": {"sample": True, "temperature": 0.9, "top_p": 0.95},
 }
-"""What each changes in a model's own defaults."""
+"""Overrides of the model's default decoding options."""
 
 
 def control_values(decoding: DecodingConfig, preset: str = BEST) -> dict[str, Any]:
-    """Set the controls to a model's own defaults, as far as they reach, and a preset."""
+    """Return control values for a model's defaults, clamped to the sliders, and a preset."""
     values = {
         control.name: ""
         if isinstance(control, Words)
-        else _reach(control, getattr(decoding, control.name))
+        else _clamp(control, getattr(decoding, control.name))
         for control in CONTROLS
     }
     values["n_best"] = min(max(values["n_best"], N_BEST), values["beam_size"])
     return values | PRESETS[preset]
 
 
-def _reach(control: Control, value: Any) -> Any:
-    """Move a number to where a slider can show it; null is 0."""
+def _clamp(control: Control, value: Any) -> Any:
+    """Clamp a number to the slider's range; None becomes 0."""
     if isinstance(control, Slider):
         return min(max(value or 0, control.low), control.high)
     return value
 
 
 def read_options(values: Sequence[Any]) -> dict[str, Any]:
-    """Turn what the controls say, in their order, into options of `Translator.translate`.
+    """Convert control values, in the order of `NAMES`, to options of `Translator.translate`.
 
-    A control that was emptied says nothing, so it is left to the model.
+    An empty control is omitted, so that the model's default applies.
     """
-    said = zip(NAMES, values, strict=True)
-    options = {name: whole(value) for name, value in said if value is not None}
+    named = zip(NAMES, values, strict=True)
+    options = {name: whole(value) for name, value in named if value is not None}
     if options.get("max_new_tokens") == 0:
         options["max_new_tokens"] = None
     return options
 
 
 def read_steered(values: Sequence[Any]) -> dict[str, Any]:
-    """Read, as `read_options` does, what counts when a sentence is completed."""
+    """Return the options of `read_options` that are in `STEERED`."""
     options = read_options(values)
     return {name: options[name] for name in STEERED if name in options}
 
 
 def given_options(**options: Any) -> dict[str, Any]:
-    """Keep the options that a client gave; null leaves one to the model."""
+    """Return the options that are not None."""
     return {name: whole(value) for name, value in options.items() if value is not None}
 
 
 def whole(value: Any) -> Any:
-    """Turn 5.0 into 5: sliders and JSON do not tell them apart."""
+    """Convert integral floats such as 5.0 to int: sliders and JSON do not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,7 +1,4 @@
-"""Sentences to try, for each language that people translate from.
-
-Takes a BCP 47 tag and what the model was measured on, gives sentences. Must not know models.
-"""
+"""Example sentences for each source language."""
 
 from hubnmt.text.languages import main_tag
 
@@ -57,7 +54,7 @@ EVERYDAY = {
     "vi": ("Sáng nay tôi bị mất chìa khóa.", "Nhà ga ở đâu?"),
     "zh": ("我今天早上把钥匙丢了。", "火车站在哪里？"),
 }
-"""What people say to each other."""
+"""Everyday sentences."""
 
 CAPTIONS = {
     "cs": ("Pes běží ve sněhu.", "Dvě ženy sedí na lavičce a smějí se."),
@@ -83,19 +80,19 @@ CAPTIONS = {
     "it": ("Due donne ridono sedute su una panchina.", "Un cane corre nella neve."),
     "ml": ("രണ്ട് സ്ത്രീകൾ ബെഞ്ചിലിരുന്ന് ചിരിക്കുന്നു.", "ഒരു നായ മഞ്ഞിൽ ഓടുന്നു."),
 }
-"""What people say of a picture."""
+"""Image captions."""
 
 CAPTION_SETS = ("multi30k", "coco")
-"""A model that was measured first on one of these knows captions, and little else."""
+"""Test sets of image captions: a model evaluated on one of these was trained on captions."""
 
 
 def examples(tag: str, measured_on: str = "") -> tuple[str, ...]:
-    """Return sentences to try in a language, none for a language without.
+    """Return example sentences in a language, or none if the language has no examples.
 
     Args:
-        tag: of the language.
-        measured_on: the test set that the model's card names first; of captions, captions are
-            shown, else everyday sentences and one caption.
+        tag: BCP 47 language tag.
+        measured_on: first test set in the model card; for a caption test set, captions are
+            returned, otherwise everyday sentences and one caption.
     """
     language = main_tag(tag)
     captions = CAPTIONS.get(language, ())

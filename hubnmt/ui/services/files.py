@@ -1,9 +1,4 @@
-"""What the page does with a file, as functions that need no server.
-
-Takes the path of an upload and what was chosen, gives progress and at the end the translated file
-and, where there are references, its scores. A request that cannot be met raises `HubNMTError`.
-Must not know Gradio.
-"""
+"""Translation of uploaded files in chunks, with progress and evaluation against references."""
 
 import dataclasses
 import tempfile
@@ -23,42 +18,42 @@ from hubnmt.ui.services.scheduler import Quota, model_turn
 
 CHUNK_ROWS = 16
 CHUNK_SECONDS = 0.5
-"""Rows between two signs of progress, after which a cancelled job ends and others have their turn:
-so many, or as many as take so long."""
+"""Maximum rows and estimated duration of a chunk. Between chunks progress is reported, cancellation
+takes effect, and other tasks may run."""
 
 READ_SECONDS = 0.3
-"""What reading a file of the largest size takes, and counting its pieces."""
+"""Estimated time to read and tokenize a file of the maximum size."""
 
 MAX_JOBS = 8
 MAX_CLIENT_JOBS = 2
-"""Files in memory, of all clients and of one address."""
+"""Maximum concurrent file jobs, in total and per address."""
 _JOBS = Quota(MAX_JOBS, MAX_CLIENT_JOBS)
 
 N_WORST = 10
-"""Sentences shown as the worst."""
+"""Number of lowest-scoring sentences shown."""
 
 SOURCE_NAMES = ("source", "src", "text", "sentence", "input")
 REFERENCE_NAMES = ("reference", "ref", "target", "tgt", "translation")
-"""What people call these columns, beside the tag and the name of the language."""
+"""Common column names, in addition to the language's tag and name."""
 
 
 class Described(NamedTuple):
-    """An upload, looked at."""
+    """Summary of an uploaded file."""
 
     columns: tuple[str, ...]
     source: str
-    """Which column looks like the source."""
+    """Detected source column."""
     reference: str
-    """Which one looks like the reference; empty if none does."""
+    """Detected reference column; empty if none."""
     n_rows: int
 
 
 class Worst(NamedTuple):
-    """A sentence that was translated badly, measured by chrF."""
+    """A sentence with a low chrF score."""
 
     chrf: float
     row: int
-    """Counted from 1."""
+    """Row number, from 1."""
     src: str
     text: str
     reference: str
@@ -66,7 +61,7 @@ class Worst(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FileProgress:
-    """How far a file is."""
+    """Progress of a file job."""
 
     n_done: int
     n_rows: int
@@ -75,35 +70,35 @@ class FileProgress:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FileResult:
-    """A translated file."""
+    """Result of a file job."""
 
     path: Path
-    """Where it lies, until the iterator that gave it is asked for more."""
+    """The translated file; valid until the iterator that yielded it is advanced."""
     n_rows: int
     seconds: float
     n_warnings: int
-    """Rows whose translation came with a warning."""
+    """Rows whose translation has warnings."""
     scores: Scores | None
-    """Where there are references."""
+    """None without references."""
     worst: tuple[Worst, ...]
-    """Worst first."""
+    """Lowest-scoring sentences in ascending order of chrF."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Files:
-    """What a visitor can do with a file."""
+    """Handlers of the Files tab."""
 
     registry: ModelRegistry
 
     def describe(self, path: str | None, model: str, *, has_header: bool = True) -> Described:
-        """Look at an upload: its columns, and which of them look like source and reference.
+        """Summarize an upload: its columns, and the detected source and reference columns.
 
         Raises:
-            HubNMTError: if there is none, or it cannot be read.
+            HubNMTError: if there is no file, or it cannot be read.
         """
         config = self.registry.get(model).config
         with model_turn(READ_SECONDS):
-            table = tables.read_table(_given(path), has_header=has_header)
+            table = tables.read_table(_require_path(path), has_header=has_header)
         return Described(
             table.columns,
             find_source(table, config),
@@ -121,26 +116,26 @@ class Files:
         has_header: bool = True,
         **options: Any,
     ) -> Iterator[FileProgress | FileResult]:
-        """Translate a column of a file, chunk by chunk.
+        """Translate a column of a file in chunks.
 
         Args:
-            path: the upload.
-            model: which model; empty is the one the page opened with.
-            source: which column; empty takes the one that looks like it.
-            reference: a column to measure against; empty for none.
+            path: the uploaded file.
+            model: model reference; empty selects the default model.
+            source: column to translate; empty detects it.
+            reference: column of reference translations; empty for none.
             has_header: see `tables.read_table`.
-            options: fields of `DecodingConfig` that differ from this model's defaults.
+            options: fields of `DecodingConfig` that override the model's defaults.
 
         Yields:
-            progress, and the result as the last value. Its file is removed when the iterator ends.
+            progress, then the result. Its file is deleted when the iterator ends.
 
         Raises:
-            HubNMTError: if the file, a column, an option or the model is refused.
+            HubNMTError: if the file, a column, an option or the model is invalid.
         """
         translator = self.registry.get(model)
         with _JOBS.place():
             yield from self._translate(
-                _given(path), translator, source, reference, has_header, options
+                _require_path(path), translator, source, reference, has_header, options
             )
 
     def _translate(
@@ -183,7 +178,7 @@ class Files:
 
 
 def chunk_rows(costs: Sequence[float]) -> list[slice]:
-    """Cut rows into chunks that take about `CHUNK_SECONDS`, of at most `CHUNK_ROWS`."""
+    """Split rows into chunks that take about `CHUNK_SECONDS`, of at most `CHUNK_ROWS`."""
     chunks, start, total = [], 0, 0.0
     for end, cost in enumerate(costs):
         if end > start and (end - start >= CHUNK_ROWS or total + cost > CHUNK_SECONDS):
@@ -193,14 +188,14 @@ def chunk_rows(costs: Sequence[float]) -> list[slice]:
     return [*chunks, slice(start, len(costs))]
 
 
-def _given(path: str | None) -> Path:
+def _require_path(path: str | None) -> Path:
     if not path:
-        raise InputError("there is no file yet: choose one first")
+        raise InputError("there is no file yet: upload one first")
     return Path(path)
 
 
 def find_source(table: tables.Table, config: ModelConfig) -> str:
-    """Guess which column is to be translated: by its name, else the one with the most letters."""
+    """Detect the source column: by its name, otherwise the one with the most letters."""
     named = _find(table.columns, (*_names_of(config.src_lang), *SOURCE_NAMES))
     reference = _find(table.columns, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
     others = [name for name in table.columns if name != reference]
@@ -208,7 +203,7 @@ def find_source(table: tables.Table, config: ModelConfig) -> str:
 
 
 def find_reference(table: tables.Table, config: ModelConfig) -> str:
-    """Guess which column holds references; none, where none looks like it."""
+    """Detect the reference column by its name; empty if there is none."""
     source = find_source(table, config)
     others = [name for name in table.columns if name != source]
     return _find(others, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
@@ -231,7 +226,7 @@ def _find(columns: Sequence[str], names: Sequence[str]) -> str:
 def find_worst(
     sources: Sequence[str], texts: Sequence[str], references: Sequence[str]
 ) -> tuple[Worst, ...]:
-    """List the sentences with the lowest chrF, worst first."""
+    """Return the sentences with the lowest chrF in ascending order."""
     rows = zip(range(1, len(texts) + 1), sources, texts, references, strict=True)
-    every = [Worst(sentence_chrf(row[2], row[3]), *row) for row in rows]
-    return tuple(sorted(every)[:N_WORST])
+    scored = [Worst(sentence_chrf(row[2], row[3]), *row) for row in rows]
+    return tuple(sorted(scored)[:N_WORST])

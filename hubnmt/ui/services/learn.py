@@ -1,9 +1,4 @@
-"""What the page explains, as functions that need no server.
-
-Takes a model and a text, gives pieces step by step, the network's stages with the shapes of their
-tensors, the pattern of positions, and the run a model came from. A request that cannot be met
-raises `HubNMTError`. Must not know Gradio or HTML.
-"""
+"""Data for the Learn tab: BPE merges, tensor shapes, positional encodings and training runs."""
 
 import base64
 import dataclasses
@@ -22,38 +17,38 @@ from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers
 
 MAX_PIECES_BYTES = 400
-"""Longest text that is taken apart: each merge is a picture of its own."""
+"""Maximum size of a text whose merges are shown step by step."""
 
 N_POSITIONS = 64
-"""Positions in the picture: longer than most sentences."""
+"""Number of positions shown: longer than most sentences."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Anatomy:
-    """The network, as it worked on one sentence."""
+    """Stages and tensor shapes of the network for one sentence pair."""
 
     config: ModelConfig
     src: str
     n_src_tokens: int
-    """S, eos counted."""
+    """S, including eos."""
     n_tgt_tokens: int
-    """T, eos counted."""
+    """T, including eos."""
     stages: list[Stage]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lessons:
-    """Everything a visitor can be shown."""
+    """Handlers of the Learn tab."""
 
     registry: ModelRegistry
 
     def pieces(self, text: str, model: str) -> dict[str, Any]:
-        """Take a text apart: for each word its pieces after every merge, the bytes first.
+        """Return the subwords of each word after every BPE merge, starting from bytes.
 
-        The text comes with them: bytes alone do not tell in which direction it runs.
+        The text is included because the page derives the writing direction from it.
 
         Raises:
-            HubNMTError: if the text is too long to watch, or the model is refused.
+            HubNMTError: if the text is too long, or the model is not available.
         """
         if not isinstance(text, str):
             raise InputError(f"the text must be a string, not {type(text).__name__}")
@@ -61,8 +56,8 @@ class Lessons:
         n_bytes = len(text.encode())
         if n_bytes > MAX_PIECES_BYTES:
             raise InputError(
-                f"this text has {n_bytes:,} bytes; up to {MAX_PIECES_BYTES} can be watched, "
-                "a short sentence"
+                f"the text has {n_bytes:,} bytes; the limit is {MAX_PIECES_BYTES}; enter a short "
+                "sentence"
             )
         tokenizer = self.registry.get(model).src_tokenizer
         words = tokenizer.pre_tokens(text)
@@ -76,7 +71,7 @@ class Lessons:
         }
 
     def positions(self, model: str) -> dict[str, Any]:
-        """Give the pattern that tells positions apart, as signed bytes: -127 is -1, 127 is 1."""
+        """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
         d_model = self.registry.get(model).config.d_model
         pattern = np.asarray(position_pattern(N_POSITIONS, d_model), dtype=np.float32)
         packed = np.rint(pattern * 127).astype(np.int8)
@@ -87,14 +82,14 @@ class Lessons:
         }
 
     def anatomy(self, src: str, tgt: str, model: str) -> Anatomy:
-        """Open the network up, as it works on this pair.
+        """Return the network's stages and tensor shapes for a sentence pair.
 
         Raises:
-            HubNMTError: if there is no text, too much of it, or the model is refused.
+            HubNMTError: if a text is empty or too long, or the model is not available.
         """
         limits.check_text(src)
         limits.check_characters(tgt, "the translation")
-        src, tgt = _first_line(src), _first_line(tgt)  # lines are translated apart
+        src, tgt = _first_line(src), _first_line(tgt)  # lines are translated separately
         translator = self.registry.get(model)
         n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
         n_tgt_tokens = len(translator.tgt_tokenizer.encode(tgt)) + 1
@@ -105,16 +100,15 @@ class Lessons:
     def last_anatomy(
         self, handlers: Handlers, model: str, translated: dict[str, Any] | None
     ) -> Anatomy | None:
-        """Open the network up for what was translated last, or else for an example.
+        """Return the network's stages for the last translation, or for an example sentence.
 
         Args:
-            handlers: of the page; they translate the example.
-            model: which model, if nothing was translated yet.
-            translated: what the page shows as alternatives: `src`, `model`, `candidates`,
-                `selected`.
+            handlers: the page's handlers, which translate the example.
+            model: model reference, used if nothing was translated yet.
+            translated: translation state of the page: `src`, `model`, `candidates`, `selected`.
 
         Returns:
-            None if nothing was translated yet, and there is no example in this language.
+            None if nothing was translated yet and the language has no example.
 
         Raises:
             HubNMTError: see `anatomy`.
@@ -129,7 +123,7 @@ class Lessons:
         return self.anatomy(src, handlers.translate_text(src, model).translation.text, model)
 
     def run_of(self, model: str) -> Run | None:
-        """Read the run that a model came from, where its folder tells of one.
+        """Read the training run of a model; None if its folder contains none.
 
         Raises:
             HubNMTError: if it cannot be read.
@@ -138,15 +132,15 @@ class Lessons:
         return None if folder is None else read_run(folder)
 
     def run_at(self, folder: str) -> Run:
-        """Read a run folder of this machine, where the page serves only the person who owns it.
+        """Read a local run folder, if the page serves a single local user.
 
         Raises:
-            HubNMTError: if this page opens no folders, or there is no run.
+            HubNMTError: if local folders are not allowed, or there is no run.
         """
         if not self.registry.allow_local:
-            raise InputError("this page opens no folders: others can reach it")
+            raise InputError("this page does not open local folders: other users can reach it")
         if not folder.strip():
-            raise InputError("there is no folder yet: type the path of a run folder")
+            raise InputError("there is no folder yet: enter the path of a run folder")
         return read_run(Path(folder.strip()).expanduser())
 
 
@@ -155,7 +149,7 @@ def _first_line(text: str) -> str:
 
 
 def _readable(piece: bytes) -> str:
-    """Show a piece: text where it is whole characters, hex bytes where it is not."""
+    """Decode a subword; incomplete UTF-8 is shown as hex bytes."""
     try:
         return piece.decode("utf-8")
     except UnicodeDecodeError:

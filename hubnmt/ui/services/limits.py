@@ -1,8 +1,4 @@
-"""How much one visitor may ask for at once: others are waiting, and memory is bounded.
-
-Takes texts and a `Translator`; gives what it answers, or refuses with a sentence that says what to
-do instead. Must not know Gradio.
-"""
+"""Admission limits of the shared page: text length, estimated cost, and size of inspected pairs."""
 
 import time
 import weakref
@@ -24,94 +20,93 @@ from hubnmt.ui.html.attention import check_drawable
 from hubnmt.ui.services.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000
-"""Longest text translated in one go, about four printed pages."""
+"""Maximum length of a text, about four printed pages."""
 
 MAX_WORK = 128_000
-"""Most tokens times hypotheses translated in one go, those of the fallback search counted: 4,000
-pieces with a beam of 16. Text in a script that the vocabulary does not know falls into many more
-pieces than usual, and each costs time that others wait. A slower machine or model takes less: see
-`find_max_work`."""
+"""Maximum tokens times hypotheses per request, including fallback decoding: 4,000 tokens with beam
+size 16. Text in a script unseen by the tokenizer splits into far more tokens than usual. On slower
+machines or models the limit is lower: see `find_max_work`."""
 
 MIN_WORK = 40_000
-"""Tokens times hypotheses of the first search that every machine takes, about 10,000 characters with
-a beam of 16: a machine that was busy when it was measured must not refuse ordinary text."""
+"""Lower bound of the limit for the initial search, about 10,000 characters with beam size 16: a
+machine that was busy during the measurement must not refuse ordinary text."""
 
 MAX_SECONDS = 2.0
-"""Longest that one request may keep the model busy, as estimated."""
+"""Maximum estimated model time of one request."""
 
 SPEED_SAMPLE = "My sister lives in London, and on Sunday she is coming to see us.\n" * 32
-"""Text that the speed is measured with: 32 sentences, searched side by side."""
+"""Text for the speed measurement: 32 sentences, decoded as one batch."""
 
 SPEED_TOKENS = 8
-"""Tokens of each translation of the sample: enough to see how long one takes."""
+"""Tokens generated per sentence of the sample."""
 
 MAX_CORRECTION = 1.5
-"""How much one text may raise the speed: a strange one may end sooner than foreseen."""
+"""Maximum factor by which one request raises the speed: a translation may end early."""
 
 SPEED_ROUNDS = 2
-"""Times that the speed is measured; the fastest counts, since the first is slower."""
+"""Measurement runs; the fastest counts, which excludes warm-up."""
 
 LOOK_SECONDS = 0.2
-"""What scoring a pair and replaying it for its attention take at most, by the limits below."""
+"""Estimated upper bound of scoring a pair or computing its attention, given the limits below."""
 
 CHECK_SECONDS = 0.05
-"""What cutting a text into pieces takes, to count them."""
+"""Estimated time to tokenize a text."""
 
 N_TOGETHER = 32
-"""Sentences of a long text that are searched side by side."""
+"""Batch size for the sentences of a long text."""
 
 MAX_FILE_WORK = 8_000_000
-"""Most tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
+"""Maximum tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
 which takes ten minutes."""
 
 MAX_NEW_TOKENS = 512
-"""Longest translation of a sentence that can be asked for."""
+"""Maximum `max_new_tokens` per sentence."""
 
 MAX_PREFIX_CHARS = 300
-"""Longest beginning that a visitor may give: a long sentence. A word may take a step a letter."""
+"""Maximum length of a forced prefix: a rare word may take one decoding step per character."""
 
 MAX_FILE_CHARS = 1_000_000
-"""Most text in the column of a file that is translated."""
+"""Maximum length of the translated column of a file."""
 
 MAX_ROW_CHARS = 2_000
-"""Longest row of a file: a paragraph. A job can be cancelled between chunks of rows only."""
+"""Maximum length of a row: jobs can only be cancelled between chunks of rows."""
 
 MAX_SCORED_TOKENS = 1_000
-"""Longest side of a pair that is scored: far beyond a sentence, and its logits stay small."""
+"""Maximum tokens per side of a scored pair: bounds the memory of the logits."""
 
 MAX_LEFT_OUT_WORDS = 40
-"""Longest sentence whose words are left out in turn: each costs one replay."""
+"""Maximum words of a sentence for occlusion analysis: each costs one forward pass."""
 
 
 def check_text(text: Any) -> None:
-    """Refuse what is no text to translate.
+    """Validate that a value is a non-empty string within the length limit.
 
     Raises:
-        InputError: saying what to do instead.
+        InputError: with the remedy.
     """
     if not isinstance(text, str):
         raise InputError(f"the text must be a string, not {type(text).__name__}")
     if not text.strip():
-        raise InputError("there is nothing to translate yet: type or paste some text first")
+        raise InputError("there is nothing to translate yet: enter some text first")
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(
-            f"this text has {len(text):,} characters, the page takes {MAX_TEXT_CHARS:,} at a time; "
-            "translate it in parts, or use the command: hubnmt translate --input FILE"
+            f"the text has {len(text):,} characters; the limit is {MAX_TEXT_CHARS:,}; "
+            "split it, or use the command: hubnmt translate --input FILE"
         )
     check_characters(text, "the text")
 
 
 def check_characters(text: str, name: str) -> None:
-    """Refuse half a surrogate pair, which JSON can spell and UTF-8 cannot.
+    """Refuse unpaired surrogates, which JSON can express and UTF-8 cannot.
 
     Raises:
-        InputError: with the name of what has it.
+        InputError: naming the field.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"{name} has half a surrogate pair in it, which is no character; take it out"
+            f"{name} contains an unpaired surrogate, which is not a valid character; remove it"
         ) from None
 
 
@@ -119,14 +114,14 @@ _SPEEDS: "weakref.WeakKeyDictionary[Translator, float]" = weakref.WeakKeyDiction
 
 
 def has_speed(translator: Translator) -> bool:
-    """Return whether the speed of a model on this machine is known."""
+    """Return whether a model's speed on this machine has been measured."""
     return translator in _SPEEDS
 
 
 def measure_speed(translator: Translator) -> float:
-    """Measure how many tokens times hypotheses a model translates in a second on this machine.
+    """Measure a model's speed on this machine, in tokens times hypotheses per second.
 
-    Of each sentence the first `SPEED_TOKENS` are translated, which are all that count.
+    Each sentence is decoded for `SPEED_TOKENS` steps; only these are counted.
     """
     if translator not in _SPEEDS:
         decoding = translator.decoding
@@ -141,42 +136,42 @@ def measure_speed(translator: Translator) -> float:
 
 
 def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
-    """Correct a speed that was measured while the machine was busy, by a text that took less.
+    """Raise a model's measured speed after a request that was faster than estimated.
 
     Args:
-        translator: of the text.
-        cost_s: what it was estimated to take, without options.
-        seconds: what it took, waiting included.
+        translator: the model.
+        cost_s: estimated duration, without options.
+        seconds: actual duration, including waiting time.
     """
     if cost_s > seconds > 0:
         _SPEEDS[translator] *= min(cost_s / seconds, MAX_CORRECTION)
 
 
 def find_max_work(translator: Translator) -> int:
-    """Return the most tokens times hypotheses of the first search that a request may ask for."""
-    seen = int(MAX_SECONDS * measure_speed(translator))
-    return min(max(seen, MIN_WORK), MAX_WORK)
+    """Return the maximum tokens times hypotheses of a request's initial search."""
+    measured = int(MAX_SECONDS * measure_speed(translator))
+    return min(max(measured, MIN_WORK), MAX_WORK)
 
 
 def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> float:
-    """Refuse a text and options that would keep the model busy for too long.
+    """Refuse a request whose estimated cost exceeds the limit.
 
     Returns:
-        the seconds that they are estimated to take.
+        estimated duration in seconds.
 
     Raises:
         InputError: with the size and the limit.
-        ConfigError: if there is no such option, or it cannot have this value.
+        ConfigError: if an option is unknown or its value invalid.
     """
     decoding = _read_options(translator, options)
-    n_prefix = len((options.get("prefix") or "").encode())  # a word may be spelled byte by byte
-    n_tokens = n_prefix + _most_tokens(translator, text, decoding)
-    _check_request("this text", n_tokens, translator, decoding)
+    n_prefix = len((options.get("prefix") or "").encode())  # at most one token per byte
+    n_tokens = n_prefix + _max_tokens(translator, text, decoding)
+    _check_request("the text", n_tokens, translator, decoding)
     return n_tokens * _search_width(decoding) / measure_speed(translator)
 
 
 def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
-    """Set options over a model's own; refuse those that this page does not take.
+    """Merge options into a model's defaults and check them against the page's limits.
 
     Raises:
         InputError: with the size and the limit.
@@ -187,24 +182,23 @@ def _read_options(translator: Translator, options: Mapping[str, Any]) -> Decodin
     )
     if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
         raise InputError(
-            f"max_new_tokens = {decoding.max_new_tokens}: this page makes translations of at "
-            f"most {MAX_NEW_TOKENS} tokens a sentence"
+            f"max_new_tokens = {decoding.max_new_tokens} exceeds this page's limit of "
+            f"{MAX_NEW_TOKENS} tokens per sentence"
         )
     check_prefix(prefix)
     if len(prefix) > MAX_PREFIX_CHARS:
         raise InputError(
-            f"the beginning you gave has {len(prefix):,} characters, "
-            f"at most {MAX_PREFIX_CHARS:,} are taken"
+            f"the forced prefix has {len(prefix):,} characters; the limit is {MAX_PREFIX_CHARS:,}"
         )
-    check_characters(prefix, "the beginning you gave")
+    check_characters(prefix, "the forced prefix")
     return decoding
 
 
-def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> int:
-    """Count the pieces of a text, and those of its translation as far as they can be foreseen.
+def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> int:
+    """Return the source tokens of a text plus an upper bound of its target tokens.
 
-    A search ends about where its source does, unless it is told how far it may go. Samples may go
-    as far as they may: at a high temperature nothing tells them to end.
+    Beam search with the default length limit is assumed to end near the source length and adds
+    nothing. Sampling may run up to its limit: at a high temperature eos may never be drawn.
     """
     plan = make_plan(
         text,
@@ -218,19 +212,19 @@ def _most_tokens(translator: Translator, text: str, decoding: DecodingConfig) ->
 
 
 def _search_width(decoding: DecodingConfig) -> int:
-    """Count the hypotheses of the first search."""
+    """Return the number of hypotheses of the initial search."""
     return decoding.n_best if decoding.sample else decoding.beam_size
 
 
 def count_hypotheses(decoding: DecodingConfig) -> int:
-    """Count the hypotheses that each token may be part of: what looks wrong is searched again."""
+    """Return the hypotheses per token of the initial search plus fallback decoding."""
     return _search_width(decoding) + retry_options(decoding).beam_size
 
 
 def _check_request(
     what: str, n_tokens: int, translator: Translator, decoding: DecodingConfig
 ) -> None:
-    """Refuse a request for its estimated time, or for its size if every search were repeated.
+    """Refuse a request if its initial search, or all searches with fallback, exceed the limit.
 
     Raises:
         InputError: with the size and the limit.
@@ -239,27 +233,26 @@ def _check_request(
     _check_tokens(what, n_tokens, MAX_WORK, count_hypotheses(decoding))
 
 
-def _check_tokens(what: str, n_tokens: int, most: int, width: int) -> None:
-    """Refuse too many tokens for so many hypotheses.
+def _check_tokens(what: str, n_tokens: int, max_work: int, width: int) -> None:
+    """Refuse a number of tokens that exceeds the limit for this number of hypotheses.
 
     Raises:
         InputError: with the size and the limit.
     """
-    if n_tokens * width > most:
+    if n_tokens * width > max_work:
         raise InputError(
-            f"{what} may take {n_tokens:,} tokens, its own and those of its translation, too many "
-            f"for {width} hypotheses at a time (the page takes {most // width:,} then); translate "
-            "it in parts, with a smaller beam, or a smaller max_new_tokens"
+            f"{what} may take {n_tokens:,} source and target tokens; with {width} hypotheses the "
+            f"limit is {max_work // width:,}; split it, or reduce beam_size or max_new_tokens"
         )
 
 
 def check_rows(
     translator: Translator, rows: Sequence[str], options: Mapping[str, Any]
 ) -> list[float]:
-    """Refuse a column of a file that is too much for the page.
+    """Refuse a column of a file that exceeds a limit.
 
     Returns:
-        the seconds that each row is estimated to take.
+        estimated duration of each row in seconds.
 
     Raises:
         InputError: naming the row, or the size and the limit.
@@ -267,31 +260,31 @@ def check_rows(
     n_chars = sum(map(len, rows))
     if n_chars > MAX_FILE_CHARS:
         raise InputError(
-            f"this column has {n_chars:,} characters, the page takes {MAX_FILE_CHARS:,}; "
-            "translate it in parts, or use the command: hubnmt translate --input FILE"
+            f"the column has {n_chars:,} characters; the limit is {MAX_FILE_CHARS:,}; "
+            "split it, or use the command: hubnmt translate --input FILE"
         )
     for number, row in enumerate(rows, 1):
         if len(row) > MAX_ROW_CHARS:
             raise InputError(
-                f"row {number:,} has {len(row):,} characters, the page takes {MAX_ROW_CHARS:,} "
-                "in a row; put one sentence or paragraph on each line"
+                f"row {number:,} has {len(row):,} characters; the limit is {MAX_ROW_CHARS:,}; "
+                "put one sentence or paragraph on each line"
             )
     decoding = _read_options(translator, options)
     sizes = []
     for number, row in enumerate(rows, 1):
-        n_row_tokens = _most_tokens(translator, row, decoding)
+        n_row_tokens = _max_tokens(translator, row, decoding)
         _check_request(f"row {number:,}", n_row_tokens, translator, decoding)
         sizes.append(n_row_tokens)
-    _check_tokens("this column", sum(sizes), MAX_FILE_WORK, count_hypotheses(decoding))
+    _check_tokens("the column", sum(sizes), MAX_FILE_WORK, count_hypotheses(decoding))
     tokens_per_s = measure_speed(translator) / _search_width(decoding)
     return [size / tokens_per_s for size in sizes]
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
-    """Look inside one translation, by default the model's own, if it is short enough.
+    """Compute the attention of a pair; an empty translation is replaced by the model's own.
 
     Raises:
-        InputError: if there is no text, or too much.
+        InputError: if a text is empty or too long.
     """
     check_text(text)
     if translation != "":
@@ -312,10 +305,10 @@ def _check_drawable(translator: Translator, text: str, translation: str) -> None
 
 
 def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> Attention:
-    """Look inside one sentence of a translation, exactly as it was searched.
+    """Compute the attention of one sentence with the candidate's original tokenization.
 
     Raises:
-        InputError: if it is too long to draw.
+        InputError: if the pair is too long to display.
     """
     n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
@@ -324,7 +317,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
 
 
 def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut | None:
-    """Leave out each word of a sentence; None where there are too many, or only one."""
+    """Run occlusion analysis; None for one word or more than `MAX_LEFT_OUT_WORDS`."""
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:
         return None
@@ -333,24 +326,24 @@ def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut
 
 
 def score(translator: Translator, src: str, tgt: str) -> PairScore:
-    """Score a given translation, if it is short enough.
+    """Score a given translation.
 
     Raises:
-        InputError: if there is no text, or too much.
+        InputError: if a text is empty or too long.
     """
     check_text(src)
     check_text(tgt)
     n_tokens = max(_count_tokens(translator, src, tgt))
     if n_tokens > MAX_SCORED_TOKENS:
         raise InputError(
-            f"too long to score: {n_tokens:,} tokens, at most {MAX_SCORED_TOKENS:,} are taken; "
-            "score sentence by sentence"
+            f"too long to score: {n_tokens:,} tokens; the limit is {MAX_SCORED_TOKENS:,}; "
+            "score one sentence at a time"
         )
     with model_turn(LOOK_SECONDS):
         return translator.score(src, tgt)
 
 
 def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:
-    """Count the tokens of a pair, the eos of each included."""
+    """Return the numbers of source and target tokens of a pair, including eos."""
     n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
     return n_src_tokens, len(translator.tgt_tokenizer.encode(tgt)) + 1

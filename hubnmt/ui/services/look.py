@@ -1,8 +1,6 @@
-"""Look inside and steer: what the page does with a translation, as functions that need no server.
+"""Attention, token alternatives and head ablation for one sentence of a translation.
 
-Takes the page's subject (see `subject`), gives what the explorer, the steering row and the head
-switches draw. A request that cannot be met becomes a `message` in what is drawn, because it belongs
-where the visitor clicked. Must not know Gradio, torch or HTML.
+A request that fails becomes a `message` in the affected panel instead of a page-wide error.
 """
 
 import dataclasses
@@ -26,24 +24,24 @@ from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
 
 N_CHOICES = 6
-"""Alternatives at one place: more are hardly probable."""
+"""Number of token alternatives; further ones have negligible probability."""
 
 MAX_SHOWN_TOKENS = 60
-"""Tokens of an alternative behind its place: what a glance takes in, and far less work than the
-whole rest of a long sentence, six times over. A click completes it."""
+"""Tokens generated after an alternative for its preview: completing a long sentence for each
+alternative would be slow. Selecting one completes it."""
 
 MAX_SILENCED = 2
-"""Translators with heads switched off that are kept in memory."""
+"""Maximum number of cached translators with ablated heads."""
 
 MAX_SILENCED_PARAMETERS = 100_000_000
-"""A larger model is not copied for an experiment."""
+"""Maximum size for head ablation, which copies the model."""
 
 CLOSING = frozenset(".,;:!?…।)]}»”’%")
-"""Marks that stand close to the word before them."""
+"""Punctuation that attaches to the preceding word."""
 
 
 class Seen(NamedTuple):
-    """What the explorer, the steering row and the head switches draw; None draws nothing."""
+    """Data of the attention explorer, the steering row and the head switches; None hides one."""
 
     figure: dict[str, Any] | None = None
     steering: dict[str, Any] | None = None
@@ -51,7 +49,7 @@ class Seen(NamedTuple):
 
 
 class Steered(NamedTuple):
-    """What becomes of the page when a visitor steers; None leaves a part as it is."""
+    """Update of the page after a steering request; None leaves a part unchanged."""
 
     text: str | None
     value: dict[str, Any] | None
@@ -62,7 +60,7 @@ class Steered(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """The handlers of the lower half of the first tab."""
+    """Handlers of the inspection panels."""
 
     registry: ModelRegistry
     _silenced: "OrderedDict[tuple[str, frozenset[Head]], Translator]" = dataclasses.field(
@@ -71,9 +69,9 @@ class Look:
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def explore(self, value: Any) -> Seen:
-        """Look at the chosen sentence.
+        """Compute the panels' data for the selected sentence.
 
-        What cannot be drawn gives a sentence in its place: the translation still stands.
+        On failure the explorer shows a message; the translation itself remains.
         """
         if not value:
             return Seen()
@@ -89,7 +87,7 @@ class Look:
         return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 
     def show(self, value: Any) -> tuple[str, Seen]:
-        """Put the selected translation into the page: its text, and a look at it."""
+        """Return the text of the selected candidate and the panels' data for it."""
         try:
             text = str(value["candidates"][value["selected"]]["text"])
         except (KeyError, IndexError, TypeError):
@@ -97,26 +95,26 @@ class Look:
         return text, self.explore(value)
 
     def ask(self, value: Any, steering: Any) -> dict[str, Any]:
-        """Find what else could stand at the chosen place of the steering row."""
+        """Find the most probable alternatives at the selected position."""
         try:
             translator, subject = self._read(value)
-            said = _said_before(subject, steering)
+            prefix = _prefix_ids(subject, steering)
             found = translator.alternatives(
-                subject.src, said, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
+                subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
             )
         except HubNMTError as error:
             return _with_message(steering, error)
         choices = [dataclasses.asdict(each) for each in found]
-        said_text = decode_line(said, translator.tgt_tokenizer)
+        said_text = decode_line(prefix, translator.tgt_tokenizer)
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
     def steer(self, value: Any, steering: Any, **options: Any) -> Steered:
-        """Take a choice, or complete the visitor's own words, and look at what becomes of it.
+        """Apply a selected alternative or complete typed words, and inspect the result.
 
         Args:
-            value: what was translated.
-            steering: the steering row, with the `choice` or what was `typed`.
-            options: fields of `DecodingConfig`, of `controls.STEERED`, for the completion.
+            value: translation state of the page.
+            steering: state of the steering row, with the `choice` or the `typed` words.
+            options: fields of `DecodingConfig` in `decoding_controls.STEERED`, for the completion.
         """
         try:
             translator, subject = self._read(value)
@@ -129,20 +127,20 @@ class Look:
         return Steered(changed["candidates"][0]["text"], changed, seen.figure, steering, seen[2])
 
     def switch(self, value: Any, switches: Any) -> dict[str, Any]:
-        """Translate the chosen sentence with heads switched off."""
+        """Translate the selected sentence with and without the chosen heads."""
         try:
             translator, subject = self._read(value)
             off = read_heads(switches)
-            silent = self._without(value["model"], translator, off) if off else translator
+            ablated = self._without(value["model"], translator, off) if off else translator
         except HubNMTError as error:
             return _with_message(switches, error)
         before, after = (
-            each.translate(subject.src, split=False, guard=False) for each in (translator, silent)
+            each.translate(subject.src, split=False, guard=False) for each in (translator, ablated)
         )
         spans = mark_differences(before.text, after.text)
         log_probs = [
             each.score(subject.src, before.n_best[0], split=False).log_prob
-            for each in (translator, silent)
+            for each in (translator, ablated)
         ]
         answer = {
             "spans": [[list(span) for span in side] for side in spans],
@@ -151,20 +149,20 @@ class Look:
         return {**switches, "answer": answer, "message": ""}
 
     def _read(self, value: Any) -> tuple[Translator, Subject]:
-        """Open the model that translated, and read what is looked at.
+        """Return the model of a translation and validate the page's state.
 
         Raises:
-            HubNMTError: if the model is gone, or the page sent nonsense.
+            HubNMTError: if the model is unavailable or the state is malformed.
         """
         model = value.get("model") if isinstance(value, dict) else None
-        translator = self.registry.get(model)  # type: ignore[arg-type]  # it refuses what is no text
+        translator = self.registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
         return translator, Subject.read(value, translator)
 
     def _without(self, model: str, translator: Translator, off: frozenset[Head]) -> Translator:
-        """Return the translator without these heads; the one not used for longest is forgotten."""
+        """Return a copy of the translator without these heads, from an LRU cache."""
         if translator.config.n_parameters > MAX_SILENCED_PARAMETERS:
             raise InputError(
-                "this model is too large to switch heads off here: more than "
+                "this model is too large for head ablation on this page: more than "
                 f"{attention.short_count(MAX_SILENCED_PARAMETERS)} parameters"
             )
         key = self.registry.name(model), off
@@ -178,10 +176,10 @@ class Look:
 
 
 def read_heads(switches: Any) -> frozenset[Head]:
-    """Read which heads are off.
+    """Parse the heads that are switched off.
 
     Raises:
-        InputError: if that is not what this page sends.
+        InputError: if the value is malformed.
     """
     try:
         return frozenset(
@@ -189,7 +187,7 @@ def read_heads(switches: Any) -> frozenset[Head]:
             for part, layer, head in switches["off"]
         )
     except (KeyError, TypeError, ValueError):
-        raise InputError("these are no heads; switch them again") from None
+        raise InputError("invalid selection of heads; select them again") from None
 
 
 def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
@@ -197,7 +195,7 @@ def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:
-    """Cut a sentence into words to click, each with its probability and its first token."""
+    """Return the words of a translation, each with its probability and first token index."""
     words = maps.by_word()
     _, sizes = maps.tgt.group(number_words)
     begins = itertools.accumulate([0, *sizes[:-1]])
@@ -212,51 +210,54 @@ def _steering(maps: Attention, language: str) -> dict[str, Any]:
     }
 
 
-def _said_before(subject: Subject, steering: Any) -> tuple[int, ...]:
-    """Return the tokens in front of the chosen place."""
+def _prefix_ids(subject: Subject, steering: Any) -> tuple[int, ...]:
+    """Return the token ids before the selected position."""
     try:
         at = read_index(steering["words"][read_index(steering["place"])]["at"])
     except (KeyError, IndexError, TypeError, ValueError):
-        raise InputError("there is no such word; translate again") from None
+        raise InputError("invalid word position; translate again") from None
     return subject.row[:at]
 
 
 def _steered_row(
     translator: Translator, subject: Subject, steering: Any, options: dict[str, Any]
 ) -> tuple[int, ...]:
-    """Give the tokens of the sentence as the visitor wants it."""
-    said = decode_line(_said_before(subject, steering), translator.tgt_tokenizer)
+    """Return the token ids of the steered sentence."""
+    prefix = decode_line(_prefix_ids(subject, steering), translator.tgt_tokenizer)
     typed = str(steering.get("typed") or "").strip()
     if typed:
-        begun = " " * (bool(said) and typed[0] not in CLOSING) + typed
-        return _complete(translator, subject, said, begun, options)
+        continuation = " " * (bool(prefix) and typed[0] not in CLOSING) + typed
+        return _complete(translator, subject, prefix, continuation, options)
     try:
         choice = steering["choices"][read_index(steering["choice"])]
         text, is_whole = choice["text"], choice.get("is_whole", True)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-        raise InputError("there is no such choice; click a word again") from None
+        raise InputError("invalid alternative; select a word again") from None
     limits.check_text(text or ".")
-    if not is_whole and text.startswith(said):
-        return _complete(translator, subject, said, text.removeprefix(said), options)
+    if not is_whole and text.startswith(prefix):
+        return _complete(translator, subject, prefix, text.removeprefix(prefix), options)
     return tuple(translator.tgt_tokenizer.encode(text))
 
 
 def _complete(
-    translator: Translator, subject: Subject, said: str, begun: str, options: dict[str, Any]
+    translator: Translator,
+    subject: Subject,
+    prefix: str,
+    continuation: str,
+    options: dict[str, Any],
 ) -> tuple[int, ...]:
-    """Translate the sentence anew, behind what was said and what was begun.
+    """Translate the sentence with a forced prefix and its continuation.
 
-    What was said is as long as the translation that is looked at, at most; only what is new is
-    held against the limits.
+    Only the continuation counts towards the limits: the prefix is part of an admitted translation.
     """
     search = {**options, "n_best": 1, "sample": False}
-    limits.check_work(translator, subject.src, {**search, "prefix": begun})
-    found = translator.translate(subject.src, split=False, **{**search, "prefix": said + begun})
-    return found.n_best[0].tgt_ids[0]
+    limits.check_work(translator, subject.src, {**search, "prefix": continuation})
+    search["prefix"] = prefix + continuation
+    return translator.translate(subject.src, split=False, **search).n_best[0].tgt_ids[0]
 
 
 def _switches(config: ModelConfig) -> dict[str, Any]:
-    """Say which heads there are; all of them are on."""
+    """Return the heads of a model, all switched on."""
     layers = (config.n_encoder_layers, config.n_decoder_layers, config.n_decoder_layers)
     parts = [[part, n, config.n_heads] for part, n in zip(PARTS, layers, strict=True)]
     return {"parts": parts, "alignment": config.alignment_head, "off": []}

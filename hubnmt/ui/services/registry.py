@@ -1,9 +1,4 @@
-"""Which models this page may open, and those it has open.
-
-Takes a reference, gives a `Translator`: loaded when first asked for, shared by all visitors, the
-one that was not used for longest dropped when there are too many. Must not know Gradio or how a
-model is stored.
-"""
+"""Registry of the models the page may open: access control, lazy loading and an LRU cache."""
 
 import dataclasses
 import threading
@@ -20,31 +15,31 @@ from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 
 MAX_MODEL_MB = 500
-"""Largest model that a page fetches, in megabytes (10^6 bytes)."""
+"""Maximum size of a model downloaded by the page, in megabytes (10^6 bytes)."""
 
 MAX_CACHE_MB = 5_000
-"""Most that models of ours may take on the disk of a page that strangers use."""
+"""Maximum size of the Hub cache on a public page, in megabytes (10^6 bytes)."""
 
 
 MAX_TOKENIZER_MIB = 8
-"""Largest tokenizer that a page for strangers reads: about 100,000 pieces."""
+"""Maximum size of a tokenizer file on a public page: a vocabulary of about 100,000."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundedLoad:
-    """Open a model; one of the Hub only if its size is stated and small enough."""
+    """Load a model; a Hub model only if its size is known and within the limit."""
 
     load: Callable[[str], Translator]
     forgets: bool
-    """Make room on the disk: on one's own machine that is one's own business."""
+    """Whether to evict models from the Hub cache, as a public page does."""
 
     def __call__(self, name: str) -> Translator:
-        """Open a model by its reference.
+        """Load a model by its reference.
 
         Raises:
-            HubNMTError: if it is too large, or cannot be opened.
+            HubNMTError: if it is too large, or cannot be loaded.
         """
-        reference = None if _is_here(name) else parse_reference(name)
+        reference = None if _is_local(name) else parse_reference(name)
         if reference is None:
             return self.load(name)
         try:
@@ -61,7 +56,7 @@ class BoundedLoad:
 
 
 def _check_tokenizers(folder: Path, name: str) -> None:
-    """Refuse tokenizers that would take much memory to read.
+    """Refuse tokenizer files that would take too much memory to load.
 
     Raises:
         HubError: naming the file and the limit.
@@ -69,47 +64,47 @@ def _check_tokenizers(folder: Path, name: str) -> None:
     for path in folder.glob("tokenizer*.json"):
         if path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
             raise HubError(
-                f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB that this page "
-                "takes; open it on a page of your own"
+                f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB limit of this "
+                "page; run the page locally to open it"
             )
 
 
-def _is_here(name: str) -> bool:
-    """Tell whether there is such a file or folder on this machine."""
+def _is_local(name: str) -> bool:
+    """Return whether a path exists on this machine."""
     try:
         return Path(name).exists()
-    except OSError:  # too long a name for the file system
+    except OSError:  # longer than the file system allows
         return False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the model picker shows beside a name."""
+    """Model metadata shown in the page."""
 
     name: str
-    """The reference it was opened by."""
+    """Reference used to open the model."""
     src_lang: str
     """BCP 47 tag."""
     tgt_lang: str
     """BCP 47 tag."""
     n_parameters: int
-    """Trainable numbers."""
+    """Number of trainable parameters."""
     size_mb: float | None = None
-    """The folder on disk in megabytes (10^6 bytes), where there is a folder."""
+    """Size of the folder in megabytes (10^6 bytes); None without a folder."""
     scores: tuple[Score, ...] = ()
-    """From the card's `model-index`, at most one per metric, in the card's order."""
+    """Scores in the card's `model-index`, at most one per metric, in its order."""
 
     card: str = ""
-    """As the folder has it: Markdown, by anybody."""
+    """Text of the model card: untrusted Markdown."""
 
     @property
     def measured_on(self) -> str:
-        """The test set that the card names first; may be empty."""
+        """First test set in the model card; may be empty."""
         return self.scores[0].dataset if self.scores else ""
 
 
 def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -> ModelFacts:
-    """Gather what config, card and folder say."""
+    """Collect model metadata from config, card and folder."""
     return ModelFacts(
         name=name,
         src_lang=config.src_lang,
@@ -122,24 +117,23 @@ def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -
 
 
 def _folder_size(folder: Path) -> int:
-    """Sum the sizes of a folder's own files, in bytes."""
+    """Return the total size of the files directly in a folder, in bytes."""
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 MAX_OPEN_MODELS = 2
-"""Models kept in memory: enough to go back and forth between two."""
+"""Maximum number of models in memory: enough to alternate between two."""
 
 
 MAX_WAIT_S = 1.0
-"""How long a request that would run a model waits for others to be fetched: as long as one takes to
-open that is on the disk already."""
+"""How long `get` waits for another download to finish: about the time to load a cached model."""
 
 
 class ModelRegistry:
-    """The models of one page.
+    """Models available to the page.
 
-    Bundled models and the one the page was started with are always allowed. Folders of this machine
-    are another person's business unless the page serves that person alone; see `allow_local`.
+    Bundled models and the one given at start-up are always allowed. Other local folders are
+    private, so they are only allowed if the page serves a single local user; see `allow_local`.
     """
 
     def __init__(
@@ -152,21 +146,21 @@ class ModelRegistry:
         allow_hub: bool = False,
         max_open: int = MAX_OPEN_MODELS,
     ) -> None:
-        """Name what may be opened; load nothing yet.
+        """Configure the registry; models are loaded on first use.
 
         Args:
             load: reference -> translator.
-            bundled: name -> folder of the models that came with the package.
-            opening: the model the page opens with; empty takes the first bundled one.
-            allow_local: open any folder of this machine that a visitor names.
-            allow_hub: open Hub repositories that a visitor names.
-            max_open: translators kept in memory.
+            bundled: name -> folder of the models shipped with the package.
+            opening: the default model; empty selects the first bundled one.
+            allow_local: whether users may open any local folder.
+            allow_hub: whether users may open Hub repositories.
+            max_open: maximum number of translators in memory.
 
         Raises:
-            ModelNotFoundError: if there is nothing to open with.
+            ModelNotFoundError: if there is no default model.
         """
         if not opening and not bundled:
-            raise ModelNotFoundError("no bundled model here: name one with --model MODEL")
+            raise ModelNotFoundError("no bundled model found: specify one with --model MODEL")
         self.allow_local = allow_local
         self.allow_hub = allow_hub
         self.opening = opening or next(iter(bundled))
@@ -180,29 +174,28 @@ class ModelRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models to choose from, the opening one first."""
+        """Names of the default and the bundled models, the default first."""
         others = (name for name in self._bundled if name != self.opening)
         return (self.opening, *others)
 
     def name(self, reference: str) -> str:
-        """Tidy a reference up; an empty one is the model that the page opens with.
+        """Normalize a reference; an empty one selects the default model.
 
         Raises:
-            ModelNotFoundError: if it is no text, as only a client can send.
+            ModelNotFoundError: if it is not a string, which only an API client can send.
         """
         if not isinstance(reference, str):
-            raise ModelNotFoundError(f"the model must be a name, not {type(reference).__name__}")
+            raise ModelNotFoundError(f"model must be a string, not {type(reference).__name__}")
         return reference.strip() or self.opening
 
     def get(self, reference: str) -> Translator:
-        """Return a model's translator, loading it if need be; an empty reference opens the first.
+        """Return a model's translator, loading it if necessary; empty selects the default model.
 
-        Whoever asks is about to run it and has a place in the line of those who do, so one at a
-        time may wait for the Hub there: the others' sentences pass by.
+        Downloads are limited to one at a time, because callers hold a scheduler turn.
 
         Raises:
-            HubNMTError: if this page does not open it, it cannot be loaded, or it must be fetched
-                and another is just being fetched.
+            HubNMTError: if the model is not allowed, cannot be loaded, or must be downloaded while
+                another download is in progress.
         """
         reference = self.name(reference)
         self._check(reference)
@@ -213,8 +206,8 @@ class ModelRegistry:
             return self._load_once(reference)
         if not self._fetching.acquire(timeout=MAX_WAIT_S):
             raise HubError(
-                f"{reference} is not open yet, and a model is just being fetched for somebody; "
-                "try again in a moment"
+                f"{reference} is not loaded, and another model is being downloaded; try again in a "
+                "moment"
             )
         try:
             return self._load_once(reference)
@@ -222,79 +215,78 @@ class ModelRegistry:
             self._fetching.release()
 
     def open(self, reference: str) -> Translator:
-        """Return a model's translator as `get` does, however long that takes.
+        """Return a model's translator as `get` does, waiting for other downloads.
 
         Raises:
-            HubNMTError: if this page does not open it, or it cannot be loaded.
+            HubNMTError: if the model is not allowed or cannot be loaded.
         """
         reference = self.name(reference)
         self._check(reference)
         return self._find(reference) or self._load_once(reference)
 
     def _load_once(self, reference: str) -> Translator:
-        """Load a model, or wait for whoever is loading it."""
+        """Load a model, or wait for the thread that is loading it."""
         with self._lock:
             loading = self._loading.setdefault(reference, threading.Lock())
-        with loading:  # who wants another model need not wait
+        with loading:  # one lock per model: other models load in parallel
             translator = self._find(reference)
             try:
                 if translator is None:
                     translator = self._load(reference)
-                    self._keep(reference, translator)
+                    self._cache(reference, translator)
             finally:
                 with self._lock:
                     self._loading.pop(reference, None)
         return translator
 
     def _find(self, reference: str) -> Translator | None:
-        """Return a model that is open, and remember it as the one used last."""
+        """Return a cached model and mark it as most recently used."""
         with self._lock:
             if reference in self._open:
                 self._open.move_to_end(reference)
             return self._open.get(reference)
 
-    def _keep(self, reference: str, translator: Translator) -> None:
-        """Remember a model as the one used last; forget the one that was not used for longest."""
+    def _cache(self, reference: str, translator: Translator) -> None:
+        """Cache a model and evict the least recently used one if necessary."""
         with self._lock:
             self._open[reference] = translator
             while len(self._open) > self._max_open:
                 self._open.popitem(last=False)
 
     def is_open(self, reference: str) -> bool:
-        """Tell whether `get` would answer at once."""
+        """Return whether a model is in memory."""
         with self._lock:
             return self.name(reference) in self._open
 
     def folder(self, reference: str) -> Path | None:
-        """Return where a model lies on this machine, if it does and may be looked at."""
+        """Return a model's local folder; None if it has none or access is not allowed."""
         if reference in self._bundled:
             return self._bundled[reference]
-        may_look = reference == self.opening or self.allow_local
-        return Path(reference) if may_look and Path(reference).is_dir() else None
+        is_allowed = reference == self.opening or self.allow_local
+        return Path(reference) if is_allowed and Path(reference).is_dir() else None
 
     def _check(self, reference: str) -> None:
-        """Refuse what this page does not open, without telling what exists on this machine.
+        """Refuse models that are not allowed, without revealing which local paths exist.
 
         Raises:
-            ModelNotFoundError: naming what can be opened instead.
+            ModelNotFoundError: naming the allowed models.
         """
         if reference in self.names:
             return
         is_hub = _is_on_hub(reference)
         if self.allow_hub if is_hub else self.allow_local:
             return
-        kinds = ["its own models"]
-        kinds += ["folders of this machine"] if self.allow_local else []
-        kinds += ["Hub models (user/name)"] if self.allow_hub else []
+        kinds = [*self.names]
+        kinds += ["a local folder"] if self.allow_local else []
+        kinds += ["a Hub model (user/name)"] if self.allow_hub else []
         raise ModelNotFoundError(
-            f"{reference[:120]!r} is not on this page, which opens {' and '.join(kinds)}; "
-            f"its own are: {', '.join(self.names)}"
+            f"{reference[:120]!r} is not available on this page; choose {' or '.join(kinds)}"
         )
 
 
 def _is_on_hub(reference: str) -> bool:
-    """Tell whether a reference can only mean a model on the Hub."""
+    """Return whether a reference denotes a Hub model."""
     try:
         return parse_reference(reference) is not None and not Path(reference).exists()
-    except HubError:  # no revision that could be
+    except HubError:  # invalid revision
         return False

@@ -1,7 +1,4 @@
-"""How much freed memory the page's process may keep.
-
-Takes nothing, changes the C library's allocator. Must not know the page.
-"""
+"""Configuration of the C library's allocator for the page's process."""
 
 import ctypes
 
@@ -11,14 +8,14 @@ N_ARENAS = 2
 
 
 def share_arenas() -> None:
-    """Let all threads allocate from the same two arenas; only glibc has them.
+    """Limit glibc to two malloc arenas; do nothing with other C libraries.
 
-    By default glibc gives each of a server's threads an arena of its own, up to eight for each
-    core, and each keeps what its largest text ever needed: with fifty visitors the process grew for
-    as long as one looked. One model works at a time, so there is next to nothing to wait for.
+    By default glibc creates up to eight arenas per core for the server's threads, and each retains
+    the peak memory of its largest request, so that memory grew steadily with fifty clients. Only
+    one model runs at a time, so contention is negligible.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # another C library, another system
+    except (OSError, AttributeError, TypeError):  # not glibc
         return
     mallopt(M_ARENA_MAX, N_ARENAS)

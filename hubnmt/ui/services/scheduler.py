@@ -1,7 +1,7 @@
-"""Admission of model work: one task runs at a time, in fair shares per client, short tasks first.
+"""Scheduler for model tasks: one at a time, with fair shares per client and short tasks first.
 
-Waiting tasks are ordered by the seconds their address and session used lately, plus the seconds the
-task itself is estimated to need. Source: least attained service, Nuyens and Wierman (2008), "The
+Waiting tasks are ordered by the recent model time of their address and session plus the estimated
+remaining time of the task. Source: least attained service, Nuyens and Wierman (2008), "The
 foreground-background queue", with the estimate added.
 """
 
@@ -17,70 +17,70 @@ from typing import TypeVar
 from hubnmt.errors import HubNMTError
 
 SLICE_S = 0.05
-"""How long a task that shows its progress runs before a shorter one may go first."""
+"""Time slice of a streaming task, after which a shorter task may preempt it."""
 
 SHORT_S = 0.3
-"""Tasks estimated to be shorter than this may interrupt a longer one. Only these, so that memory
-holds one long search at a time."""
+"""Tasks estimated to be shorter than this may preempt a longer one. Longer tasks may not, so that
+only one long search is in memory at a time."""
 
 MAX_WAITING = 64
-"""Tasks that wait. One more, and the client with most of them loses its longest."""
+"""Maximum queue length; beyond it, the longest task of the client with most tasks is dropped."""
 
 MAX_WAIT_S = 60.0
-"""How long a task waits before its client is told that the server is busy."""
+"""Maximum waiting time before a task is refused with `BusyError`."""
 
 LISTEN_WITHIN_S = 10.0
-"""How long a task waits for its client to open the connection for the answer."""
+"""How long a task waits for its client to open the response stream."""
 
 MAX_OVERRUN = 3.0
-"""How far a task may exceed the longest time admitted before it is stopped: estimates are rough."""
+"""Factor by which a task may exceed the maximum admitted time before it is stopped."""
 
 HALF_LIFE_S = 15.0
-"""After which half of the seconds that a client used are forgotten."""
+"""Half-life of a client's recorded usage."""
 
 _POLL_S = 0.25
-"""How often a waiting task looks whether its client is still there."""
+"""Interval at which a waiting task checks whether its client is still connected."""
 
 _MAX_CLIENTS = 10_000
-"""Clients whose use is remembered."""
+"""Maximum number of clients with recorded usage."""
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
 
 
 class BusyError(HubNMTError):
-    """Too many tasks wait."""
+    """The queue is full."""
 
     def __init__(self) -> None:
-        """Say so, the same way wherever it happens."""
-        super().__init__("too many people are translating right now; try again in a moment")
+        """Set the fixed message."""
+        super().__init__("the server is busy; try again in a moment")
 
 
 class OverrunError(HubNMTError):
-    """A task took far longer than any that is admitted."""
+    """A task exceeded the time limit."""
 
     def __init__(self) -> None:
-        """Name the remedy."""
+        """Set the fixed message."""
         super().__init__(
-            "this takes too long for a page that others wait for, and was stopped; translate it "
-            "in parts, or with a smaller beam"
+            "stopped because it exceeded the time limit of this page; split the text or reduce "
+            "beam_size"
         )
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer any more."""
+    """The client disconnected or cancelled the task."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Client:
-    """Who asks, and whether an answer can reach them."""
+    """The client of a request, and whether it can receive a response."""
 
     address: str
     session: str
     is_listening: Callable[[], bool]
-    """Whether the connection for the answer is open."""
+    """Whether the response stream is open."""
     has_left: Callable[[], bool]
-    """Whether it was closed, or the task cancelled."""
+    """Whether the stream was closed or the task cancelled."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -90,13 +90,13 @@ class _Task:
     asked_at: float
     used_s: float = 0.0
     cpu_s: float = 0.0
-    """Of the thread that searches: other processes do not count."""
+    """CPU time of the decoding thread, which excludes other processes."""
     is_dropped: bool = False
     is_chosen: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What its time is counted under."""
+        """Keys under which usage is recorded: the address, and the address with the session."""
         return self.client.address, f"{self.client.address} {self.client.session}"
 
     @property
@@ -105,16 +105,16 @@ class _Task:
 
 
 class Scheduler:
-    """The waiting tasks of one server, and the one that runs."""
+    """Queue of model tasks of one server."""
 
     def __init__(
         self, max_task_s: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin with nothing to do.
+        """Create an empty queue.
 
         Args:
-            max_task_s: the longest task that is admitted, as estimated.
-            clock: seconds, for tests.
+            max_task_s: maximum estimated duration of an admitted task.
+            clock: time source in seconds; replaced in tests.
         """
         self._max_task_s = max_task_s
         self._clock = clock
@@ -124,28 +124,28 @@ class Scheduler:
         self._used: dict[str, tuple[float, float]] = {}
 
     def wake(self) -> None:
-        """Look at the waiting tasks again: a client has come or gone."""
+        """Dispatch again after a client connected or disconnected."""
         with self._lock:
             self._dispatch()
 
     def is_full_for(self, address: str) -> bool:
-        """Return whether a new task of this address would be refused, were it not a short one."""
+        """Return whether the queue is full and this address has the most tasks in it."""
         with self._lock:
             counts = Counter(task.client.address for task in self._waiting)
         return counts.total() >= MAX_WAITING and counts[address] >= max(counts.values())
 
     def submit(self, client: Client, cost_s: float) -> _Task:
-        """Make a task that `turn` admits."""
+        """Create a task for `turn`."""
         return _Task(client, cost_s, self._clock())
 
     @contextlib.contextmanager
     def turn(self, task: _Task) -> Iterator[None]:
-        """Wait until a task may run, and let the next one run afterwards.
+        """Wait for the task's turn, and dispatch the next task on exit.
 
         Raises:
-            BusyError: if too many wait, or it waited too long.
-            AbandonedError: if nobody waits for the answer.
-            OverrunError: if its turns so far took far longer than any task admitted.
+            BusyError: if the queue is full, or the task waited too long.
+            AbandonedError: if the client is gone.
+            OverrunError: if its turns so far exceeded the time limit.
         """
         self._wait(task)
         started, cpu_started = self._clock(), time.thread_time()
@@ -173,10 +173,10 @@ class Scheduler:
         task.is_chosen.clear()
 
     def _check(self, task: _Task, until: float) -> None:
-        """Take a task away that nobody waits for, or that waited too long."""
+        """Remove a task whose client is gone, that was dropped, or that waited too long."""
         is_late = self._clock() - task.asked_at > LISTEN_WITHIN_S
-        is_unheard = is_late and not task.client.is_listening()
-        if task.client.has_left() or is_unheard:
+        is_abandoned = is_late and not task.client.is_listening()
+        if task.client.has_left() or is_abandoned:
             self._waiting.remove(task)
             raise AbandonedError
         if task.is_dropped or self._clock() > until:
@@ -184,24 +184,24 @@ class Scheduler:
             raise BusyError
 
     def _dispatch(self) -> None:
-        """Let the next task run, if none does."""
+        """Start the next task if none is running."""
         if self._running is None and (task := self._next()):
             self._waiting.remove(task)
             self._running = task
             task.is_chosen.set()
 
     def _next(self) -> _Task | None:
-        """Choose among those whose client listens."""
-        ready = [each for each in self._waiting if not each.is_dropped and _is_answerable(each)]
+        """Select the next task among those whose client is connected."""
+        ready = [each for each in self._waiting if not each.is_dropped and _is_connected(each)]
         if any(each.used_s for each in ready):
             ready = [each for each in ready if each.used_s or each.cost_s <= SHORT_S]
-        return min(ready, key=self._urgency, default=None)
+        return min(ready, key=self._priority, default=None)
 
-    def _urgency(self, task: _Task) -> float:
+    def _priority(self, task: _Task) -> float:
         return sum(map(self._recent_use, task.keys)) + task.remaining_s
 
     def _drop_excess(self) -> None:
-        """Drop the longest task of the client that has most of them."""
+        """Drop the longest task of the client with most tasks."""
         kept = [each for each in self._waiting if not each.is_dropped]
         if len(kept) <= MAX_WAITING:
             return
@@ -224,29 +224,29 @@ class Scheduler:
             self._used = dict(latest[_MAX_CLIENTS // 2 :])
 
 
-def _is_answerable(task: _Task) -> bool:
+def _is_connected(task: _Task) -> bool:
     return task.client.is_listening() and not task.client.has_left()
 
 
-# --- the task of this thread ---------------------------------------------------------------------
+# --- task context --------------------------------------------------------------------------------
 
 _CURRENT: contextvars.ContextVar[tuple[Scheduler, Client] | None] = contextvars.ContextVar(
     "current", default=None
 )
-"""Whose request this thread works on; none without a server, and while a turn is held."""
+"""Scheduler and client of the current request; None without a server or while a turn is held."""
 
 
 def assign(scheduler: Scheduler, client: Client) -> None:
-    """Let what this context calls run as tasks of a client."""
+    """Attribute model tasks in this context to a client."""
     _CURRENT.set((scheduler, client))
 
 
 @contextlib.contextmanager
 def model_turn(cost_s: float) -> Iterator[None]:
-    """Run the block when it is its turn; at once without a server, or within another turn.
+    """Run the block in a scheduler turn; immediately without a server or within another turn.
 
     Args:
-        cost_s: seconds it is estimated to need.
+        cost_s: estimated duration in seconds.
 
     Raises:
         HubNMTError, AbandonedError: see `Scheduler.turn`.
@@ -267,9 +267,9 @@ def model_turn(cost_s: float) -> Iterator[None]:
 def in_turns(
     steps: Generator[Value, None, Result], cost_s: float
 ) -> Generator[Value, None, Result]:
-    """Run a generator as `model_turn` does, letting shorter tasks go first between its steps.
+    """Run a generator in scheduler turns that shorter tasks may preempt between steps.
 
-    Between two turns the latest value is passed on; those in between are left out.
+    Only the last value of each turn is yielded.
 
     Raises:
         HubNMTError, AbandonedError: see `Scheduler.turn`.
@@ -294,10 +294,10 @@ def in_turns(
 
 
 class Quota:
-    """A number of places, some of which one address may have."""
+    """Limit on concurrent jobs, in total and per address."""
 
     def __init__(self, n_places: int, n_per_address: int) -> None:
-        """Begin with all of them free."""
+        """Set the limits."""
         self._n_places = n_places
         self._n_per_address = n_per_address
         self._taken: Counter[str] = Counter()
@@ -305,10 +305,10 @@ class Quota:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place during the block; without a server there is no limit.
+        """Hold one slot during the block; without a server there is no limit.
 
         Raises:
-            BusyError: if there is none.
+            BusyError: if no slot is free.
         """
         current = _CURRENT.get()
         if current is None:
@@ -327,7 +327,7 @@ class Quota:
 
 
 def run_in_turns(steps: Generator[Value, None, Result], cost_s: float) -> Result:
-    """Run a generator to its end as `in_turns` does, and return its result."""
+    """Exhaust a generator with `in_turns` and return its result."""
     turns = in_turns(steps, cost_s)
     while True:
         try:

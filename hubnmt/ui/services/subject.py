@@ -1,7 +1,6 @@
-"""What of a translation is looked at: one sentence of one of the n best, read with suspicion.
+"""Validate the translation state that the browser sends back and select one sentence of it.
 
-Takes what the page keeps beside a translation (see `Answer.alternatives`) and sends back, gives the
-source sentence and the tokens of its translation. Must not know Gradio, torch or HTML.
+The browser is untrusted: every field is checked before it reaches a model.
 """
 
 import dataclasses
@@ -16,48 +15,48 @@ from hubnmt.types import Candidate
 from hubnmt.ui.services import limits
 
 MAX_KEPT = 16
-"""Translations of one text that the page keeps side by side."""
+"""Maximum number of candidate translations kept per source text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """What is looked at."""
+    """One sentence of one candidate translation, selected in the page."""
 
     value: dict[str, Any]
-    """As the page keeps it: `src`, `model`, `sentences`, `candidates`, `selected`, `sentence`."""
+    """State held by the page: `src`, `model`, `sentences`, `candidates`, `selected`, `sentence`."""
     src: str
-    """The chosen sentence of the source."""
+    """The selected source sentence."""
     sentence: int
-    """Its number, from 0."""
+    """Its index, from 0."""
     rows: tuple[tuple[int, ...], ...]
-    """Target tokens of every sentence of the chosen translation, without special ones."""
+    """Target token ids of each sentence of the selected candidate, without special tokens."""
 
     @classmethod
     def read(cls, value: Any, translator: Translator) -> Self:
-        """Read what the page says is looked at.
+        """Validate the state sent by the page.
 
         Raises:
-            InputError: if it is not what this page sends, or too much.
+            InputError: if the state is malformed or exceeds a limit.
         """
         try:
             number = read_index(value["sentence"])
-            start, end = (read_index(place) for place in value["sentences"][number])
+            start, end = (read_index(offset) for offset in value["sentences"][number])
             rows = value["candidates"][read_index(value["selected"])]["rows"]
             rows = tuple(tuple(read_index(token_id) for token_id in row) for row in rows)
             is_whole = len(rows) == len(value["sentences"])
             is_whole &= all(isinstance(each["text"], str) for each in value["candidates"])
             src = value["src"][start:end]
         except (KeyError, IndexError, TypeError, ValueError):
-            raise InputError("this is no translation of the page; translate again") from None
+            raise InputError("invalid translation state; translate again") from None
         tokenizer = translator.tgt_tokenizer
         special = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
         ids = set(itertools.chain.from_iterable(rows))
         if not is_whole or ids & special or max(ids, default=0) >= tokenizer.vocab_size:
-            raise InputError("this translation is of another model; translate again")
+            raise InputError("this translation was made by another model; translate again")
         if len(rows[number]) > limits.MAX_NEW_TOKENS:
             raise InputError(
-                f"too long to look inside: {len(rows[number]):,} tokens, at most "
-                f"{limits.MAX_NEW_TOKENS} are taken"
+                f"too long to inspect: {len(rows[number]):,} tokens; the limit is "
+                f"{limits.MAX_NEW_TOKENS}"
             )
         limits.check_text(src)
         limits.check_work(translator, src, {})
@@ -65,19 +64,20 @@ class Subject:
 
     @property
     def row(self) -> tuple[int, ...]:
-        """Tokens of the chosen sentence's translation."""
+        """Token ids of the selected sentence's translation."""
         return self.rows[self.sentence]
 
     @property
     def candidate(self) -> Candidate:
-        """The chosen sentence's translation, as it was searched."""
+        """The selected sentence's translation, with its original tokenization."""
         return Candidate("", 0.0, (self.row,))
 
     def replace_row(self, row: Sequence[int], translator: Translator) -> dict[str, Any]:
-        """Put a new translation of the chosen sentence in front of the others.
+        """Insert a new translation of the selected sentence as the first candidate.
 
         Returns:
-            the page's value with it selected; its probability is None: nobody searched for it.
+            the page's state with the new candidate selected; its probability is None, because no
+            search produced it.
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
@@ -88,7 +88,7 @@ class Subject:
         return {**self.value, "candidates": [made, *others][:MAX_KEPT], "selected": 0}
 
     def _join(self, texts: Sequence[str]) -> str:
-        """Put sentences between the white space of the source."""
+        """Join translated sentences with the whitespace of the source."""
         src, joined, behind = str(self.value["src"]), "", 0
         for (start, end), text in zip(self.value["sentences"], texts, strict=True):
             joined += src[behind:start] + text
@@ -97,10 +97,10 @@ class Subject:
 
 
 def read_index(value: Any) -> int:
-    """Read a number from 0 on.
+    """Return a value if it is a non-negative integer.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError

@@ -1,7 +1,6 @@
-"""Uploaded tables: a file to rows of text, and rows back to a file of the same kind.
+"""Read uploaded txt, tsv, csv and jsonl files, and write them back with a column of translations.
 
-Takes a path, gives a `Table`; and writes one column more. Of an uploaded name only the ending is
-read, and compared with the kinds known here. Must not know Gradio or models.
+Only the extension of an uploaded name is used.
 """
 
 import csv
@@ -18,38 +17,38 @@ from hubnmt.ui.services.limits import check_characters
 from hubnmt.ui.services.uploads import note_use
 
 MAX_FILE_MIB = 5
-"""Largest upload. A larger file is better served by the command line."""
+"""Maximum upload size; larger files belong to the command line."""
 
 MAX_ROWS = 5_000
-"""Longest table: a few minutes on two cores."""
+"""Maximum number of rows: a few minutes on two cores."""
 
 MAX_COLUMNS = 100
-"""Widest table: its columns are offered as a list."""
+"""Maximum number of columns: they are listed in a dropdown."""
 
 TEXT_COLUMN = "text"
-"""What the only column of a plain text file is called."""
+"""Name of the only column of a plain text file."""
 
 
 FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
-"""How a cell begins that a spreadsheet evaluates; the wide ones are read as the others."""
+"""First characters of cells that spreadsheets evaluate, including full-width variants."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a file."""
+    """Parsed contents of a file."""
 
     kind: str
     """One of `KINDS`."""
     columns: tuple[str, ...]
-    """Those that hold text, in the order of the file."""
+    """Names of the text columns, in file order."""
     rows: tuple[dict[str, Any], ...]
-    """What each row says in each column; JSON rows may hold more than text."""
+    """Column -> value for each row; JSON values may be of any type."""
 
     def column(self, name: str) -> list[str]:
         """Return one column.
 
         Raises:
-            InputError: if there is none of this name, or a row says something else than text there.
+            InputError: if the column does not exist, or a row's value in it is not text.
         """
         if name not in self.columns:
             raise InputError(
@@ -66,25 +65,25 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     """Read a file of one of the `KINDS`.
 
     Args:
-        path: where it lies; its ending says what it is.
-        has_header: the first line of a tsv or csv file names the columns.
+        path: the file; its extension determines the format.
+        has_header: whether the first line of a tsv or csv file contains column names.
 
     Raises:
-        InputError: naming line and remedy, without the path, which is ours and not the visitor's.
+        InputError: naming line and remedy, but not the path, which is internal to the server.
     """
     kind = path.suffix.lower()
     if kind not in KINDS:
-        raise InputError(f"a file of this kind is not read here; give {' or '.join(KINDS)}")
+        raise InputError(f"unsupported file type; upload {' or '.join(KINDS)}")
     if path.stat().st_size > MAX_FILE_MIB * 2**20:
         raise InputError(
-            f"the file is larger than {MAX_FILE_MIB} MiB; translate it in parts, "
+            f"the file is larger than {MAX_FILE_MIB} MiB; split it, "
             "or use the command: hubnmt translate --input FILE"
         )
     note_use(path)
     with path.open("rb") as file:
         table = KINDS[kind](read_stream(file, name="the file"), has_header)
     if not table.rows:
-        raise InputError("the file has no lines to translate")
+        raise InputError("the file contains no lines to translate")
     return table
 
 
@@ -113,7 +112,7 @@ def _read_csv(lines: Iterator[str], has_header: bool) -> Table:
 
 
 def _tabulate(kind: str, cells: Iterator[tuple[int, list[str]]], has_header: bool) -> Table:
-    """Give cells the names of their columns."""
+    """Build a table from rows of cells, checking that all have the same length."""
     columns: tuple[str, ...] = ()
     rows = []
     for number, row in cells:
@@ -124,7 +123,7 @@ def _tabulate(kind: str, cells: Iterator[tuple[int, list[str]]], has_header: boo
                 continue
         if len(row) != len(columns):
             raise InputError(
-                f"the file, line {number:,}: {len(row)} columns, where the first line has "
+                f"the file, line {number:,}: {len(row)} columns, but the first line has "
                 f"{len(columns)}"
             )
         rows.append(dict(zip(columns, row, strict=True)))
@@ -133,10 +132,10 @@ def _tabulate(kind: str, cells: Iterator[tuple[int, list[str]]], has_header: boo
 
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     if len(names) > MAX_COLUMNS:
-        raise InputError(f"the file has {len(names)} columns; at most {MAX_COLUMNS} are taken")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"the file has two columns called {twice[:80]!r}; rename one")
+        raise InputError(f"the file has {len(names)} columns; at most {MAX_COLUMNS} are allowed")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise InputError(f"the file has two columns named {duplicate[:80]!r}; rename one")
     return tuple(names)
 
 
@@ -147,7 +146,7 @@ def _read_jsonl(lines: Iterator[str], has_header: bool) -> Table:
             continue
         try:
             row = json.loads(line)
-            written = json.dumps(row, ensure_ascii=False)  # as the translated file will have it
+            written = json.dumps(row, ensure_ascii=False)  # as the output file will contain it
         except (ValueError, RecursionError):
             raise InputError(f"the file, line {number:,}: not valid JSON") from None
         check_characters(written, f"the file, line {number:,},")
@@ -156,7 +155,7 @@ def _read_jsonl(lines: Iterator[str], has_header: bool) -> Table:
         rows.append(row)
     columns = [name for name, value in rows[0].items() if isinstance(value, str)] if rows else []
     if rows and not columns:
-        raise InputError("the file, line 1: no value in this JSON object is text")
+        raise InputError("the file, line 1: no value of this JSON object is a string")
     return Table(".jsonl", _check_names(columns), tuple(rows))
 
 
@@ -166,33 +165,33 @@ KINDS: dict[str, Callable[[Iterator[str], bool], Table]] = {
     ".csv": _read_csv,
     ".jsonl": _read_jsonl,
 }
-"""The endings that are read, and how."""
+"""Extension -> reader."""
 
 
 def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """Count lines from 1, without what Windows puts at their ends and Excel at the start.
+    """Number lines from 1 and strip carriage returns.
 
     Raises:
-        InputError: behind the last line that is taken.
+        InputError: after the last allowed line, if more follow.
     """
     for number, line in enumerate(lines, 1):
-        if number > MAX_ROWS + 1:  # a header is no row
+        if number > MAX_ROWS + 1:  # plus a header
             break
         yield number, line.removesuffix("\r")
     else:
         return
     raise InputError(
-        f"the file has more than {MAX_ROWS:,} lines; translate it in parts, "
+        f"the file has more than {MAX_ROWS:,} lines; split it, "
         "or use the command: hubnmt translate --input FILE"
     )
 
 
 def write_table(table: Table, translations: Sequence[str], source: str = "") -> str:
-    """Return the text of a file of the same kind, with the translations in a column of their own.
+    """Return a file of the same format with the translations in an additional column.
 
-    A plain text file becomes the translations, one a line. In tsv and csv, which spreadsheets open,
-    an apostrophe goes in front of a translation that begins like a formula where its source, in the
-    column of this name, does not. Source: https://owasp.org/www-community/attacks/CSV_Injection
+    A plain text file consists of the translations only, one per line. In tsv and csv, a translation
+    that starts like a spreadsheet formula is prefixed with an apostrophe, unless its source does
+    too. Source: https://owasp.org/www-community/attacks/CSV_Injection
     """
     if table.kind == ".txt":
         return "".join(f"{_one_line(text)}\n" for text in translations)
@@ -211,13 +210,13 @@ def write_table(table: Table, translations: Sequence[str], source: str = "") -> 
 
 
 def _quote_formula(text: str, source: str) -> str:
-    """Let a spreadsheet show a formula that the translation made as text."""
-    made = text.lstrip()[:1]
-    return f"'{text}" if made in FORMULA_SIGNS and made != source.lstrip()[:1] else text
+    """Prefix an apostrophe to a translation that starts like a formula, unless its source does."""
+    first = text.lstrip()[:1]
+    return f"'{text}" if first in FORMULA_SIGNS and first != source.lstrip()[:1] else text
 
 
 def _one_line(text: str) -> str:
-    """Replace what would end a line or a cell."""
+    """Replace line breaks and tabs by spaces."""
     return " ".join(text.replace("\t", " ").splitlines())
 
 

@@ -1,8 +1,6 @@
-"""What a training run left behind, as the page shows it.
+"""Read the metrics and sample translations of a training run for display.
 
-Takes a run folder, gives curves and the table of samples. Reads `metrics.jsonl` and `samples.md`
-there and nothing else; a torn or foreign line is passed over, because a run may be going on. Must
-not know Gradio, HTML, or how training works.
+Malformed lines are skipped, because the run may still be writing.
 """
 
 import dataclasses
@@ -19,33 +17,33 @@ from hubnmt.errors import InputError
 METRICS, SAMPLES = "metrics.jsonl", "samples.md"
 
 MAX_FILE_MIB = 20
-"""A larger file is not read: no run of ours writes one."""
+"""Larger files are rejected; no training run writes one."""
 
 Points = tuple[tuple[float, float], ...]
-"""(step, value), in the order of the steps."""
+"""(step, value) pairs in the order of steps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A run, read."""
+    """Recorded data of one training run."""
 
     curves: dict[str, Points]
-    """`loss`, `dev_loss`, `bleu`, `chrf`: those that were recorded."""
+    """Name -> points; the recorded ones of `loss`, `dev_loss`, `bleu` and `chrf`."""
     samples: tuple["Sample", ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """One sentence, as the model translated it on its way."""
+    """Translations of one sentence at successive training steps."""
 
     src: str
     reference: str
     translations: tuple[tuple[int, str], ...]
-    """(step, text), those left out that did not change anything."""
+    """(step, text), without steps whose translation did not change."""
 
 
 def find_run(model_folder: Path | None) -> Path | None:
-    """Find the run that a model folder came from: the folder itself, or the one it lies in."""
+    """Find the run folder of a model: the folder itself or its parent."""
     if model_folder is None:
         return None
     candidates = [model_folder]
@@ -58,17 +56,17 @@ def read_run(folder: Path) -> Run:
     """Read a run folder.
 
     Raises:
-        InputError: if there is no run in it.
+        InputError: if the folder contains no run.
     """
     if not (folder / METRICS).is_file():
-        raise InputError(f"there is no {METRICS} in this folder: it is not the folder of a run")
+        raise InputError(f"{METRICS} not found: this is not the folder of a training run")
     return Run(_read_curves(_read(folder / METRICS)), _read_samples(_read(folder / SAMPLES)))
 
 
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_MIB * 2**20:
-            raise InputError(f"{path.name} is larger than {MAX_FILE_MIB} MiB; it is not read here")
+            raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
@@ -98,13 +96,13 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    """Read a number; None for what is none, not finite, or too large for a float."""
+    """Return a finite number as a float; None for anything else."""
     is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
     return float(value) if is_number else None
 
 
 def _read_samples(text: str) -> tuple[Sample, ...]:
-    """Turn tables of sentences, one per step, into one history per sentence."""
+    """Convert one table of samples per step to one history per sentence."""
     histories: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for table in re.split(r"(?m)^(?=## Step )", text)[1:]:
         step = re.match(r"## Step ([\d,]+)", table)
@@ -121,5 +119,5 @@ def _read_samples(text: str) -> tuple[Sample, ...]:
 
 
 def _unescape(cell: str) -> str:
-    """Undo `hubnmt.checkpoint.card.escape_cell`."""
+    """Invert `hubnmt.checkpoint.card.escape_cell`."""
     return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))

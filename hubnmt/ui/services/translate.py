@@ -1,8 +1,4 @@
-"""What the page does, as functions that need no server.
-
-Takes what a visitor typed and chose, gives what the page shows. A request that cannot be met raises
-`HubNMTError`; `layout` says it in the page. Must not know Gradio.
-"""
+"""Handlers of the Translate tab and the model picker."""
 
 import contextlib
 import dataclasses
@@ -29,37 +25,37 @@ from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
 
 PAUSE_S = 0.05
-"""Between two sights of a growing translation: faster than reading, slow enough to send."""
+"""Minimum interval between streamed updates."""
 
 LOAD_SECONDS = 0.5
-"""What opening a model of this machine takes, and measuring its speed."""
+"""Estimated time to load a local model and measure its speed."""
 
 MAX_FETCHED = 2
-"""Models of the Hub that are opened at a time; no translation waits for them."""
+"""Maximum concurrent downloads from the Hub; they hold no scheduler turn."""
 
 MAX_STREAMED_CHARS = 1_000
-"""A longer text grows by sentences, not by words: side by side they take a fifth of the time."""
+"""Longer texts are decoded in batches of sentences, which takes a fifth of the time."""
 
 
 class Chosen(NamedTuple):
-    """A model as the page presents it."""
+    """A selected model."""
 
     facts: ModelFacts
     decoding: DecodingConfig
-    """This model's own defaults."""
+    """The model's default decoding options."""
 
 
 class Timed(NamedTuple):
-    """A translation and how long it took."""
+    """A translation with its duration."""
 
     translation: Translation
     seconds: float
     load_seconds: float
-    """0 if the model was open already."""
+    """0 if the model was already loaded."""
 
 
 class Answer(NamedTuple):
-    """What the page shows of a translation."""
+    """A translation as shown in the page."""
 
     notice: str
     """Warnings, as HTML."""
@@ -67,36 +63,35 @@ class Answer(NamedTuple):
     timing: str
     """As HTML."""
     alternatives: dict[str, Any]
-    """What was translated: `src`, `model`, where its `sentences` stand, and the `candidates` with
-    the tokens of each sentence. The explorer shows the one `selected` and its `sentence`, whatever
-    was typed since."""
+    """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
+    `candidates` with token ids per sentence, and the indices `selected` and `sentence`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Handlers:
-    """Everything a visitor can ask for."""
+    """Handlers shared by the tabs and the API."""
 
     registry: ModelRegistry
     catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
-    """The Hub's list, asked for no more than once a minute."""
+    """Listing of the Hub's models, refreshed at most once a minute."""
     _fetching: threading.Semaphore = dataclasses.field(
         default_factory=lambda: threading.Semaphore(MAX_FETCHED)
     )
 
     def suggest(self) -> list[tuple[str, str]]:
-        """List the models to pick from, as (label, reference)."""
+        """Return suggested models as (label, reference)."""
         return suggest_models(self.registry, self.catalogue)
 
     def read_search(self, typed: str) -> Search | None:
-        """Read what was typed into the picker as a search of the Hub, if it is one."""
+        """Parse the picker's input as a Hub search; None if it is a model reference."""
         return read_search(self.registry, typed)
 
     def search(self, search: Search) -> list[tuple[str, str]]:
-        """List what the Hub finds, as (label, reference)."""
+        """Return the results of a Hub search as (label, reference)."""
         return search_models(search, self.catalogue)
 
     def choose(self, model: str) -> Chosen:
-        """Open a model, however long that takes, and say what it is."""
+        """Load a model, waiting for downloads, and return its metadata and defaults."""
         with self._opening(model):
             translator = self.registry.open(model)
         self._measure(translator)
@@ -106,26 +101,26 @@ class Handlers:
         return Chosen(facts, translator.decoding)
 
     def find_reverse(self, model: str) -> str:
-        """Name a model that translates back; empty where none is known."""
+        """Return a model for the reverse direction; empty if none is known."""
         return find_reverse(self.registry, model)
 
     def defaults(self, model: str) -> DecodingConfig:
-        """Give a model's own options; one that cannot be opened has none of its own."""
+        """Return a model's default options, or the global ones if it cannot be loaded."""
         try:
             return self.registry.get(model).decoding
         except HubNMTError:
             return DecodingConfig()
 
     def translate_text(self, text: str, model: str, **options: Any) -> Timed:
-        """Translate what was typed and take the time.
+        """Translate a text and measure the time.
 
         Args:
-            text: one sentence or many.
-            model: which model; empty is the one the page opened with.
-            options: fields of `DecodingConfig` that differ from this model's defaults.
+            text: one or more sentences.
+            model: model reference; empty selects the default model.
+            options: fields of `DecodingConfig` that override the model's defaults.
 
         Raises:
-            HubNMTError: if the text is empty or too long, or an option or the model is refused.
+            HubNMTError: if the text is empty or too long, or an option or the model is invalid.
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
@@ -140,7 +135,7 @@ class Handlers:
         return Timed(translation, seconds, load_seconds)
 
     def stream_text(self, text: str, model: str, **options: Any) -> Iterator[str | Timed]:
-        """Show the translation growing, then give what `translate_text` would.
+        """Stream partial translations, then yield the result of `translate_text`.
 
         Raises:
             HubNMTError: see `translate_text`.
@@ -156,7 +151,7 @@ class Handlers:
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
     def _open(self, model: str) -> tuple[Translator, float]:
-        """Return a model, and the seconds it took to load: 0 if it was open already."""
+        """Return a model and its loading time in seconds, 0 if it was already loaded."""
         start = time.perf_counter()
         was_open = self.registry.is_open(model)
         with contextlib.nullcontext() if was_open else self._opening(model):
@@ -166,7 +161,7 @@ class Handlers:
 
     @contextlib.contextmanager
     def _opening(self, model: str) -> Iterator[None]:
-        """Wait until a model may be opened; one of the Hub takes no turn while it is fetched."""
+        """Wait until a model may be loaded; downloads hold no scheduler turn."""
         if self.registry.folder(self.registry.name(model)) is not None:
             with model_turn(LOAD_SECONDS):
                 yield
@@ -184,16 +179,16 @@ class Handlers:
                 limits.measure_speed(translator)
 
     def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
-        """Translate, for the page: the text as it grows, then all that is known about it.
+        """Stream partial translations to the page, then yield the complete answer.
 
         Args:
             text: see `translate_text`.
             model: see `translate_text`.
-            options: what the controls say, in the order of `controls.NAMES`.
+            options: control values in the order of `decoding_controls.NAMES`.
         """
-        said = decoding_controls.read_options(options)
+        overrides = decoding_controls.read_options(options)
         shown_at = -PAUSE_S
-        for found in self.stream_text(text, model, **said):
+        for found in self.stream_text(text, model, **overrides):
             if isinstance(found, Timed):
                 yield _answer(text, model, found)
             elif time.perf_counter() - shown_at >= PAUSE_S:
@@ -202,7 +197,7 @@ class Handlers:
 
 
 def _answer(text: str, model: str, timed: Timed) -> Answer:
-    """Say what came out; the alternatives remember what was translated, and with which model."""
+    """Build the page's answer, including the state for later inspection."""
     found = timed.translation
     timing = attention.timing_line(
         seconds=timed.seconds,

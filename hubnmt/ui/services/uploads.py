@@ -1,6 +1,6 @@
-"""Disk space of uploads and results: a limit for each client and one for all.
+"""Disk quota for uploads and results, per client and in total.
 
-Files are removed in the order of their last use, oldest first; `note_use` sets it.
+Files are removed in order of least recent use; `note_use` records a use.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_CLIENT_MIB = 20
-"""Uploads of one client: four of the largest."""
+"""Quota of one client: four uploads of the maximum size."""
 
 MAX_TOTAL_MIB = 300
-"""Uploads and results of all clients."""
+"""Quota of uploads and results of all clients."""
 
 MAX_FILES = 3_000
-"""Files of all clients: small ones take inodes."""
+"""Maximum number of files of all clients: small files use inodes."""
 
 
 class _File(NamedTuple):
@@ -27,26 +27,26 @@ class _File(NamedTuple):
 
 
 def note_use(path: Path) -> None:
-    """Remember that a file was used now."""
+    """Set a file's time of last use to now."""
     with contextlib.suppress(OSError):
         path.touch()
 
 
 @dataclasses.dataclass(slots=True)
 class UploadQuota:
-    """Who uploaded what."""
+    """Tracks uploads by client address and enforces the quotas."""
 
     _owners: dict[str, set[str]] = dataclasses.field(default_factory=dict)
-    """Path to addresses: equal files are stored once."""
+    """Path -> addresses: identical files are stored once."""
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def add(self, address: str, paths: Iterable[str]) -> None:
-        """Note what a client uploaded, and remove its oldest files beyond its limit."""
+        """Record a client's uploads and remove its least recently used files beyond its quota."""
         with self._lock:
             for path in paths:
                 note_use(Path(path))
                 self._owners.setdefault(path, set()).add(address)
-            own = _look_at(path for path, owners in self._owners.items() if address in owners)
+            own = _stat(path for path, owners in self._owners.items() if address in owners)
             for file in _excess(own, MAX_CLIENT_MIB, MAX_FILES):
                 self._disown(file.path, address)
 
@@ -56,17 +56,17 @@ class UploadQuota:
             _remove(path)
 
     def trim(self, paths: Iterable[str]) -> None:
-        """Remove the oldest of these files beyond the limit for all clients."""
+        """Remove the least recently used of these files beyond the total quota."""
         with self._lock:
-            for file in _excess(_look_at(paths), MAX_TOTAL_MIB, MAX_FILES):
+            for file in _excess(_stat(paths), MAX_TOTAL_MIB, MAX_FILES):
                 _remove(file.path)
             gone = [path for path in self._owners if not Path(path).exists()]
             for path in gone:
                 del self._owners[path]
 
 
-def _look_at(paths: Iterable[str]) -> list[_File]:
-    """List the files that are still there, the one used last first."""
+def _stat(paths: Iterable[str]) -> list[_File]:
+    """Return the existing files, most recently used first."""
     files = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -76,7 +76,7 @@ def _look_at(paths: Iterable[str]) -> list[_File]:
 
 
 def _excess(files: list[_File], max_mib: int, max_files: int) -> list[_File]:
-    """Return the oldest files beyond a limit, of which the newest is none."""
+    """Return the least recently used files beyond a limit; the newest is always kept."""
     kept = size = 0
     for file in files:
         size += file.size
@@ -89,5 +89,5 @@ def _excess(files: list[_File], max_mib: int, max_files: int) -> list[_File]:
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         Path(path).unlink()
-    with contextlib.suppress(OSError):  # its folder, named by its hash, if nothing else is in it
+    with contextlib.suppress(OSError):  # the parent is named by the file's hash; remove it if empty
         Path(path).parent.rmdir()

@@ -53,7 +53,7 @@ def test_choosing_a_model_takes_its_defaults_and_a_its_language(tab: CompareTab)
         assert values[-len(wanted) :] == wanted
         assert len(event.outputs) == 2 + len(values)
         notice, *_ = event.fn("no/such", "first")
-        assert "is not on this page" in notice
+        assert "is not available on this page" in notice
     texts, *rest = events[0].fn("second", "first")[2:]
     assert texts.label == "German"
     assert len(rest) == len(wanted)

@@ -50,7 +50,7 @@ def test_an_upload_fills_the_lists_of_columns(tab: FilesTab, upload: str):
     assert reference.choices[0] == ("none", "")
     assert all(each.visible for each in (source, reference, has_header, cancel))
     notice, *rest = describe.fn(str(Path(upload).with_suffix(".exe")), "", True)
-    assert "not read here" in notice
+    assert "Unsupported file type" in notice
     assert rest == [gr.skip()] * 4
 
 

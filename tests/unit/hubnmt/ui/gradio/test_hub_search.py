@@ -43,7 +43,7 @@ def test_words_give_way_to_the_open_model_and_what_is_found(events: dict[str, An
 
 def test_nothing_found_and_trouble_are_sentences(events: dict[str, Any], hub: HubServer):
     *_, (_, said, choices) = events["change"].fn("nowhere", "first")
-    assert "The Hub has no model" in said
+    assert "No hubnmt model on the Hub" in said
     assert choices.visible is False
     hub.faults.add(Fault(".", times=None, status=503))
     *_, (picker, said, choices) = events["change"].fn("elsewhere", "first")

@@ -56,7 +56,7 @@ def test_a_language_without_examples_leaves_only_the_network_blank(
     assert pieces["words"] == []
     assert positions["rows"] > 0
     assert "error" not in network
-    assert "Translate a sentence in the first tab" in network
+    assert "Translate a sentence in the Translate tab" in network
     assert "<svg" in run
 
 
@@ -79,8 +79,8 @@ def test_typing_takes_the_text_apart_or_says_why_not(make_tab: Callable[..., Lea
 
 def test_a_model_that_is_not_here_is_said_once(make_tab: Callable[..., LearnTab]):
     pieces, positions, network, run = _event(make_tab(), 3)("ein hund", "no/such", None)
-    assert "is not on this page" in pieces["message"]
-    assert "is not on this page" in network
+    assert "is not available on this page" in pieces["message"]
+    assert "is not available on this page" in network
     assert (positions, run) == (None, "")
 
 
@@ -94,7 +94,7 @@ def test_run_folders_are_offered_only_on_the_persons_own_machine(
         assert row.visible is allowed
         shown = _event(tab, 1)(str(tmp_path))
         assert ("<svg" in shown) is allowed
-        assert ("opens no folders" in shown) is not allowed
+        assert ("does not open local folders" in shown) is not allowed
 
 
 def test_the_text_to_watch_is_an_example_of_the_language(make_tab: Callable[..., LearnTab]):

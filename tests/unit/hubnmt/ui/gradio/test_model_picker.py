@@ -40,7 +40,7 @@ def test_another_model_is_opened_and_told_once(make_registry: Make):
 def test_a_refusal_is_said_and_changes_nothing(make_registry: Make):
     _, events = _place(make_registry())
     notice, *rest = events["change", "opening"].fn("no/such", "first")
-    assert "is not on this page" in notice
+    assert "is not available on this page" in notice
     assert rest == [gr.skip()] * 2
 
 
@@ -73,10 +73,10 @@ def test_another_picker_may_set_it(make_registry: Make):
     [
         ({}, None),
         ({"allow_local": True}, "Or type a folder."),
-        ({"allow_hub": True}, "Or type user/name on the Hub (up to 500 MB) or words to search it."),
+        ({"allow_hub": True}, "Or type user/name on the Hub (up to 500 MB) or search terms."),
         (
             {"allow_local": True, "allow_hub": True},
-            "Or type a folder, user/name on the Hub (up to 500 MB) or words to search it.",
+            "Or type a folder, user/name on the Hub (up to 500 MB) or search terms.",
         ),
     ],
 )

@@ -55,4 +55,4 @@ def test_presets_set_everything_but_the_visitors_own_words(make_panel: Callable[
         wanted = decoding_controls.control_values(DecodingConfig(beam_size=5), name)
         shown = dict(zip((each.label for each in event.outputs), values, strict=True))
         assert shown["Beam size"] == wanted["beam_size"]
-        assert shown["Draw words at random"] == wanted["sample"]
+        assert shown["Random sampling"] == wanted["sample"]

@@ -75,7 +75,7 @@ def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
     assert shown["model-a"] == "second"
     assert sum(value == "second" for value in values) == 3  # opened, and A, where it is opened, too
     notice, *rest = event.fn("no/such", "first")
-    assert "is not on this page" in notice
+    assert "is not available on this page" in notice
     assert rest == [gr.skip()] * (len(event.outputs) - 1)
     notice, *rest = event.fn("second", "second")
     assert notice == ""

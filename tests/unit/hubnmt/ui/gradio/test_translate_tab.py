@@ -55,9 +55,9 @@ def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handler
 def test_languages_are_swapped_with_the_model_that_translates_back(
     tab: TranslateTab, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ):
-    assert tab._turn_round("A dog.", "") == ("", "A dog.", gr.skip())
+    assert tab._reverse("A dog.", "") == ("", "A dog.", gr.skip())
     monkeypatch.setattr(Handlers, "find_reverse", lambda self, model: "second")
-    assert tab._turn_round("A dog.", "first") == ("", "A dog.", "second")
+    assert tab._reverse("A dog.", "first") == ("", "A dog.", "second")
     (shown,) = [each for each in tab.describe(handlers.choose("")) if isinstance(each, gr.Button)]
     assert shown.visible is True
 

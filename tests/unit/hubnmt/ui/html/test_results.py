@@ -40,16 +40,16 @@ def result() -> FileResult:
 
 def test_progress_tells_how_far_and_how_long():
     page = results.progress(FileProgress(n_done=250, n_rows=1000, seconds=5))
-    assert "250 of 1,000 lines, about 15 s to go" in _text(page)
+    assert "250 of 1,000 lines, about 15 s remaining" in _text(page)
     assert 'max="1000" value="250"' in page
-    assert "to go" not in results.progress(FileProgress(n_done=0, n_rows=9, seconds=0))
+    assert "remaining" not in results.progress(FileProgress(n_done=0, n_rows=9, seconds=0))
 
 
 def test_a_file_shows_scores_with_signatures_and_the_worst(result: FileResult):
     page = results.file_result(result)
     said = _text(page.replace("<progress", "<p"))
     assert result.scores is not None
-    for shown in ("2 lines", "4 lines/s", "1 with a warning", "The 2 worst sentences"):
+    for shown in ("2 lines", "4 lines/s", "1 with a warning", "Lowest-scoring sentences"):
         assert shown in said
     assert result.scores.bleu_signature in said
     assert result.scores.chrf_signature in said
@@ -67,12 +67,12 @@ def test_differences_are_marked_and_everything_is_escaped(handlers: Handlers):
     assert "<mark>&lt;b&gt;OH&lt;/b&gt; </mark>" in page
     assert page.count("<mark>") == 1
     assert "<IMG" not in page
-    assert "Marked words" in _text(page)
+    assert "are highlighted" in _text(page)
 
 
 def test_equal_translations_are_said_to_be_equal(handlers: Handlers):
     page = results.comparison(compare(handlers, "ein hund", ["first", "second"], [{}, {}]))
-    assert "Both say the same." in _text(page)
+    assert "Both translations are identical." in _text(page)
     assert "<mark>" not in page
     assert page.count("−1.00") == 0
     assert page.count("perplexity 1.65") == 4
@@ -81,7 +81,7 @@ def test_equal_translations_are_said_to_be_equal(handlers: Handlers):
 def test_what_is_too_long_to_mark_is_said(handlers: Handlers, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(differences, "MAX_WORDS", 2)
     page = results.comparison(compare(handlers, "ein hund", ["", ""], [{}, {"prefix": "OH "}]))
-    assert "Too long for its differences to be marked." in _text(page)
+    assert "too long to highlight differences" in _text(page)
 
 
 def test_one_model_is_asked_once(handlers: Handlers):
@@ -125,16 +125,16 @@ def test_warnings_of_either_side_are_shown(handlers: Handlers):
 def test_nothing_said_is_shown_as_nothing(handlers: Handlers):
     first, second = compare(handlers, "ein hund", ["", ""], [{}, {}])
     empty = SimpleNamespace(model="first", spans=(), scores=(None, None), timed=first.timed)
-    assert "(nothing)" in _text(results.comparison((empty, second)))  # type: ignore[arg-type]
+    assert "(empty)" in _text(results.comparison((empty, second)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("n_found", "said"),
     [
         (None, "Searching the Hub"),
-        (0, "The Hub has no model"),
-        (1, "choosing one fetches"),
-        (5, "The last changed 5 on the Hub"),
+        (0, "No hubnmt model on the Hub"),
+        (1, "select one to download"),
+        (5, "The 5 most recent models"),
     ],
 )
 def test_a_search_says_what_it_found(n_found: int | None, said: str):

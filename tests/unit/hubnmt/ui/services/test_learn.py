@@ -39,9 +39,9 @@ def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
 
 
 def test_half_a_character_is_refused(lessons: Lessons):
-    with pytest.raises(InputError, match="half a surrogate pair"):
+    with pytest.raises(InputError, match="an unpaired surrogate"):
         lessons.pieces("a \ud800", "")
-    with pytest.raises(InputError, match="the translation has half a surrogate pair"):
+    with pytest.raises(InputError, match="the translation contains an unpaired surrogate"):
         lessons.anatomy("ein hund", "a \ud800", "")
 
 
@@ -93,7 +93,7 @@ def test_run_folders_are_read_only_where_local_folders_are(
     with pytest.raises(InputError, match="no folder yet"):
         mine.run_at(" ")
     public = Lessons(make_registry())
-    with pytest.raises(InputError, match="opens no folders"):
+    with pytest.raises(InputError, match="does not open local folders"):
         public.run_at(str(tmp_path))
     (tmp_path / "best").mkdir()
     assert public.run_of(str(tmp_path / "best")) is None

@@ -64,16 +64,16 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
 
 
 def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
-    with pytest.raises(InputError, match="the beginning you gave has half a surrogate pair"):
+    with pytest.raises(InputError, match="the forced prefix contains an unpaired surrogate"):
         limits.check_work(translator, TEXT, {"prefix": "a \udc00"})
-    with pytest.raises(InputError, match="the text has half a surrogate pair"):
+    with pytest.raises(InputError, match="the text contains an unpaired surrogate"):
         limits.attend(translator, TEXT, "a \udc00")
     limits.check_text("\U0001f600")
 
 
 def test_a_beginning_is_bounded_and_counted(translator: Any):
     limits.check_work(translator, TEXT, {"prefix": "a" * limits.MAX_PREFIX_CHARS})
-    with pytest.raises(InputError, match="the beginning you gave has 301 characters"):
+    with pytest.raises(InputError, match="the forced prefix has 301 characters"):
         limits.check_work(translator, TEXT, {"prefix": "a" * (limits.MAX_PREFIX_CHARS + 1)})
     with pytest.raises(InputError, match="must be one line"):
         limits.check_work(translator, TEXT, {"prefix": "a\nb"})
@@ -182,5 +182,5 @@ def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: p
     rows = ["a b c"] * 100
     limits.check_rows(translator, rows, {})
     monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
-    with pytest.raises(InputError, match=r"this column may take [0-9]+ tokens"):
+    with pytest.raises(InputError, match=r"the column may take [0-9]+ tokens"):
         limits.check_rows(translator, rows, {})

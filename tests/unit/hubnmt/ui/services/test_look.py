@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn_is_a_sentence(
     monkeypatch.setattr(attention, "MAX_WEIGHTS", 3)
     figure, steering, switches = looker.explore(value)
     assert figure is not None
-    assert figure["message"].startswith("Too long to draw")
+    assert figure["message"].startswith("Too long to display")
     assert (steering, switches) == (None, None)
 
 
@@ -288,13 +288,13 @@ def test_what_are_no_heads_is_refused(switches: Any):
 )
 def test_a_word_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any], steering: Any):
     for call in (looker.ask, lambda *asked: looker.steer(*asked).steering):
-        assert call(value, steering)["message"].startswith("There is no such word")
+        assert call(value, steering)["message"].startswith("Invalid word position")
 
 
 def test_a_choice_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any]):
     steered = looker.steer(value, {"words": [{"at": 0}], "place": 0, "choice": 4})
     assert steered.text is None
-    assert steered.steering["message"].startswith("There is no such choice")
+    assert steered.steering["message"].startswith("Invalid alternative")
 
 
 @pytest.mark.parametrize("forged", [{"model": "../secret"}, {"model": 3}, {"sentence": 7}])

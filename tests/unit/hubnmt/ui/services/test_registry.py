@@ -89,7 +89,7 @@ def test_no_path_passes_for_a_hub_reference(
 ):
     (tmp_path / "here" / "there").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelNotFoundError, match="is not on this page"):
+    with pytest.raises(ModelNotFoundError, match="is not available on this page"):
         make_registry(allow_hub=True).get(reference)
 
 

@@ -97,7 +97,7 @@ def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, parrot: Transla
     rows[1] = [rows[1][0]] * MAX_NEW_TOKENS
     Subject.read(value, parrot)
     rows[1].append(rows[1][0])
-    with pytest.raises(InputError, match="too long to look inside: 513 tokens"):
+    with pytest.raises(InputError, match="too long to inspect: 513 tokens"):
         Subject.read(value, parrot)
     Subject.read(value | {"sentence": 0}, parrot)
 

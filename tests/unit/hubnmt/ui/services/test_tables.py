@@ -107,14 +107,14 @@ def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.exe", "text", "not read here; give .txt or .tsv"),
-        ("txt", "text", "not read here"),
+        ("a.exe", "text", "unsupported file type; upload .txt or .tsv"),
+        ("txt", "text", "unsupported file type"),
         ("a.txt", "", "no lines"),
         ("a.csv", "a,b\n", "no lines"),
         ("a.txt", b"\xff\xfe\x00", "line 1: not valid UTF-8"),
         ("a.txt", "one\nt\0o", "line 2: holds a zero byte"),
         ("a.tsv", "a\tb\n1\t2\n3\n", "line 3: 1 columns, where the first line has 2"),
-        ("a.tsv", "a\ta\n1\t2\n", "two columns called 'a'"),
+        ("a.tsv", "a\ta\n1\t2\n", "two columns named 'a'"),
         ("a.csv", 'a\n"open', "not valid CSV"),
         ("a.csv", 'a\n"' + ("x" * 40_000 + "\n") * 4 + '"', "not valid CSV"),
         ("a.csv", "a\n" + "x" * 200_000, "line 2: 200,000 characters"),
@@ -137,7 +137,7 @@ def test_what_cannot_be_read_is_said_without_our_path(
     "row", ['"a": "b \\ud800"', '"a": "b", "\\udc00": [1]', '"a": "b", "c": [{"d": "\\ud800"}]']
 )
 def test_half_a_character_is_refused_wherever_a_row_has_it(tmp_path: Path, row: str):
-    with pytest.raises(InputError, match="line 2, has half a surrogate pair"):
+    with pytest.raises(InputError, match="line 2, contains an unpaired surrogate"):
         _read(tmp_path, "a.jsonl", f'{{"a": "\\ud83d\\ude00"}}\n{{{row}}}\n')
 
 
