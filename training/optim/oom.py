@@ -45,7 +45,7 @@ def explain_out_of_memory(
     return ConfigError(
         f"out of memory with optimizer.batch_tokens = {batch_tokens}; about {tokens} would fit "
         f"({fitting} of the {n_rows} pairs of the batch did): --set optimizer.batch_tokens="
-        f"{tokens} --set optimizer.accumulate={accumulate * times} trains alike"
+        f"{tokens} --set optimizer.accumulate={accumulate * times} is equivalent"
     )
 
 
