@@ -449,7 +449,7 @@ def test_a_push_to_nowhere_is_refused_before_training(
     command: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(extra=("--hub-checkpoints",))) == 2
-    assert "--hub-checkpoints needs --push USER/NAME" in capsys.readouterr().err
+    assert "--hub-checkpoints requires --push USER/NAME" in capsys.readouterr().err
     assert not (tmp_path / "farm").exists()
 
 

@@ -221,7 +221,7 @@ def test_pairs_made_otherwise_are_not_mixed(
     assert call("--limit", "2") == 0
     before = (tmp_path / "out" / "pairs.tsv").read_bytes()
     assert call("--limit", "2", "--sample") == 2
-    assert "options was {}, is {'sample': True}; name another --output" in caplog.text
+    assert "options was {}, is {'sample': True}; choose another --output" in caplog.text
     text.write_text("Other lines.\n" * 9, encoding="utf-8")
     assert call("--limit", "2") == 2
     assert (tmp_path / "out" / "pairs.tsv").read_bytes() == before

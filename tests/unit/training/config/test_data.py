@@ -120,7 +120,7 @@ def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
         ({"dataset": "a/b", "limit": 0}, r"limit = 0 must be at least 1"),
         ({"dataset": "a/b", "valid_limit": 0}, r"valid_limit = 0 must be at least 1"),
         ({"dataset": "a/b", "weight": 0.0}, r"weight = 0\.0 must be above 0"),
-        ({"dataset": "a/b", "corpora": {"main": {"dataset": "x"}}}, r"corpora\.main is the name"),
+        ({"dataset": "a/b", "corpora": {"main": {"dataset": "x"}}}, r"corpora\.main is reserved"),
         ({"dataset": "a/b", "corpora": {"x": {}}}, r"corpora\.x: set files or a Hub dataset"),
         ({"dataset": "a/b", "corpora": {"x": 3}}, r"corpora\.x: must be a table"),
         (

@@ -69,7 +69,7 @@ def test_a_result_that_cannot_be_pushed_says_how_to_try_again(
 
 
 def test_checkpoints_without_a_place_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--hub-checkpoints needs --push USER/NAME"):
+    with pytest.raises(ConfigError, match=r"--hub-checkpoints requires --push USER/NAME"):
         Publisher(None, checkpoints=True)
 
 
