@@ -39,12 +39,12 @@ def test_another_shape_is_no_reference(text: str):
 
 @pytest.mark.parametrize("revision", ["../a", "a//b", "-x", ".x", "a/.b", "a..b", "/a", "a/", "ü"])
 def test_a_revision_git_would_not_take_is_refused(revision: str):
-    with pytest.raises(HubError, match="no name of a branch"):
+    with pytest.raises(HubError, match="not a valid branch"):
         check_revision(revision)
 
 
 def test_a_reference_with_such_a_revision_is_refused():
-    with pytest.raises(HubError, match="no name of a branch"):
+    with pytest.raises(HubError, match="not a valid branch"):
         parse_reference("user/name@../../evil")
 
 
