@@ -92,7 +92,7 @@ def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
             continue
         for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
             reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
-            if (found := _find_ours(reference)) is not None:
+            if (found := _describe_cached(reference)) is not None:
                 listed.append(found)
     return listed
 
@@ -102,7 +102,7 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
     return (not author or owner.lower() == author.lower()) and search.lower() in name.lower()
 
 
-def _find_ours(reference: HubReference) -> ListedModel | None:
+def _describe_cached(reference: HubReference) -> ListedModel | None:
     """Describe a cached repository if it is a complete hubnmt model."""
     try:
         folder = find_whole(reference)
@@ -264,12 +264,12 @@ def evict_lru(limit: int) -> tuple[str, ...]:
     Returns:
         the evicted repositories.
     """
-    ours = {model.name.partition("@")[0] for model in list_cached()}
+    names = {model.name.partition("@")[0] for model in list_cached()}
     try:
         cache = scan_cache_dir(constants.HF_HUB_CACHE)
     except CacheNotFound:
         return ()
-    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in ours]
+    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in names]
     repos.sort(key=_last_used)
     total, evicted = sum(repo.size_on_disk for repo in repos), []
     for repo in repos[:-1]:

@@ -172,11 +172,11 @@ def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
 def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Move emoji at the ends of a segment into its white space."""
     for words, space in segments:
-        front, core, behind = split_off_emoji(words)
+        front, core, after = split_off_emoji(words)
         if front:
             yield Segment("", front)
         if core or not front:
-            yield Segment(core, behind + space)
+            yield Segment(core, after + space)
         elif space:
             yield Segment("", space)
 
@@ -194,12 +194,12 @@ def _cut(
     stack[0] = Segment(stack[0].text, stack[0].space + space)
     pieces = []
     while stack:
-        stretch, behind = stack.pop()
+        stretch, after = stack.pop()
         ids = encode(stretch)
         halves = halve(stretch) if len(ids) >= max_src_tokens else None
         if halves is None:
-            pieces.append((stretch, behind, ids))
+            pieces.append((stretch, after, ids))
         else:
             left, between, right = halves
-            stack += [Segment(right, behind), Segment(left, between)]
+            stack += [Segment(right, after), Segment(left, between)]
     return pieces

@@ -133,7 +133,7 @@ def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
     return {path: value for path, value in rules.items() if value and path not in learned}
 
 
-def _our_settings() -> dict[str, Any]:
+def _default_settings() -> dict[str, Any]:
     """Return the settings of a hubnmt tokenizer with an empty vocabulary."""
     settings: dict[str, Any] = json.loads(_assemble(models.BPE()).to_str())
     return settings
@@ -145,9 +145,9 @@ def _check_rules(settings: dict[str, Any]) -> None:
     Raises:
         ModelFolderError: naming the settings that differ.
     """
-    found, ours = _rules(settings), _rules(_our_settings())
-    others = [".".join(path) for path in ours if found.get(path) != ours[path]]
-    others += sorted(".".join(path)[:80] for path in set(found) - set(ours))
+    found, expected = _rules(settings), _rules(_default_settings())
+    others = [".".join(path) for path in expected if found.get(path) != expected[path]]
+    others += sorted(".".join(path)[:80] for path in set(found) - set(expected))
     if others:
         raise ModelFolderError(
             f"settings differ ({first_few(others, ', ')}); not a hubnmt tokenizer"
@@ -187,9 +187,9 @@ def _parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
             raise ModelFolderError(
                 f"{sizes[0]:,} pieces and {sizes[1]:,} merges, but config.json says {vocab_size:,}"
             )
-        ours = _our_settings()
-        ours["model"] |= learned
-        return tokenizers.Tokenizer.from_str(json.dumps(ours))
+        expected = _default_settings()
+        expected["model"] |= learned
+        return tokenizers.Tokenizer.from_str(json.dumps(expected))
     except ModelFolderError:
         raise
     except Exception as error:  # the library raises bare Exception for invalid files

@@ -234,10 +234,7 @@ def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare:
     assert "trained by fine-tuning user/mo\\_del with hubnmt" in card
     assert "from scratch" not in card
     assert read_head(card)["base_model"] == "user/mo_del"
-    assert (
-        "## Data\n\nFor the earlier training data and its licence, see the model card of user/mo\\_del"
-        in card
-    )
+    assert "## Data\n\nFor the earlier training data and its licence, see the model card of" in card
 
 
 def test_the_recipe_can_be_copied_as_it_stands(full: CardFacts) -> None:
