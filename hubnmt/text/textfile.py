@@ -53,7 +53,7 @@ def decode_line(raw: bytes, *, where: str) -> str:
     try:
         text = raw.removesuffix(b"\n").decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{where}: not valid UTF-8; give a text file in UTF-8") from None
+        raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8 first") from None
     if "\0" in text:
         raise InputError(f"{where}: contains a null byte; this is a binary file, not text")
     return check_line(text, where=where)

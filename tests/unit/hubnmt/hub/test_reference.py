@@ -51,7 +51,7 @@ def test_a_reference_with_such_a_revision_is_refused():
 def test_a_revision_given_apart_counts():
     assert parse_reference("user/name", revision="v2") == HubReference("user/name", "v2")
     assert parse_reference("user/name@v2", revision="v2") == HubReference("user/name", "v2")
-    with pytest.raises(HubError, match="another; give one"):
+    with pytest.raises(HubError, match="different revisions; give one"):
         parse_reference("user/name@v1", revision="v2")
 
 
