@@ -154,7 +154,7 @@ def test_a_model_that_is_not_there_is_told_before_anything_is_made(
     ("file", "content", "said"),
     [
         ("config.json", '{"model_type": "marian"}', "another library"),
-        ("model.safetensors", "torn", "not a whole safetensors file"),
+        ("model.safetensors", "torn", "invalid safetensors file"),
         ("tokenizer.json", None, "no such file"),
     ],
 )
@@ -287,7 +287,7 @@ def test_card_and_record_name_the_run_and_no_path(
     machine = read_json(done.folder / "machine.json")
     assert machine["pretrained"] == {"name": "elders", "commit": None}
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
-    assert "trained further from elders with hubnmt" in card
+    assert "trained by fine-tuning elders with hubnmt" in card
     assert "- started from: elders\n" in card
     assert "base_model" not in card
     assert str(tmp_path) not in card

@@ -47,7 +47,7 @@ def test_a_token_that_may_not_write_is_refused_before_training(
 ) -> None:
     hub.store.create("model", REPO)
     monkeypatch.setenv("HF_TOKEN", READER)
-    with pytest.raises(HubError, match="your token needs the right"):
+    with pytest.raises(HubError, match="your token needs the permission"):
         Publisher(REPO).prepare()
 
 
