@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hubnmt.analysis.occlusion import LeftOut
+from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -33,7 +33,7 @@ FULL_SCALE = 65_535
 """A weight of 1 as it travels: 16 bits, a third of the size of decimal digits."""
 
 
-def explorer_figure(maps: Attention, left_out: LeftOut | None) -> dict[str, Any]:
+def explorer_figure(maps: Attention, left_out: Occlusion | None) -> dict[str, Any]:
     """Pack everything the explorer can show of one sentence: by pieces, characters and words.
 
     Args:
@@ -72,7 +72,7 @@ def _view(maps: Attention, later: Attention) -> dict[str, Any]:
     }
 
 
-def _falls(maps: Attention, left_out: LeftOut | None) -> list[list[float]] | None:
+def _falls(maps: Attention, left_out: Occlusion | None) -> list[list[float]] | None:
     """Sum the falls of each target word: a row for each, a column for each source word."""
     if left_out is None:
         return None

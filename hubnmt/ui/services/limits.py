@@ -9,8 +9,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubnmt.analysis.occlusion import LeftOut, find_words
-from hubnmt.analysis.occlusion import leave_out as find_left_out
+from hubnmt.analysis.occlusion import Occlusion, find_words
+from hubnmt.analysis.occlusion import occlude as find_left_out
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -312,7 +312,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
         return translator.attend(src, candidate, split=False)
 
 
-def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut | None:
+def leave_out(translator: Translator, src: str, candidate: Candidate) -> Occlusion | None:
     """Leave out each word of a sentence; None where there are too many, or only one."""
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:
