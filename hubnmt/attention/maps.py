@@ -141,7 +141,7 @@ class Attention:
         return self._group(number_words)
 
     def shifted(self, shift: int) -> Self:
-        """Use the cross-attention of step t + shift for token t; the last ones use the last step."""
+        """Use the cross-attention of step t + shift for token t, or of the last step."""
         later = torch.cat(
             (self.cross[:, :, shift:], self.cross[:, :, -1:].expand_as(self.cross[:, :, :shift])),
             dim=2,
@@ -151,15 +151,15 @@ class Attention:
     def word_alignment(
         self, head: tuple[int, int] | None = None, *, shift: int = 0
     ) -> list[WordLink]:
-        """Link each target word to the source word with the highest attention weight.
+        """Link each target word to the source word with the highest weight.
 
         Args:
-            head: (layer, head) of `cross`; by default the model's alignment head with its own shift,
-                or the mean of all heads if it has none.
+            head: (layer, head) of `cross`; by default the alignment head with its own shift, or
+                the mean of all heads if the model has none.
             shift: 0 or 1, see `alignment_shift`; used only if a head is given.
 
         Returns:
-            links in the order of the translation; words that attend most to `<eos>` have none.
+            links in target order; words that attend most to `<eos>` have none.
         """
         if head is None:
             head, shift = self.alignment_head, self.alignment_shift
