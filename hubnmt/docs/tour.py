@@ -324,9 +324,7 @@ search = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap
 assert [*by_greedy.ids, eos_id] == greedy_ids
 assert_close(by_greedy.log_prob, greedy_log_prob, rtol=1e-4, atol=1e-4)
 
-search = beam_search(
-    start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE
-)
+search = beam_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE)
 by_beam = run_search(search)[0][0]
 assert [*by_beam.ids, eos_id] == found[0][1]
 assert_close(by_beam.score, found[0][0], rtol=1e-4, atol=1e-4)
