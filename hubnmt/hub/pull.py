@@ -350,7 +350,7 @@ def choose_files(
         size = files.get(name)
         if size is not None and size > limit * 2**20:
             raise HubError(
-                f"{target}: {name} has {size / 2**20:,.0f} MiB, over the limit of {limit}; refused"
+                f"{target}: {name} has {size / 2**20:,.0f} MiB, at most {limit} allowed; refused"
             )
     return [name for name in ALLOWED if name in files]
 

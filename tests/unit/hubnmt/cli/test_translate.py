@@ -238,7 +238,7 @@ def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     *_, err = capsysbinary.readouterr().err.decode().splitlines()
     assert err.startswith("hubnmt: interrupted; ")
     assert (f"{output} is unchanged" in err) == (old is not None)
-    name = re.search(r"--continue(?: --output '(.*)' without --overwrite)? goes on", err)
+    name = re.search(r"--continue(?: --output '(.*)' without --overwrite)? continues", err)
     assert name
     written = Path(name[1] or output)
     assert written.read_bytes() == as_file(expected[:2])

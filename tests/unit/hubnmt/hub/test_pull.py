@@ -280,7 +280,7 @@ def test_huge_weights_are_not_fetched(hub: HubServer, stored: dict[str, bytes]):
 
 def test_a_huge_tokenizer_is_not_fetched(hub: HubServer, stored: dict[str, bytes]):
     hub.store.put(REPO, {"tokenizer.json": bytes(65 * 2**20)})
-    with pytest.raises(HubError, match=r"tokenizer.json has 65 MiB, over the limit of 64"):
+    with pytest.raises(HubError, match=r"tokenizer.json has 65 MiB, at most 64"):
         pull(REFERENCE)
     assert hub.asked("resolve/") == []
 
