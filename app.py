@@ -1,7 +1,7 @@
-"""Serve the translator as a web page.
+"""Launch the Gradio web interface.
 
-Takes command-line options and the environment (`HUBNMT_MODEL`, `HUBNMT_HUB`, Gradio's own), gives
-a running server. Must not know how translation works.
+Environment variables: `HUBNMT_MODEL` (initial model), `HUBNMT_HUB` (1 allows models from the Hub),
+and those of Gradio.
 """
 
 import argparse
@@ -25,40 +25,42 @@ LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="app.py", description="Translate in the browser.")
     parser.add_argument("--model", default="", help="bundled name, folder, or user/name")
-    parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in")
-    parser.add_argument("--port", type=int, help="port; the first free one from 7860 by default")
-    parser.add_argument("--share", action="store_true", help="make a public link through Gradio")
     parser.add_argument(
-        "--mcp", action="store_true", help="offer the endpoints as tools to agents (extra: mcp)"
+        "--host", help="address to listen on; 0.0.0.0 accepts connections from other machines"
+    )
+    parser.add_argument("--port", type=int, help="port (default: the first free one from 7860)")
+    parser.add_argument("--share", action="store_true", help="create a public link through Gradio")
+    parser.add_argument(
+        "--mcp", action="store_true", help="expose the endpoints as MCP tools (needs hubnmt[mcp])"
     )
     return parser.parse_args(arguments)
 
 
 def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
-    """Tell whether only the person who started the page can reach it."""
+    """Return whether the page can be reached from this machine only."""
     host = options.host or environment.get("GRADIO_SERVER_NAME", "")
     is_shared = options.share or environment.get("GRADIO_SHARE", "").lower() == "true"
     return host in LOOPBACK and not is_shared and "SPACE_ID" not in environment
 
 
 def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
-    """Tell whether whoever reaches the page may name any model on the Hub.
+    """Return whether visitors of the page may load any model from the Hub.
 
-    Strangers may not, unless the owner says so (`HUBNMT_HUB=1`, and in no other way): the page
-    would fetch what they like, and with the owner's token also what only the owner may read.
+    Off by default on a public page (enable with `HUBNMT_HUB=1`): visitors could trigger arbitrary
+    downloads and, through the owner's token, read the owner's private models.
     """
     default = "1" if is_private(options, environment) else "0"
     return (environment.get("HUBNMT_HUB") or default) == "1"
 
 
 def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:
-    """Decide which models the page opens.
+    """Create the registry of the models that the page may load.
 
     Raises:
-        ModelNotFoundError: if there is none to open with.
+        ModelNotFoundError: if there is no initial model.
     """
     is_own = is_private(options, environment)
     load = functools.partial(Translator.from_pretrained, device=device())
@@ -72,7 +74,7 @@ def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -
 
 
 def check_upload_folder(environment: Mapping[str, str]) -> None:
-    """Refuse to serve where an upload cannot be written: /tmp/gradio may be another user's.
+    """Check that the upload folder is writable: /tmp/gradio may belong to another user.
 
     Raises:
         ConfigError: naming the folder and the remedy.
@@ -84,7 +86,7 @@ def check_upload_folder(environment: Mapping[str, str]) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be written ({error.strerror}), and uploads go there; set "
+            f"the upload folder {folder} cannot be written ({error.strerror}); set "
             "GRADIO_TEMP_DIR to a folder of your own"
         ) from None
 
@@ -100,13 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             server_name=options.host,
             server_port=options.port,
             share=options.share or None,
-            mcp_server=options.mcp or None,  # None: as GRADIO_MCP_SERVER says
+            mcp_server=options.mcp or None,  # None: Gradio reads GRADIO_MCP_SERVER
             **launch_options(),
         )
-    except ImportError as error:  # Gradio looks for its extra when it is asked to use it
+    except ImportError as error:  # Gradio imports its optional extra only on use
         print(f"app.py: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    except (HubNMTError, OSError) as error:  # OSError: the port is taken, or not ours
+    except (HubNMTError, OSError) as error:  # OSError: the port is in use or not permitted
         print(f"app.py: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0

@@ -1,7 +1,7 @@
-"""hubnmt: translation models to train from scratch, understand, and share.
+"""hubnmt: train, inspect and share Transformer translation models.
 
-Public: `Translator` (load, translate, save), `Translation` (what it returns), and `HubNMTError`,
-the base of the errors a user can meet. Everything else is reached through its own module.
+Public names: `Translator` (load, translate, save), `Translation` (its result) and `HubNMTError`
+(base class of the errors). Import everything else from its own module.
 """
 
 import pkgutil
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["HubNMTError", "Translation", "Translator", "__version__"]
 __version__ = "0.1.0"
 
-_PLACES = {
+_MODULES = {
     "HubNMTError": "hubnmt.errors",
     "Translation": "hubnmt.types",
     "Translator": "hubnmt.translator",
@@ -23,13 +23,13 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for first: PyTorch alone takes seconds (PEP 562)."""
-    if name not in _PLACES:
+    """Import a public name on first access (PEP 562), because importing PyTorch takes seconds."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = pkgutil.resolve_name(f"{_PLACES[name]}:{name}")
+    value = globals()[name] = pkgutil.resolve_name(f"{_MODULES[name]}:{name}")
     return value
 
 
 def __dir__() -> list[str]:
-    """List what is public, imported or not."""
+    """List the public names, imported or not."""
     return sorted({*globals(), *__all__})

@@ -1,8 +1,7 @@
-"""The commands: `hubnmt COMMAND`, or `python -m hubnmt COMMAND`; `hubnmt --help` lists them.
+"""Entry point of the command line: `hubnmt COMMAND` or `python -m hubnmt COMMAND`.
 
-Takes arguments, files and standard input; gives results on standard output, everything else on
-standard error. Must not know Gradio or training. Exit status: 0 done, 2 the request was wrong (one
-line says what and how to mend it), 1 anything else.
+Results go to standard output, everything else to standard error. Exit status: 0 success, 2 invalid
+request (reported in one line), 130 interrupted, 1 any other error.
 """
 
 import argparse
@@ -20,30 +19,32 @@ from hubnmt.text.textfile import NO_ROOM
 COMMANDS = {
     "translate": (
         "hubnmt.cli.translate:add_translate",
-        "translate arguments, a file, or stdin",
+        "translate arguments, a file or standard input",
     ),
-    "evaluate": ("hubnmt.cli.evaluate:add_evaluate", "BLEU and chrF of a model or of a file"),
-    "score": ("hubnmt.cli.evaluate:add_score", "log-probability of given translations"),
-    "export": ("hubnmt.cli.export:add_export", "the same weights for another runtime"),
-    "inspect": ("hubnmt.cli.inspect:add_inspect", "what a model is, and whether it works"),
-    "list": ("hubnmt.cli.hub:add_list", "models: bundled, in the cache, on the Hub"),
-    "pull": ("hubnmt.cli.hub:add_pull", "fetch a model from the Hub"),
+    "evaluate": ("hubnmt.cli.evaluate:add_evaluate", "compute BLEU and chrF of a model or a file"),
+    "score": ("hubnmt.cli.evaluate:add_score", "score given translations by log-probability"),
+    "export": ("hubnmt.cli.export:add_export", "convert a model for another runtime"),
+    "inspect": ("hubnmt.cli.inspect:add_inspect", "show the configuration of a model and test it"),
+    "list": ("hubnmt.cli.hub:add_list", "list models: bundled, cached, on the Hub"),
+    "pull": ("hubnmt.cli.hub:add_pull", "download a model from the Hub"),
     "push": ("hubnmt.cli.hub:add_push", "publish a model folder on the Hub"),
-    "space": ("hubnmt.cli.hub:add_space", "a Space on the Hub that serves a model"),
+    "space": ("hubnmt.cli.hub:add_space", "create or update a Space that serves a model"),
 }
-"""What describes each command, and what the list of commands says of it."""
+"""Command name to the function that adds its parser, and its help text."""
 
 
 def build_parser(only: str | None = None) -> Parser:
-    """Describe all commands; or one in full, because describing it imports what it works with."""
-    parser = Parser(prog="hubnmt", description="Translate, measure and look into hubnmt models.")
+    """Build the parser; with `only`, import just the module of that command."""
+    parser = Parser(
+        prog="hubnmt", description="Translate with hubnmt models, evaluate and inspect them."
+    )
     parser.add_argument("--version", action="version", version=f"hubnmt {hubnmt.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for name, (where, said) in COMMANDS.items():
+    for name, (where, summary) in COMMANDS.items():
         if only in (None, name):
             pkgutil.resolve_name(where)(commands)
         else:
-            commands.add_parser(name, help=said)
+            commands.add_parser(name, help=summary)
     return parser
 
 
@@ -63,53 +64,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except HubNMTError as error:
-        _tell(f"error: {error}", *_notes(error))
+        _report(f"error: {error}", *_notes(error))
         return 2
     except KeyboardInterrupt as error:
-        _tell("interrupted", *_notes(error) or [getattr(options, "interrupted", "")])
+        _report("interrupted", *_notes(error) or [getattr(options, "interrupted", "")])
         return 130
-    except BrokenPipeError:  # the reader of our output has seen enough
-        _forget_output()
+    except BrokenPipeError:  # the reading process closed the pipe
+        _discard_output()
         return 0
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
         where = error.filename or "the output"
-        _tell(f"error: {where}: cannot be written ({error.strerror}); make room and try again")
-        _forget_output()
+        _report(
+            f"error: {where}: cannot be written ({error.strerror}); free disk space, then try again"
+        )
+        _discard_output()
         return 2
     return 0
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8 whatever the locale, and standard error nowhere if it is closed.
+    """Use UTF-8 independently of the locale, and discard standard error if it is closed.
 
-    `print(..., file=None)` would write to standard output.
+    Where `sys.stderr` is None, `print(..., file=sys.stderr)` would write to standard output.
     """
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # to the end
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # stays open until exit
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _tell(*sayings: str) -> None:
-    """Say on standard error how it ended, in one line."""
-    print(f"hubnmt: {_one_line('; '.join(filter(None, sayings)))}", file=sys.stderr)
+def _report(*messages: str) -> None:
+    """Print messages to standard error, joined into one line."""
+    print(f"hubnmt: {_one_line('; '.join(filter(None, messages)))}", file=sys.stderr)
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What was noted on an error on its way up."""
+    """Return the notes added to an exception (PEP 678)."""
     return getattr(error, "__notes__", [])
 
 
-def _forget_output() -> None:
-    """Let what is still to be written go nowhere, or the end of the process trips over it again."""
+def _discard_output() -> None:
+    """Redirect standard output to the null device, so that flushing at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(text: str) -> str:
-    """Keep what steers a terminal out of it: a message may quote a stranger's file or the Hub."""
+    """Replace control characters by spaces: messages may quote untrusted files or Hub content."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

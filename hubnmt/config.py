@@ -1,8 +1,6 @@
-"""The two settings a model travels with: its architecture and its decoding defaults.
+"""Configuration stored with a model: architecture and decoding defaults.
 
-Takes plain dictionaries (from JSON or TOML), gives frozen, validated dataclasses, and back. Every
-rule about which values make sense lives in the `__post_init__` methods here and nowhere else. Must
-not know torch, files, or training.
+All rules about valid values are in the `__post_init__` methods of this module.
 """
 
 import dataclasses
@@ -17,13 +15,13 @@ from typing import Any, Literal, Self
 from hubnmt.errors import N_NAMED, ConfigError
 
 MAX_PARAMETERS = 4_000_000_000
-"""No folder may make us allocate more: beyond any model this architecture is used for."""
+"""Upper limit that protects against malicious configs; larger than any model of this kind."""
 
 LANGUAGE_TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""What may name a language: it is printed in lists, and a model may be a stranger's."""
+"""Allowed language tags: they are printed in lists, and models may come from untrusted sources."""
 
 MAX_PROBLEM_CHARS = 300
-"""A problem longer than this has a long value in it: what names and explains it is at the ends."""
+"""Longer messages contain a long value and are shortened in the middle."""
 
 NAMES_ELSEWHERE = {
     "num_beams": "beam_size",
@@ -41,7 +39,7 @@ NAMES_ELSEWHERE = {
     "max_decoding_length": "max_new_tokens",
     "max_len_b": "max_new_tokens",
 }
-"""What transformers, fairseq and CTranslate2 call our settings; an error names ours."""
+"""Names of these settings in transformers, fairseq and CTranslate2, used for error hints."""
 
 
 _SHORT = reprlib.Repr()
@@ -49,7 +47,7 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 80, 80, 
 
 
 def _matches(value: Any, annotation: Any) -> bool:
-    """Tell whether a JSON/TOML value fits an annotation (int is a fine float, bool is not)."""
+    """Return whether a JSON/TOML value matches an annotation; int matches float, bool does not."""
     origin = typing.get_origin(annotation)
     if origin is Literal:
         return value in typing.get_args(annotation)
@@ -74,7 +72,7 @@ def _matches(value: Any, annotation: Any) -> bool:
 
 
 def _describe(annotation: Any) -> str:
-    """Name a type the way a user would: `int`, `'pre' or 'post'`, `int or null`, `list of str`."""
+    """Return a readable name of a type: `int`, `'pre' or 'post'`, `int or null`, `list of str`."""
     origin, options = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is tuple:
         number = "" if options[1:] == (Ellipsis,) else f"{len(options)} "
@@ -91,7 +89,7 @@ def _describe(annotation: Any) -> str:
 
 
 def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
-    """List every unknown, missing or wrongly typed key of `values` for the dataclass `cls`."""
+    """Return a message for each unknown, missing or mistyped key of `values` for `cls`."""
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
     unknown = [key for key in values if key not in fields]
@@ -110,7 +108,7 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_unknown(key: str, fields: list[str]) -> str:
-    """Name a key, and the one that was meant."""
+    """Describe an unknown key and suggest the closest known one."""
     known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
     near = known or difflib.get_close_matches(key[:MAX_PROBLEM_CHARS], fields, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
@@ -118,16 +116,16 @@ def _describe_unknown(key: str, fields: list[str]) -> str:
 
 
 class FromDict:
-    """Mixin: build a dataclass from a dictionary, refusing what it does not know."""
+    """Mixin to build a dataclass from a dictionary and reject unknown keys."""
 
     __slots__ = ()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "config") -> Self:
-        """Build and validate; `where` (a file or section name) opens the error message.
+        """Build and validate; error messages start with `where`, a file or section name.
 
         Raises:
-            ConfigError: listing all unknown, missing and ill-typed keys at once.
+            ConfigError: if keys are unknown, missing, mistyped or out of range; lists all of them.
         """
         if not isinstance(values, Mapping):
             raise ConfigError(f"{where}: must be a table of keys and values")
@@ -142,14 +140,14 @@ class FromDict:
             built = cls(**plain)
         except ConfigError as error:
             problems.append(str(error))
-        except TypeError:  # a required key is missing, which is among the problems
+        except TypeError:  # a required key is missing; already listed in `problems`
             pass
         if problems:
             raise ConfigError(f"{where}: {'; '.join(problems)}")
         return built
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as a dictionary that JSON can hold."""
+        """Return the settings as a JSON-serializable dictionary."""
         return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # mixin
 
 
@@ -162,70 +160,70 @@ def require(*checks: tuple[bool, str]) -> None:
     """Raise one `ConfigError` that lists every failed check.
 
     Args:
-        checks: pairs of (is it fine, what to say if not).
+        checks: pairs of (is valid, error message).
     """
-    problems = [_shorten(message) for is_fine, message in checks if not is_fine]
+    problems = [_shorten(message) for is_valid, message in checks if not is_valid]
     if problems:
         raise ConfigError("; ".join(problems))
 
 
 def _shorten(message: str) -> str:
-    """Leave out the middle of a message that is too long."""
+    """Shorten a long message in the middle."""
     end = MAX_PROBLEM_CHARS // 2
     return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig(FromDict):
-    """The architecture of one Transformer and the language pair it was trained for."""
+    """Architecture of a Transformer and its language pair."""
 
     src_lang: str
     """Source language, BCP 47 tag such as `de`."""
     tgt_lang: str
     """Target language, BCP 47 tag such as `en`."""
     src_vocab_size: int
-    """Pieces in the source vocabulary, the three special ones included."""
+    """Source vocabulary size, including the three special tokens."""
     tgt_vocab_size: int
-    """Pieces in the target vocabulary, the three special ones included."""
+    """Target vocabulary size, including the three special tokens."""
     d_model: int = 512
-    """Width of the residual stream, features."""
+    """Hidden size: number of features of the residual stream."""
     n_heads: int = 8
-    """Attention heads; must divide `d_model`."""
+    """Number of attention heads; must divide `d_model`."""
     d_ff: int = 2048
-    """Inner width of the feed-forward network, features."""
+    """Hidden size of the feed-forward network."""
     n_encoder_layers: int = 6
-    """Encoder depth."""
+    """Number of encoder layers."""
     n_decoder_layers: int = 6
-    """Decoder depth."""
+    """Number of decoder layers."""
     norm_order: Literal["pre", "post"] = "pre"
-    """Where layer norm stands: before each sub-layer (with a final norm on both stacks), or after
-    each residual sum as in the 2017 paper."""
+    """Position of layer norm: before each sub-layer (with a final norm on both stacks), or after
+    each residual connection as in the 2017 paper."""
     activation: Literal["relu", "gelu"] = "relu"
-    """Non-linearity of the feed-forward network."""
+    """Activation function of the feed-forward network."""
     share_embeddings: bool = True
-    """One embedding table for both sides; needs one joint vocabulary."""
+    """Share source and target embeddings; requires a joint vocabulary."""
     tie_output: bool = True
-    """The output projection is the target embedding table, transposed."""
+    """Tie the output projection to the target embedding."""
     dropout: float = 0.1
-    """Probability on embeddings and on each sub-layer's output. Training only."""
+    """Dropout rate of embeddings and sub-layer outputs, in training."""
     attention_dropout: float = 0.0
-    """Probability on attention weights. Training only."""
+    """Dropout rate of attention weights, in training."""
     ff_dropout: float = 0.0
-    """Probability on the inner feed-forward activation. Training only."""
+    """Dropout rate after the feed-forward activation, in training."""
     max_src_tokens: int = 256
-    """Longest source seen in training, in tokens. The weights impose no limit; longer input is cut
-    into sentences or clauses, with a warning."""
+    """Maximum source length in training, in tokens. Longer input is split into sentences or
+    clauses, with a warning; the weights impose no limit."""
     alignment_head: tuple[int, int] | None = None
-    """(decoder layer, head) whose cross-attention aligns words best on the validation set."""
+    """(decoder layer, head) with the best word alignment on the validation set."""
     alignment_shift: Literal[0, 1] = 0
-    """Which row of that head aligns a target token: 0, of the step that chose it, or 1, of the step
-    after, where it is the decoder's input (Chen et al. 2020, https://arxiv.org/abs/2004.14837)."""
+    """Row of that head that aligns a target token: 0 for the step that generates it, 1 for the next
+    step, where it is the decoder's input (Chen et al. 2020, https://arxiv.org/abs/2004.14837)."""
 
     def __post_init__(self) -> None:
-        """Check ranges and cross-field rules.
+        """Validate ranges and relations between fields.
 
         Raises:
-            ConfigError: naming each offending field, its value and its allowed range.
+            ConfigError: lists each invalid field with its value and allowed range.
         """
         ranges = {
             "src_vocab_size": 2**20,
@@ -281,7 +279,7 @@ class ModelConfig(FromDict):
 
     @property
     def n_parameters(self) -> int:
-        """Trainable numbers, computed without allocating any."""
+        """Number of trainable parameters, computed without allocating them."""
         d, f = self.d_model, self.d_ff
         attention = 4 * (d * d + d)
         feed_forward = 2 * d * f + d + f
@@ -296,37 +294,37 @@ class ModelConfig(FromDict):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingConfig(FromDict):
-    """How a translation is searched for: the same names in Python, JSON, commands and the app."""
+    """Decoding options, with the same names in Python, JSON, commands and the app."""
 
     beam_size: int = 5
-    """Hypotheses kept per sentence; 1 is greedy search."""
+    """Number of hypotheses per sentence; 1 is greedy search."""
     length_penalty: float = 1.0
     """Exponent a of `score = log_prob / length ** a`; above 1 favours longer translations."""
     n_best: int = 1
     """Translations returned per sentence, at most `beam_size` (or that many samples)."""
     sample: bool = False
-    """Draw tokens at random instead of searching for the most probable ones."""
+    """Sample instead of using beam search."""
     temperature: float = 1.0
-    """Divides the logits before sampling: below 1 keeps to probable tokens, above 1 is wilder."""
+    """Sampling temperature; below 1 favours probable tokens, above 1 flattens the distribution."""
     top_k: int = 0
-    """Sample among the k most probable tokens only; 0 means all."""
+    """Sample from the k most probable tokens; 0 means all."""
     top_p: float = 1.0
-    """Sample among the smallest set of tokens whose probability reaches p."""
+    """Sample from the smallest set of tokens with total probability at least p."""
     seed: int = 0
-    """Seed of the sampler: the same seed gives the same text."""
+    """Random seed of sampling; the same seed gives the same text."""
     no_repeat_ngram_size: int = 0
-    """No n-gram of this many tokens may appear twice; 0 means no limit."""
+    """Forbid repeated n-grams of this many tokens; 0 means no limit."""
     repetition_penalty: float = 1.0
-    """Above 1 makes tokens that were already generated less likely (Keskar et al. 2019, §4.1)."""
+    """Above 1 makes already generated tokens less likely (Keskar et al. 2019, §4.1)."""
     max_new_tokens: int | None = None
-    """Longest translation of a sentence in tokens, those of a forced prefix not counted; a piece
-    that goes beyond the prefix's end counts. Null follows the source length, generously."""
+    """Maximum number of new tokens per sentence, without those of a forced prefix; a piece that
+    extends beyond the prefix counts. Null means 2 x source tokens + 10."""
 
     def __post_init__(self) -> None:
-        """Check ranges and cross-field rules.
+        """Validate ranges and relations between fields.
 
         Raises:
-            ConfigError: naming each offending field, its value and its allowed range.
+            ConfigError: lists each invalid field with its value and allowed range.
         """
         most = self.max_new_tokens
         require(
@@ -366,5 +364,5 @@ class DecodingConfig(FromDict):
         )
 
     def max_tgt_tokens(self, n_src_tokens: int) -> int:
-        """Cap the target length, eos and prefix not counted: as asked, or generously."""
+        """Return the maximum target length, without eos and prefix."""
         return self.max_new_tokens or 2 * n_src_tokens + 10

@@ -1,49 +1,48 @@
-"""The errors a user can meet.
+"""Exceptions shown to users.
 
-Takes nothing, gives exception types, and shortens what they list. Each message is one line that
-names what is wrong and what to do about it, so the command line and the app can show it as it is.
-Must not know anything else.
+Each message is one line that names the problem and the remedy, so that the command line and the app
+can show it unchanged.
 """
 
 
 class HubNMTError(ValueError):
-    """A request that cannot be met as asked: the message names the problem and the remedy."""
+    """Base class of errors that the user can fix."""
 
 
 class ConfigError(HubNMTError):
-    """A setting is unknown, of the wrong type, or outside its range."""
+    """A setting is unknown, has the wrong type or is out of range."""
 
 
 class ModelFolderError(HubNMTError):
-    """A model folder is missing a file, or a file in it is torn, foreign or inconsistent."""
+    """A model folder lacks a file, or contains a damaged, unknown or inconsistent one."""
 
 
 class ModelNotFoundError(HubNMTError):
-    """No bundled model, local folder or Hub repository answers to this name."""
+    """No bundled model, local folder or Hub repository has this name."""
 
 
 class InputError(HubNMTError):
-    """The text or file to work on cannot be used."""
+    """The input text or file cannot be used."""
 
 
 class HubError(HubNMTError):
-    """The Hub could not be reached, or refused."""
+    """The Hub is unreachable or rejected the request."""
 
 
 class HubUnreachableError(HubError):
-    """The Hub gave no answer, or has trouble itself: what is in the cache may still serve."""
+    """The Hub did not answer or had a server error; cached files may still be usable."""
 
 
 N_NAMED = 5
-"""Problems of a kind that an error names; a stranger's file may have thousands."""
+"""Maximum number of problems of one kind that an error lists."""
 
 
 def first_few(problems: list[str], between: str = "; ") -> str:
-    """List the first `N_NAMED`, and say how many more there are."""
+    """Join the first `N_NAMED` problems and state how many more there are."""
     n_more = len(problems) - N_NAMED
     return between.join([*problems[:N_NAMED], *([f"and {n_more:,} more"] if n_more > 0 else [])])
 
 
 def shorten(error: BaseException) -> str:
-    """Return what an exception of another library says, on one line and not too long."""
+    """Return the message of another library's exception on one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,8 +1,4 @@
-"""`Translator`: the doors of the package.
-
-Takes strings, gives strings with scores, tokens and attention. Must not know Gradio or training.
-What happens behind each door is `hubnmt.pipeline.pipeline`'s, `hubnmt.pipeline.alternatives`' and `hubnmt.attention.replay`'s.
-"""
+"""`Translator`: the public API for loading, translating, scoring, saving and publishing models."""
 
 import copy
 import os
@@ -39,11 +35,11 @@ from hubnmt.types import Alternative, Candidate, PairScore, Translation
 
 ENGINES = ("torch", "ctranslate2")
 SCORE_BATCH_PAIRS = 32
-"""Pairs scored at once; the logits of 32 long sentences stay under a gigabyte."""
+"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
 
 
 class Translator:
-    """A model ready to translate. See `from_pretrained`."""
+    """A translation model with its tokenizers; create one with `from_pretrained`."""
 
     def __init__(
         self,
@@ -54,20 +50,22 @@ class Translator:
         engine: str = "torch",
         revision: str | None = None,
     ) -> None:
-        """Wrap a stored model, which stays as it is, on a device.
+        """Place a stored model on a device; the stored model itself is not modified.
 
         Args:
-            stored: as `load_model` gives it. Weights are copied where the device or dtype differs.
+            stored: as returned by `load_model`. Weights are copied only if the device or dtype
+                differs.
             device: `cpu`, `cuda`, `cuda:1`, ...
-            dtype: of weights and products, one of `DTYPES`, or `auto`: the faster of float32 and
-                bfloat16 for this model on this machine. With CTranslate2 also `int8`.
-            engine: one of `ENGINES`. With `ctranslate2` that library searches (extra
-                `hubnmt[ct2]`), and this model in float32 does what is not a search, and the few
-                searches that CTranslate2 does otherwise; see `hubnmt.inference.ctranslate2_engine`.
-            revision: hash of the commit that the model came with, if it came from the Hub.
+            dtype: of weights and matrix products, one of `DTYPES`, or `auto`: the faster of float32
+                and bfloat16 for this model on this machine. With CTranslate2 also `int8`.
+            engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[ct2]`) decodes with that library;
+                scoring, attention and the decoding options that CTranslate2 implements differently
+                use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
+            revision: commit hash, if the model was downloaded from the Hub.
 
         Raises:
-            ConfigError: if the device is not there, the dtype or engine unknown or not installed.
+            ConfigError: if the device is not available, or the dtype or engine is unknown or not
+                installed.
         """
         if engine not in ENGINES:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
@@ -114,16 +112,16 @@ class Translator:
             device: see `__init__`.
             dtype: see `__init__`.
             engine: see `__init__`.
-            revision: branch, tag or commit on the Hub; `translator.revision` says which it was.
-            token: for a private model; None takes `HF_TOKEN` or the login.
-            local_files_only: take a Hub model from the cache only.
-            cache_dir: in place of the cache of `huggingface_hub`.
+            revision: branch, tag or commit on the Hub; `translator.revision` holds the commit.
+            token: for a private model; defaults to `HF_TOKEN` or the stored login.
+            local_files_only: use only the local cache for a Hub model.
+            cache_dir: cache folder; defaults to that of `huggingface_hub`.
 
         Raises:
             ModelNotFoundError: if there is no such model.
-            ModelFolderError: if its folder is not whole.
+            ModelFolderError: if its folder is incomplete or invalid.
             HubError: if the Hub has no such model, or cannot be reached.
-            ConfigError: if the device is not there, or the engine not installed.
+            ConfigError: if the device is not available or the engine is not installed.
         """
         folder, commit = locate_model(
             model,
@@ -135,12 +133,12 @@ class Translator:
         return cls(load_model(folder), device=device, dtype=dtype, engine=engine, revision=commit)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder as it was stored, whatever this translator's dtype.
+        """Write the model folder in its stored dtype, independently of this translator's dtype.
 
-        An older folder of ours is replaced, whole or not at all.
+        An existing hubnmt model folder is replaced atomically.
 
         Raises:
-            InputError: if the folder holds other files and no model of ours, or is a file.
+            InputError: if the folder contains other files but no hubnmt model, or is a file.
         """
         check_place(Path(folder))
         save_model(folder, self._stored)
@@ -176,7 +174,7 @@ class Translator:
 
     @property
     def engine(self) -> Engine:
-        """What searches: ids to hypotheses, nothing done about the text."""
+        """The decoding engine: source ids to hypotheses, without any text processing."""
         return self._engine
 
     @property
@@ -203,19 +201,19 @@ class Translator:
         """Translate one text, or many in the same order.
 
         Args:
-            text: a line break stays where it was; an empty text stays empty.
-            prefix: one line that the translation of each text must begin with; its last word may
-                go on.
+            text: line breaks are preserved; an empty text gives an empty translation.
+            prefix: one line that every translation must begin with; its last word may be
+                incomplete.
             batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
-            guard: retry once what repeats itself, copies the source or is far too short, and say
-                so in `warnings`; see `hubnmt.pipeline.fallback`.
-            split: translate the sentences of a line apart; if not, each line is one piece.
+            guard: decode again once if the output repeats itself, copies the source or is far too
+                short, and report it in `warnings`; see `hubnmt.pipeline.fallback`.
+            split: translate each sentence of a line separately; otherwise each line as a whole.
             options: fields of `DecodingConfig` that differ from this model's defaults.
 
         Raises:
-            ConfigError: for an unknown or impossible option.
-            InputError: for a text or prefix that is no string, a text that is far too long, or a
-                prefix of several lines.
+            ConfigError: if an option is unknown or has an invalid value.
+            InputError: if a text or the prefix is not a string, a text is too long, or the prefix
+                has several lines.
         """
         check_prefix(prefix)
         if batch_tokens < 1:
@@ -244,20 +242,20 @@ class Translator:
         n_together: int = 1,
         **options: Any,
     ) -> Generator[str, None, Translation]:
-        """Translate one text and show it growing.
+        """Translate one text and yield partial translations as they are generated.
 
-        Each value is the text as far as it is known; with a beam, later words may revise earlier
-        ones. Bytes that are no whole character yet are held back. The last value is the text of
-        what `translate` returns, and so does the generator (`translation = yield from ...`). A
-        stream that is closed ends the search at its next step.
+        Each value is the text so far; with beam search, later values may revise earlier words.
+        Incomplete UTF-8 sequences are held back. The last value is the final text, and the
+        generator returns the same `Translation` as `translate` (`translation = yield from ...`).
+        Closing the generator stops the search at its next step.
 
         Args:
             text: any text.
             prefix: see `translate`.
             guard: see `translate`.
             split: see `translate`.
-            n_together: sentences that are searched side by side, which takes a long text a fraction
-                of the time; the text then grows by so many sentences, not by words.
+            n_together: sentences decoded in one batch, which is much faster for long texts; the
+                partial text then grows by this many sentences instead of by words.
             options: see `translate`.
         """
         if n_together < 1:
@@ -276,20 +274,20 @@ class Translator:
         *,
         max_new_tokens: int | None = None,
     ) -> list[Alternative]:
-        """Show the k most probable next pieces behind a prefix, and where each would lead.
+        """Return the k most probable next pieces after a prefix, each with its completed text.
 
         Args:
-            src: one sentence, or several: the prefix then says which of them it stands in, see
-                `hubnmt.pipeline.prefix`.
-            prefix: the translation so far; a word that it ends in the middle of may go on, and the
-                translation may end behind it (`<eos>`). Or tokens of the first sentence: exactly
-                these.
-            k: how many.
-            max_new_tokens: where texts are cut that would go on for longer (`is_whole` says which):
-                six times the rest of a long sentence takes long.
+            src: one sentence or several; the prefix then determines which of them is being
+                translated, see `hubnmt.pipeline.prefix`.
+            prefix: the translation so far. An incomplete last word may be continued, and the
+                translation may end after it (`<eos>`). Alternatively the exact target ids of the
+                first sentence.
+            k: number of alternatives.
+            max_new_tokens: limit of each completion, because completing k long sentences is slow;
+                `is_whole` is False where it was reached.
 
         Returns:
-            most probable first; fewer than k if the prefix leaves fewer choices.
+            most probable first; fewer than k if the prefix allows fewer.
 
         Raises:
             InputError: if the source is empty.
@@ -334,24 +332,25 @@ class Translator:
         *,
         split: bool = True,
     ) -> PairScore | list[PairScore]:
-        """Measure how probable the model finds given translations.
+        """Score given translations by their log-probability under the model.
 
         Args:
             src: one source, or many.
-            tgt: their translations; several sentences are scored one by one, as `translate` works,
-                where both sides have as many. Of a `Candidate` the tokens that were searched.
+            tgt: their translations. If both sides have the same number of sentences, these are
+                scored one by one, as `translate` produces them. For a `Candidate`, exactly its
+                `tgt_ids` are scored.
             split: see `translate`.
 
         Raises:
-            InputError: if texts and lists are mixed, the counts differ, or a source is empty.
+            InputError: if strings and lists are mixed, the counts differ, or a source is empty.
         """
         if isinstance(src, str) != isinstance(tgt, (str, Candidate)):
-            raise InputError("src and tgt must both be texts, or both lists of texts")
+            raise InputError("src and tgt must both be strings, or both lists of strings")
         sources = [src] if isinstance(src, str) else src
         targets = [tgt] if isinstance(tgt, (str, Candidate)) else tgt
         if len(sources) != len(targets):
             raise InputError(
-                f"{len(sources)} sources for {len(targets)} targets; they must pair up"
+                f"{len(sources)} sources for {len(targets)} targets; give one target per source"
             )
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
         rows = iter(self._replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
@@ -364,12 +363,12 @@ class Translator:
     def attend(
         self, src: str, tgt: str | Candidate | None = None, *, split: bool = True
     ) -> Attention:
-        """Show what every head looks at while saying a translation: one replay per sentence.
+        """Return the attention weights of every head for a translation, replayed per sentence.
 
         Args:
             src: the source.
-            tgt: any text; or one of `Translation.n_best`, of which exactly the tokens that were
-                searched are replayed; by default the best translation.
+            tgt: any text, or one of `Translation.n_best`, whose exact `tgt_ids` are replayed; by
+                default the best translation.
             split: see `translate`.
 
         Raises:
@@ -386,13 +385,13 @@ class Translator:
         )
 
     def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
-        """Set decoding options over this model's own.
+        """Merge decoding options with this model's defaults.
 
         Raises:
-            ConfigError: if there is no such option, or it cannot have this value.
+            ConfigError: if an option is unknown or has an invalid value.
         """
         values = {**self.decoding.to_dict(), **options}
-        if "n_best" not in options:  # a default of the folder must not forbid a narrower beam
+        if "n_best" not in options:  # the default must not forbid a smaller beam
             width = values["beam_size"]
             values["n_best"] = min(values["n_best"], width if isinstance(width, int) else 1)
         return DecodingConfig.from_dict(values, where="decoding options")
@@ -407,7 +406,7 @@ class Translator:
     def _replay(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[tuple[float, ...]]:
-        """Score any number of pairs of ids."""
+        """Return the target token log-probabilities of any number of id pairs."""
         rows: list[tuple[float, ...]] = []
         for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
             rows += score_targets(
@@ -417,7 +416,7 @@ class Translator:
 
 
 def _convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
-    """Copy a model in eval mode; tensors that are there already, and of that dtype, are shared."""
+    """Copy a model in eval mode; tensors already on the device in that dtype are shared."""
     tensors: dict[int, Any] = {
         id(each): torch.nn.Parameter(each.detach().to(device, dtype), each.requires_grad)
         for each in model.parameters()

@@ -1,7 +1,4 @@
-"""What a translation is: the values that `Translator` returns.
-
-Takes nothing, gives a few values. Must not know how they come about.
-"""
+"""Return types of `Translator`."""
 
 import dataclasses
 import math
@@ -10,69 +7,69 @@ from typing import Any, NamedTuple
 
 
 def mean_probability(log_probs: Sequence[float]) -> float:
-    """Average the probabilities of tokens: exp of the mean log-probability, 1 for no token.
+    """Return the geometric mean of token probabilities; 1 for no tokens.
 
-    Says how sure the model was, which is no measure of truth; unlike a score it does not depend on
-    the length penalty, so texts can be compared.
+    It measures the model's confidence, not correctness. Unlike a score it does not depend on the
+    length penalty, so it is comparable across texts.
     """
     return min(math.exp(sum(log_probs) / max(len(log_probs), 1)), 1.0)
 
 
 class Candidate(NamedTuple):
-    """One of the n best translations."""
+    """One entry of an n-best list."""
 
     text: str
     score: float
-    """What translations of one text are ranked by: the log-probability of all tokens, nats, divided
-    by their number to the power of `length_penalty`. Means nothing from one text to another."""
+    """Ranking score: log-probability of all tokens, in nats, divided by their number to the power
+    of `length_penalty`. Not comparable across texts."""
     tgt_ids: tuple[tuple[int, ...], ...] = ()
-    """The tokens as they were searched, one row per entry of `Translation.sentences`, without
-    special ones: `Translator.attend` replays exactly these."""
+    """Generated token ids without special tokens, one row per entry of `Translation.sentences`;
+    `Translator.attend` replays exactly these."""
     token_probability: float | None = None
-    """See `mean_probability`: how sure the model was, from 0 to 1."""
+    """Mean token probability, 0 to 1; see `mean_probability`."""
 
 
 class SentencePair(NamedTuple):
-    """A stretch of a text that was translated in one go, and what became of it."""
+    """Spans of a source sentence and its translation."""
 
     src: tuple[int, int]
-    """(start, end) in `Translation.src`, characters, white space around it not counted."""
+    """(start, end) in `Translation.src`, in characters, without surrounding white space."""
     tgt: tuple[int, int]
-    """(start, end) in `Translation.text`, characters."""
+    """(start, end) in `Translation.text`, in characters."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Translation:
-    """What became of one text."""
+    """Translation of one text."""
 
     src: str
-    """The text as it was given."""
+    """The input text, unchanged."""
     text: str
     """The best translation."""
     score: float
-    """Of the best, see `Candidate`; the mean over `sentences` where there are several."""
+    """Score of the best translation, see `Candidate`; the mean over `sentences` if several."""
     n_best: tuple[Candidate, ...]
-    """Best first; no two with the same text."""
+    """Distinct translations, best first."""
     src_tokens: tuple[str, ...]
     """Readable pieces of the source, `<eos>` last."""
     tgt_tokens: tuple[str, ...]
     """Readable pieces of the best translation, `<eos>` last."""
     tgt_log_probs: tuple[float, ...]
-    """Log-probability of each of `tgt_tokens`, nats."""
+    """Log-probability of each of `tgt_tokens`, in nats."""
     sentences: tuple[SentencePair, ...] = ()
-    """Which stretch of `text` translates which of `src`, in order."""
+    """Aligned sentence spans of `src` and `text`, in order."""
     warnings: tuple[str, ...] = ()
-    """What a careful reader should know: cuts, shortened output, ..."""
+    """Warnings such as split or truncated input and output that reached its maximum length."""
     n_fallbacks: int = 0
-    """Parts that the guard had searched again, whichever of the two translations was kept."""
+    """Number of segments decoded again by fallback decoding, whichever result was kept."""
 
     @property
     def token_probability(self) -> float:
-        """How sure the model was of the best translation, from 0 to 1; see `mean_probability`."""
+        """Mean token probability of the best translation, 0 to 1; see `mean_probability`."""
         return mean_probability(self.tgt_log_probs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the promised JSON object (`--json`)."""
+        """Return the JSON object printed by `--json`."""
         names = ("src", "text", "score", "src_tokens", "tgt_tokens", "tgt_log_probs", "warnings")
         values = {name: getattr(self, name) for name in names}
         values["n_best"] = [{"text": each.text, "score": each.score} for each in self.n_best]
@@ -81,27 +78,27 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Alternative:
-    """Another way to go on at one place of a translation."""
+    """An alternative continuation at one position of a translation."""
 
     piece: str
-    """The next piece, readable; behind a prefix, the piece that says its last word or more."""
+    """Readable next piece; after a prefix, the piece that completes its last word."""
     probability: float
-    """The model's, given source and prefix."""
+    """Model probability of the piece given source and prefix."""
     text: str
-    """The whole translation that this piece leads to."""
+    """Full translation that continues with this piece."""
     is_whole: bool = True
-    """False where the text goes on, but no more was asked for."""
+    """False if `text` was cut off at the requested length."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PairScore:
-    """How probable the model finds a given translation."""
+    """Score of a given translation."""
 
     log_prob: float
-    """Sum over all tokens and eos, nats."""
+    """Sum over all tokens and eos, in nats."""
     perplexity: float
-    """exp(-log_prob / tokens), eos counted."""
+    """exp(-log_prob / number of tokens), eos included."""
     tgt_tokens: tuple[str, ...]
     """Readable pieces, `<eos>` last."""
     tgt_log_probs: tuple[float, ...]
-    """One per token, nats."""
+    """Log-probability of each of `tgt_tokens`, in nats."""

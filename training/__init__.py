@@ -1,7 +1,7 @@
-"""Training: from raw text to a finished model folder.
+"""Training of translation models, from raw text to a published model folder.
 
-`python -m training.train RECIPE.toml` trains, `python -m training.finish RUN_DIR` measures and
-writes the card. `config` reads recipes; `data` turns text into batches of ids; `augment` makes
-synthetic pairs; `optim` is one optimizer step; `run` is the training loop with its records;
-`release` writes what is published. Imports `hubnmt` and never the page.
+`python -m training.train RECIPE.toml` trains a model; `python -m training.finish RUN_DIR` tunes its
+decoding, evaluates it and writes its card. Subpackages: `config` (recipes), `data` (text to
+batches), `augment` (synthetic pairs), `optim` (optimizer step), `run` (training loop, validation,
+checkpoints) and `release` (model card and publishing).
 """

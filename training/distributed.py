@@ -1,8 +1,7 @@
-"""The processes of a run: alone, or several that share the work of each step.
+"""Data-parallel training: reductions, broadcasts and error propagation between processes.
 
-Takes what `torchrun` puts into the environment, gives a `Team` that adds up, shares and agrees.
-Must not know model or data. Only the leader, rank 0, writes; whatever it decides or fails at, all
-learn, so that all go on or stop together. A team of one does nothing of this.
+Only rank 0, the leader, writes files. Its decisions and errors are broadcast, so that all processes
+continue or stop together. With a single process all of this is a no-op.
 """
 
 import datetime
@@ -16,33 +15,33 @@ from torch import Tensor, distributed
 
 from hubnmt.errors import ConfigError, HubNMTError
 
-PATIENCE = datetime.timedelta(hours=2)
-"""How long the others wait for the leader: it may read the data or translate a validation set."""
+TIMEOUT = datetime.timedelta(hours=2)
+"""Timeout of collective operations: rank 0 may read the data or translate a validation set."""
 
 _Value = TypeVar("_Value")
 
 
 class Team:
-    """All processes of a run, seen from one of them."""
+    """The process group of a run, and the rank of this process in it."""
 
     def __init__(self, device: torch.device, *, rank: int = 0, size: int = 1) -> None:
-        """Describe a team; `join_team` makes one that talks."""
+        """Store device, rank and size; `join_team` also initialises the process group."""
         self.device = device
         self.rank = rank
         self.size = size
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this process writes and speaks."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> None:
-        """Replace a tensor by its sum over all processes, in place, with the same bits for all."""
+        """Replace a tensor by its sum over all processes, in place; bitwise equal on all ranks."""
         if self.size > 1:
             distributed.all_reduce(tensor)
 
     def sum_gradients(self, parameters: list[Tensor]) -> None:
-        """Replace every gradient by its sum over all processes, in one message."""
+        """Replace every gradient by its sum over all processes, in one all-reduce."""
         if self.size == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -53,24 +52,24 @@ class Team:
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def share(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by the leader's, in place; the order must be the same for all."""
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by that of rank 0, in place; the order must be equal on all ranks."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, src=0)
 
     def gather(self, value: _Value) -> list[_Value]:
-        """Collect a value of every process, in the order of ranks, for all."""
+        """Return the values of all processes, ordered by rank, on every process."""
         values: list[Any] = [value] * self.size
         if self.size > 1:
             distributed.all_gather_object(values, value)
         return values
 
     def run_on_rank0(self, work: Callable[[], _Value]) -> _Value:
-        """Let the leader do something that can fail; all get its result, or its error.
+        """Run a function on rank 0 and broadcast its result, or its error, to all processes.
 
         Raises:
-            HubNMTError, FloatingPointError: what the leader raised.
+            HubNMTError, FloatingPointError: whatever rank 0 raised.
         """
         if self.size == 1:
             return work()
@@ -87,16 +86,16 @@ class Team:
         return result
 
     def leave(self) -> None:
-        """Close the connection; a team of one has none."""
+        """Destroy the process group, if there is one."""
         if self.size > 1:
             distributed.destroy_process_group()
 
 
 def join_team(device_name: str) -> Team:
-    """Read the environment and connect; without `torchrun` the team is this process alone.
+    """Join the process group that `torchrun` set up; without it, the team is this process alone.
 
     Raises:
-        ConfigError: if the device is not there.
+        ConfigError: if the device is not available.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank, local_rank = (int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK"))
@@ -104,29 +103,29 @@ def join_team(device_name: str) -> Team:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if size > 1:
-        # Functions there take the group of the moment they are imported as their default, and
-        # optimizers import it at their first step. The group then outlives `leave`, and a process
-        # can end in an abort: https://github.com/pytorch/pytorch/issues/190489. Not at the top: a
-        # PyTorch built for one process has no such module.
+        # Import before the group exists: the functions of this module bind the default group at
+        # import time, and optimizers import it at their first step. The group would then outlive
+        # `leave`, and the process could abort: https://github.com/pytorch/pytorch/issues/190489.
+        # Not at the top: a PyTorch built without distributed support lacks the module.
         importlib.import_module("torch.distributed.nn.functional")
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        distributed.init_process_group(backend, timeout=PATIENCE)
+        distributed.init_process_group(backend, timeout=TIMEOUT)
     return Team(device, rank=rank, size=size)
 
 
 def pick_device(
     name: str, *, local_rank: int = 0, is_alone: bool = True, setting: str = "run.device"
 ) -> torch.device:
-    """Resolve `auto`, and refuse a device that is not there.
+    """Resolve a device name, including `auto`.
 
     Args:
         name: as in the recipe.
-        local_rank: number of this process on its machine; each takes the GPU of its number.
-        is_alone: whether it is the only process of the run.
-        setting: what the user set, for errors.
+        local_rank: rank of this process on its machine, which is the index of its GPU.
+        is_alone: whether this is the only process of the run.
+        setting: name of the setting, for error messages.
 
     Raises:
-        ConfigError: naming what there is.
+        ConfigError: if the device is unknown or not available; choose another.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -135,18 +134,18 @@ def pick_device(
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"{setting} = {name!r} is no device; try auto, cpu or cuda")
+        raise ConfigError(f"{setting} = {name!r} is not a device; use auto, cpu or cuda")
     if device.type == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise ConfigError(f"{setting} = {name!r}, but no GPU is there; try auto or cpu")
+        raise ConfigError(f"{setting} = {name!r}, but no GPU is available; use auto or cpu")
     if device.index is not None and not is_alone:
         raise ConfigError(f"{setting} = {name!r} is one GPU for several processes; use cuda")
     index = local_rank if device.index is None else device.index
     n_gpus = torch.cuda.device_count()
     if index >= n_gpus:
         raise ConfigError(
-            f"{setting} = {name!r} wants GPU {index}, but this machine has {n_gpus}, counted from "
-            "0; use another, or fewer processes (torchrun --nproc-per-node)"
+            f"{setting} = {name!r} selects GPU {index}, but this machine has {n_gpus} (numbered "
+            "from 0); choose another, or fewer processes (torchrun --nproc-per-node)"
         )
     return torch.device("cuda", index)

@@ -1,8 +1,4 @@
-"""Files of a run that are whole or not there, and a disk that is full told in one line.
-
-Takes paths, texts and the errors of systems and libraries, gives files or a `ModelFolderError`.
-Must not know what is in them.
-"""
+"""Atomic writes of text files, and one-line errors when a disk is full."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,24 +8,24 @@ from hubnmt.errors import ModelFolderError
 
 
 def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
-    """Put a full or vanished disk into one line; libraries tell it in many ways."""
+    """Return a one-line error for a failed write; libraries report a full disk in many ways."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__ or cause.__context__
     lines = str(error).splitlines() or [type(error).__name__]
     reason = (cause.strerror if isinstance(cause, OSError) else None) or lines[0]
     return ModelFolderError(
-        f"{path}: cannot be saved ({reason}); what was saved before is whole: make room, then go "
-        "on with --resume"
+        f"{path}: cannot be saved ({reason}); earlier files are intact: free disk space, then "
+        "resume with --resume"
     )
 
 
 @contextlib.contextmanager
 def telling_full_disk(path: Path) -> Iterator[None]:
-    """Let a write that fails within end as `explain_failed_save` says.
+    """Convert an `OSError` raised in the block with `explain_failed_save`.
 
     Raises:
-        ModelFolderError: in place of the system's error.
+        ModelFolderError: in place of the `OSError`.
     """
     try:
         yield
@@ -38,7 +34,7 @@ def telling_full_disk(path: Path) -> Iterator[None]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file anew, whole or not at all.
+    """Replace a text file atomically.
 
     Raises:
         ModelFolderError: if the disk is full.

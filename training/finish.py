@@ -1,13 +1,13 @@
-"""From a finished run to a model folder others can use: tuned, measured, with its card.
+"""Turn a finished run into a model folder to publish: tune the decoding, evaluate, write the card.
 
     python -m training.finish RUN_DIR DEST --valid SRC,REF [--half] [--weights last]
         [--device cuda]
         [--test SRC,REF --test-name NAME --test-dataset HUB_NAME]...
 
-SRC,REF are files as in a recipe: two texts or a table of both, each also .gz; more may follow.
-Takes a run folder, gives DEST: its best weights, or the last, which may be better than those that
-greedy translations of the validation set chose. Decoding defaults are chosen on the validation set;
-each test set is translated once, at the end, with what was chosen. Must not know the app.
+SRC,REF are files as in a recipe: two text files or one table, optionally compressed (.gz); more
+pairs may follow. The weights are the best by greedy validation BLEU, or the last, which may be
+better with beam search. Decoding defaults are tuned on the validation set; each test set is
+translated once, with the tuned settings.
 """
 
 import argparse
@@ -43,30 +43,30 @@ log = logging.getLogger("training")
 BEAM_SIZES = (1, 4, 5, 8, 12)
 LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
 NOISE = 0.1
-"""BLEU that a wider beam must bring, far below what the validation set can tell."""
+"""BLEU that a wider beam must gain; far below the resolution of the validation set."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TestSet:
-    """What is measured at the end, once."""
+    """A test set, translated once at the end."""
 
-    __test__ = False  # the name is the field's word, not a pytest class
+    __test__ = False  # not a pytest class
 
     files: tuple[str, ...]
-    """As in a recipe: source text and reference, line by line, or a table of both."""
+    """As in a recipe: line-aligned source and reference, or a table of both."""
     name: str = "test"
-    """For the card, such as `Multi30k test_2016_flickr`."""
+    """Name on the card, such as `Multi30k test_2016_flickr`."""
     dataset: str = ""
-    """Where it comes from, best a name on the Hub; empty means the recipe's first data set."""
+    """Origin, preferably a dataset name on the Hub; empty means the recipe's first dataset."""
 
 
 def tune_decoding(
     translator: Translator, pairs: HeldOutPairs
 ) -> tuple[DecodingConfig, list[dict[str, float]]]:
-    """Try beam sizes and length penalties on the validation set.
+    """Search beam size and length penalty by BLEU on the validation set.
 
     Returns:
-        the chosen defaults, and every trial.
+        the chosen decoding defaults, and all trials.
     """
     trials = []
     grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
@@ -90,9 +90,9 @@ def tune_decoding(
 
 
 def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Choose the narrowest beam that has the best BLEU but for what is noise.
+    """Return the trial with the smallest beam whose BLEU is within `NOISE` of the best.
 
-    A wider beam costs time at every translation.
+    A wider beam makes every translation slower.
     """
     goal = max(trial["bleu"] for trial in trials) - NOISE
     good = [trial for trial in trials if trial["bleu"] >= goal]
@@ -105,10 +105,10 @@ def store_alignment_head(
     sources: Sequence[str],
     references: Sequence[str],
 ) -> dict[str, str]:
-    """Note in the model's settings which head aligns best on the validation set.
+    """Store the attention head that aligns best on the validation set in the model's config.
 
     Returns:
-        what the card says about it.
+        the entry for the model card.
     """
     best = choose_head(translator, sources, references)
     if best is None:
@@ -117,13 +117,13 @@ def store_alignment_head(
         stored.model.config, alignment_head=best.head, alignment_shift=best.shift
     )
     layer, head = best.head
-    when = "one step after a word was chosen" if best.shift else "while a word is chosen"
-    said = (
+    when = "one step after a word was generated" if best.shift else "while a word is generated"
+    entry = (
         f"layer {layer}, head {head} (from 0), {when}: agrees with {100 * best.accuracy:.1f} % of "
         f"{best.n_links:,} word links of the validation set (`training/release/alignment_head.py`)"
     )
-    log.info("alignment head: %s", said)
-    return {"alignment head": said}
+    log.info("alignment head: %s", entry)
+    return {"alignment head": entry}
 
 
 def finish(
@@ -136,30 +136,30 @@ def finish(
     weights: Weights = "best",
     device: str = "auto",
 ) -> CardFacts:
-    """Tune on the validation set, measure on the test sets, write the folder with its card.
+    """Tune on the validation set, evaluate on the test sets, write the model folder and its card.
 
     Raises:
-        HubNMTError: if the run, a file or the place cannot be used; found before the long work.
+        HubNMTError: if the run, a file or the destination cannot be used; checked first.
     """
     check_place(dest)
     where = pick_device(device, setting="--device")
     stored = load_model(run_dir / weights)
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
-    held_out = [_read(test.files, run_dir, stored.model.config) for test in tests]
-    chosen_on = _read(valid, run_dir, stored.model.config)
-    if half:  # judge what is stored
+    test_texts = [_read(test.files, run_dir, stored.model.config) for test in tests]
+    valid_texts = _read(valid, run_dir, stored.model.config)
+    if half:  # evaluate the weights as stored
         round_to_half(stored.model)
     device_name = str(where)
-    aligned = store_alignment_head(stored, Translator(stored, device=device_name), *chosen_on)
-    translator = Translator(stored, device=device_name)  # which has the alignment head
-    decoding, trials = tune_decoding(translator, encode_pairs(translator, *chosen_on))
-    kept_as = {"weights stored as": "float16" if half else "float32"}
+    aligned = store_alignment_head(stored, Translator(stored, device=device_name), *valid_texts)
+    translator = Translator(stored, device=device_name)  # with the alignment head
+    decoding, trials = tune_decoding(translator, encode_pairs(translator, *valid_texts))
+    stored_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(
-        add_examples(facts, translator, *chosen_on, decoding=decoding),
+        add_examples(facts, translator, *valid_texts, decoding=decoding),
         config=stored.model.config,
-        training={**facts.training, **aligned, **kept_as},
+        training={**facts.training, **aligned, **stored_as},
     )
-    for test, texts in zip(tests, held_out, strict=True):
+    for test, texts in zip(tests, test_texts, strict=True):
         named = {"name": test.name, "dataset": test.dataset}
         facts = add_test(facts, translator, *texts, **named, decoding=decoding)
     dtype = torch.float16 if half else torch.float32
@@ -172,7 +172,7 @@ def finish(
 def _read(
     files: tuple[str, ...], run_dir: Path, config: ModelConfig
 ) -> tuple[list[str], list[str]]:
-    """Read sources and references as the run did, which knows the columns of its tables."""
+    """Read sources and references with the column names of the run's recipe."""
     data = read_json(run_dir / "recipe.json")["data"]
     columns = {name: data.get(name) for name in ("src_column", "tgt_column")}
     corpus = CorpusConfig(files=files, **columns)
@@ -180,17 +180,17 @@ def _read(
 
 
 def round_to_half(model: Transformer) -> None:
-    """Round the weights to what float16 can hold."""
+    """Round the weights to float16 precision, in place."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.half())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line.
+    """Run the command line.
 
     Returns:
-        the exit status: 0 done, 2 the request was wrong.
+        exit status: 0 success, 2 invalid request.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     parser = argparse.ArgumentParser(prog="python -m training.finish", description=__doc__)
@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dest", type=Path)
     parser.add_argument("--valid", required=True, metavar="SRC,REF")
     parser.add_argument(
-        "--test", action="append", default=[], metavar="SRC,REF", help="may be given several times"
+        "--test", action="append", default=[], metavar="SRC,REF", help="may be repeated"
     )
     parser.add_argument("--test-name", action="append", default=[], metavar="NAME")
     parser.add_argument("--test-dataset", action="append", default=[], metavar="HUB_NAME")
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--weights",
         choices=get_args(Weights),
         default="best",
-        help="of which validation of the run (default: best)",
+        help="which weights of the run (default: best)",
     )
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(
@@ -230,25 +230,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[TestSet]:
-    """Put together what was given for each test set, in the order it was given.
+    """Combine the options of each test set, in order.
 
     Raises:
-        ConfigError: if several test sets have no names of their own.
+        ConfigError: if the numbers of options differ, or several test sets have no names.
     """
     for option, values in (("--test-name", names), ("--test-dataset", datasets)):
         if len(values) > len(pairs) or (len(pairs) > 1 and 0 < len(values) < len(pairs)):
             raise ConfigError(f"{len(pairs)} --test and {len(values)} {option}: give one each")
     if len(pairs) > 1 and not names:
-        raise ConfigError(f"{len(pairs)} --test need a --test-name each")
+        raise ConfigError(f"{len(pairs)} --test require one --test-name each")
     columns = itertools.zip_longest(map(_files, pairs), names, datasets)
     return [TestSet(files, name or "test", dataset or "") for files, name, dataset in columns]
 
 
 def _files(text: str) -> tuple[str, ...]:
-    """Split a list of files, and see whether each text has its partner.
+    """Split a comma-separated list of files, and check that text files come in pairs.
 
     Raises:
-        ConfigError: if one has none.
+        ConfigError: if one has no counterpart.
     """
     files = tuple(text.split(","))
     group_files(files)

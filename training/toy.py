@@ -1,11 +1,10 @@
-"""A toy corpus for a first run: random strings of letters whose translation is the same string.
+"""Write a toy copy-task corpus: random letter strings whose translation is the same string.
 
     python -m training.toy FOLDER
 
-Takes a folder, gives `train.src`, `train.tgt`, `valid.src`, `valid.tgt` in it, the same for every
-run. Must not know recipes or the model. Copying is the least a translation model must learn, and a
-broken mask, shift or cache shows at once (so Sockeye's system tests, test_seq_copy_sys.py,
-https://github.com/awslabs/sockeye).
+Writes `train.src`, `train.tgt`, `valid.src` and `valid.tgt`, always with the same content. Copying
+is the simplest translation task, and a wrong mask, shift or cache shows at once (as in Sockeye's
+system tests, test_seq_copy_sys.py, https://github.com/awslabs/sockeye).
 """
 
 import argparse
@@ -21,14 +20,14 @@ from hubnmt.errors import HubNMTError, InputError
 log = logging.getLogger("training.toy")
 
 SPLITS = {"train": 10_000, "valid": 200}
-"""Pairs in each split."""
+"""Pairs per split."""
 LENGTHS = range(4, 13)
-"""Letters in a string; four make a BLEU score possible."""
+"""Letters per string; BLEU needs at least four."""
 SEED = 1
 
 
 def make_lines() -> dict[str, list[str]]:
-    """Draw the strings of each split: letters set apart by spaces, no string twice."""
+    """Draw distinct strings for each split, as letters separated by spaces."""
     rng = random.Random(SEED)
     lines: dict[str, None] = {}
     while len(lines) < sum(SPLITS.values()):
@@ -38,10 +37,10 @@ def make_lines() -> dict[str, list[str]]:
 
 
 def write_corpus(folder: Path) -> None:
-    """Write both sides of both splits, which are equal.
+    """Write source and target files of both splits.
 
     Raises:
-        InputError: if the folder cannot be written, or holds files of these names and other text.
+        InputError: if the folder cannot be written, or holds different files of these names.
     """
     texts = {
         folder / f"{split}.{side}": ("\n".join(lines) + "\n").encode()
@@ -52,18 +51,20 @@ def write_corpus(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             if path.exists() and path.read_bytes() != text:
-                raise InputError(f"{path} is another text, which stays; name another folder")
+                raise InputError(f"{path} already exists with other content; choose another folder")
         for path, text in texts.items():
             path.write_bytes(text)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); try another") from None
+        raise InputError(
+            f"{folder}: cannot be written ({error.strerror}); choose another"
+        ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line; the exit status is 0, or 2 if the folder cannot be written."""
+    """Run the command line; the exit status is 0, or 2 if the folder cannot be written."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     parser = argparse.ArgumentParser(prog="python -m training.toy", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where to write the four files")
+    parser.add_argument("folder", type=Path, help="folder for the four files")
     folder = parser.parse_args(arguments).folder
     try:
         write_corpus(folder)

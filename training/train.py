@@ -1,11 +1,11 @@
-"""One training run, from raw text to a finished model folder.
+"""Train a model from a recipe, or resume a run.
 
     python -m training.train RECIPE.toml [--set section.key=value ...]
     python -m training.train --resume RUN_DIR [--set section.key=value ...]
     torchrun --nproc-per-node N -m training.train RECIPE.toml
 
-Takes a recipe, gives a run folder: `best/` and `last/` model folders, resumable state,
-`metrics.jsonl`, `samples.md`, TensorBoard events, the resolved recipe. Must not know the app.
+The run folder holds the model folders `best/` and `last/`, the resumable state, `metrics.jsonl`,
+`samples.md`, TensorBoard events and the resolved recipe.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from hubnmt.errors import ConfigError, HubNMTError
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import Team, join_team
-from training.release.publish import hand_over
+from training.release.publish import publish_run
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.hub_upload import Publisher
 from training.run.run_dir import (
@@ -45,28 +45,28 @@ log = logging.getLogger("training")
 
 SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 GRACE_S = 2.0
-"""A signal that comes again this soon is the same wish: `torchrun` passes on the Ctrl-C that the
-terminal has sent to all processes itself."""
+"""A signal repeated within this many seconds counts once: `torchrun` forwards the Ctrl-C that the
+terminal has already sent to all processes."""
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
     parser.add_argument(
         "recipe",
         type=Path,
         nargs="?",
-        help="a TOML file, see training/recipes; with --resume, the run has its own",
+        help="TOML file, see training/recipes; optional with --resume, which uses that of the run",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="override a setting"
     )
-    parser.add_argument("--resume", type=Path, metavar="RUN_DIR", help="go on with a stopped run")
+    parser.add_argument("--resume", type=Path, metavar="RUN_DIR", help="resume a stopped run")
     parser.add_argument(
         "--push", metavar="USER/NAME", help="push best/ to the Hub at the end (private if new)"
     )
     parser.add_argument(
-        "--hub-checkpoints", action="store_true", help="push last/ at every validation, too"
+        "--hub-checkpoints", action="store_true", help="also push last/ at every validation"
     )
     options = parser.parse_args(arguments)
     if options.recipe is None and options.resume is None:
@@ -82,18 +82,18 @@ def run(
     push: str | None = None,
     hub_checkpoints: bool = False,
 ) -> Run:
-    """Carry out one run: settings, data, model, loop, and the way to the Hub if asked for.
+    """Prepare the data, train, and publish the result.
 
     Args:
-        recipe: may be left out of a run that is resumed, which has its own.
+        recipe: path of a recipe; optional if `resume` is given.
         overrides: `section.key=value` each.
-        resume: folder of the run to go on with.
+        resume: folder of the run to resume.
         push: `user/name` on the Hub.
-        hub_checkpoints: push at every validation, too.
+        hub_checkpoints: also push at every validation.
 
     Raises:
-        HubNMTError: if something asked for cannot be had.
-        FloatingPointError: if the numbers break.
+        HubNMTError: if the settings, the data, the run folder or the Hub cannot be used.
+        FloatingPointError: if the loss or the gradient is not finite.
     """
     source = recipe or (stored_recipe(resume) if resume else None)
     if source is None:
@@ -107,33 +107,33 @@ def run(
         folder = resume or team.run_on_rank0(lambda: choose_folder(config))
         is_new = resume is None or not team.run_on_rank0(lambda: has_state(folder))
         team.run_on_rank0(publisher.prepare)
-        with contextlib.ExitStack() as held:
-            start = None  # the leader's: the others get what they need of it from there
+        with contextlib.ExitStack() as stack:
+            start = None  # on rank 0 only; the other ranks receive its settings and weights
             if is_new and config.run.pretrained:
                 config, start = _start_from(config, source, every, team)
             check = check_unused if resume is None else None
             corpus = _prepare_together(
-                config, folder, team, held, is_new=is_new, check=check, start=start
+                config, folder, team, stack, is_new=is_new, check=check, start=start
             )
             current = Run(config, folder, corpus, team, publisher=publisher)
             if is_new:
-                _begin(current, every, start)
+                _start_run(current, every, start)
             else:
                 current.resume()
-            # What it was started with is remembered; what this sitting was given is not.
-            sitting = (None, ()) if is_new else (recipe, overrides)
-            with _stop_politely(current, _go_on(folder, *sitting, publisher)):
+            # Arguments of the first session are stored in the run folder, later ones are not.
+            session = (None, ()) if is_new else (recipe, overrides)
+            with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
                 current.train()
             if not current.must_stop:
-                team.run_on_rank0(lambda: _hand_over(current))
+                team.run_on_rank0(lambda: _publish(current))
     finally:
         team.leave()
-        torch.set_num_threads(n_threads)  # it holds for the whole process, also after the run
+        torch.set_num_threads(n_threads)  # the setting is global to the process
     return current
 
 
 def _bound_threads(n_threads: int) -> int:
-    """Take no more threads than there are cores: the system may not even have them."""
+    """Return the thread count, limited to the number of cores."""
     n_cores = os.cpu_count() or 1
     if n_threads > n_cores:
         log.warning("run.n_threads = %d, but this machine has %d cores", n_threads, n_cores)
@@ -143,10 +143,10 @@ def _bound_threads(n_threads: int) -> int:
 def _start_from(
     config: RunConfig, recipe: Path | Tables, every: Sequence[str], team: Team
 ) -> tuple[RunConfig, Pretrained | None]:
-    """Let the leader find the model to start from; all get the recipe with what it brings.
+    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks.
 
     Raises:
-        HubNMTError: if it cannot be had, or the recipe wants another shape.
+        HubNMTError: if it cannot be loaded, or the recipe requires another architecture.
     """
     found: list[Pretrained] = []
 
@@ -159,8 +159,8 @@ def _start_from(
     return config, found[0] if found else None
 
 
-def _begin(current: Run, every: Sequence[str], start: Pretrained | None) -> None:
-    """Write down how a run began, and give it the weights that it starts from, if there are any."""
+def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> None:
+    """Set the pretrained weights, if any, and record how the run was started."""
     if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
     record = start.record() if start else None
@@ -179,36 +179,36 @@ def _prepare_together(
     config: RunConfig,
     folder: Path,
     team: Team,
-    held: contextlib.ExitStack,
+    stack: contextlib.ExitStack,
     *,
     is_new: bool,
     check: Callable[[Path], None] | None,
     start: Pretrained | None,
 ) -> Corpus:
-    """Let the leader learn the vocabulary and keep it; the others read what it has left.
+    """Prepare the corpus on rank 0, then load it from the cache on the other ranks.
 
     Args:
         config: the recipe.
-        folder: the run's; the leader holds it from here on.
+        folder: the run folder, which rank 0 locks.
         team: all processes.
-        held: gives the folder free again.
-        is_new: whether to learn a vocabulary in place of loading the run's own.
-        check: refuses the folder if another process has been there since it was chosen.
-        start: the model whose vocabulary to use, if there is one.
+        stack: releases the lock.
+        is_new: whether to learn a vocabulary instead of loading that of the run.
+        check: raises an error if another process has used the folder since it was chosen.
+        start: pretrained model whose vocabulary to use, if any.
     """
     corpora: list[Corpus] = []
 
     def prepare() -> None:
-        if is_new:  # the folder is made late: a mistake in the recipe leaves none
+        if is_new:  # created late, so that a mistake in the recipe leaves no folder
             tokenizers = start.tokenizers if start else None
             corpora.append(prepare_corpus(config, None, tokenizers=tokenizers))
             make_folder(folder)
-            held.enter_context(hold_folder(folder))
+            stack.enter_context(hold_folder(folder))
             if check is not None:
                 check(folder)
             corpora[0].save(folder)
         else:
-            held.enter_context(hold_folder(folder))
+            stack.enter_context(hold_folder(folder))
             corpora.append(prepare_corpus(config, folder))
 
     team.run_on_rank0(prepare)
@@ -217,21 +217,21 @@ def _prepare_together(
     return corpora[0]
 
 
-def _hand_over(current: Run) -> None:
-    hand_over(
+def _publish(current: Run) -> None:
+    publish_run(
         current.config,
         current.folder,
         valid=current.corpus.valid,
         device=current.team.device,
-        kept=current.best,
+        best=current.best,
         publisher=current.publisher,
     )
 
 
-def _go_on(
+def _resume_command(
     folder: Path, recipe: Path | None, overrides: Sequence[str], publisher: Publisher
 ) -> str:
-    """Write the command that goes on with a run as this sitting began."""
+    """Return the command that resumes a run with the arguments of this session."""
     named = [] if recipe is None else [str(recipe)]
     words = ["python", "-m", "training.train", *named, "--resume", str(folder)]
     words += [word for override in overrides for word in ("--set", override)]
@@ -239,8 +239,8 @@ def _go_on(
 
 
 @contextlib.contextmanager
-def _stop_politely(current: Run, command: str) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM end the run after its step; the next ends it at once."""
+def _stop_gracefully(current: Run, command: str) -> Iterator[None]:
+    """Stop after the current step on the first Ctrl-C or SIGTERM, at once on the second."""
     first: list[float] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -249,7 +249,7 @@ def _stop_politely(current: Run, command: str) -> Iterator[None]:
             signal.raise_signal(number)
         elif not first:
             first.append(time.monotonic())
-            log.warning("stopping after this step; go on with: %s", command)
+            log.warning("stopping after this step; resume with: %s", command)
             current.must_stop = True
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -261,18 +261,18 @@ def _stop_politely(current: Run, command: str) -> Iterator[None]:
 
 
 def bound_shape_caches() -> None:
-    """Let oneDNN, and PyTorch's layer over it, remember fewer shapes than the 1,024 they would.
+    """Limit the primitive caches of oneDNN and PyTorch to 64 shapes instead of 1,024.
 
-    Each bfloat16 product of a shape not seen before is kept with its buffers. Batches have ever
-    other shapes, so on a CPU a long run grew by gigabytes; a step meets some dozens of them. Both
-    libraries look at the environment when they multiply first; whoever set it before decides.
+    Each bfloat16 product of a new shape is cached with its buffers. Shapes vary from batch to
+    batch, so on a CPU memory grew by gigabytes in a long run, while a step uses only some dozens.
+    The variables are read at the first product; values already set are respected.
     """
     for name in SHAPE_CACHES:
         os.environ.setdefault(name, "64")
 
 
 def set_up_log(*, is_leader: bool) -> None:
-    """Let one process speak: of the run whatever it has to say, of libraries only trouble."""
+    """Log on rank 0 only: all messages of the run, warnings and errors of libraries."""
     logging.basicConfig(
         level=logging.WARNING if is_leader else logging.CRITICAL,
         format="%(asctime)s %(message)s",
@@ -280,14 +280,14 @@ def set_up_log(*, is_leader: bool) -> None:
         stream=sys.stderr,
     )
     log.setLevel(logging.INFO if is_leader else logging.CRITICAL)
-    logging.getLogger("huggingface_hub").propagate = False  # it writes to the terminal itself
+    logging.getLogger("huggingface_hub").propagate = False  # has a handler of its own
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line.
+    """Run the command line.
 
     Returns:
-        the exit status: 0 done, 1 the numbers broke, 2 the request was wrong, 130 interrupted.
+        exit status: 0 success, 1 loss or gradient not finite, 2 invalid request, 130 interrupted.
     """
     is_leader = os.environ.get("RANK", "0") == "0"
     set_up_log(is_leader=is_leader)
@@ -307,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FloatingPointError as error:
         status, message = 1, f"error: training stopped: {error}"
     except KeyboardInterrupt:
-        status, message = 130, "interrupted; the last saved state is whole"
+        status, message = 130, "interrupted; the last saved state is valid"
     if message and is_leader:
         print(message, file=sys.stderr)
     return status

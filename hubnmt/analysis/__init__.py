@@ -1,1 +1,1 @@
-"""What a translation depends on: occlusion of source words, ablation of heads."""
+"""Analysis of translations: occlusion of source words and ablation of attention heads."""

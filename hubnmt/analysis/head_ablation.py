@@ -1,9 +1,8 @@
-"""Heads switched off, to see what they are good for.
+"""Ablation of attention heads, by zeroing their columns of the output projection.
 
-Takes a `Translator` and heads, gives a translator whose model hears nothing from them: the columns
-of the output projection that read a head are zero. Only those matrices are copied, everything else
-is shared. Must not know Gradio. Source: Michel et al. 2019, "Are Sixteen Heads Really Better than
-One?", section 2.3.
+Only the changed matrices are copied; all other weights are shared.
+Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", section 2.3,
+https://arxiv.org/abs/1905.10650
 """
 
 import copy
@@ -21,11 +20,11 @@ from hubnmt.model.attention import MultiHeadAttention
 from hubnmt.translator import Translator
 
 PARTS = ("encoder", "decoder", "cross")
-"""Self-attention of the encoder and of the decoder, and the decoder's look at the source."""
+"""Encoder self-attention, decoder self-attention and cross-attention."""
 
 
 class Head(NamedTuple):
-    """One head; layer and head are counted from 0."""
+    """One attention head; layer and head are counted from 0."""
 
     part: str
     """One of `PARTS`."""
@@ -34,10 +33,10 @@ class Head(NamedTuple):
 
 
 def without_heads(translator: Translator, heads: Collection[Head]) -> Translator:
-    """Give the same translator with heads switched off; PyTorch searches.
+    """Return a translator with heads ablated, which uses the PyTorch engine.
 
     Raises:
-        InputError: if there is no such head.
+        InputError: if the model has no such head.
     """
     model = translator.model
     dtype = model.output_proj.weight.dtype
@@ -53,28 +52,28 @@ def without_heads(translator: Translator, heads: Collection[Head]) -> Translator
 
 
 def ablate_heads(model: Transformer, heads: Collection[Head]) -> Transformer:
-    """Copy a model in which nothing that these heads mix goes any further.
+    """Return a copy of a model in which the output of these heads is zero.
 
     Raises:
-        InputError: if there is no such head.
+        InputError: if the model has no such head.
     """
     changed = {id(_find_attention(model, head).out_proj.weight) for head in heads}
     shared: dict[int, Any] = {
         id(each): each for each in model.parameters() if id(each) not in changed
     }
-    silent = copy.deepcopy(model, shared)
+    ablated = copy.deepcopy(model, shared)
     with torch.no_grad():
         for head in heads:
-            attention = _find_attention(silent, head)
+            attention = _find_attention(ablated, head)
             weight = attention.out_proj.weight.view(attention.d_model, attention.n_heads, -1)
             weight[:, head.head] = 0  # (D, E)
-    return silent
+    return ablated
 
 
 def _find_attention(model: Transformer, head: Head) -> MultiHeadAttention:
     layers: nn.ModuleList = (model.encoder if head.part == "encoder" else model.decoder).layers
-    is_there = head.part in PARTS and 0 <= head.layer < len(layers)
-    if not is_there or not 0 <= head.head < model.config.n_heads:
+    exists = head.part in PARTS and 0 <= head.layer < len(layers)
+    if not exists or not 0 <= head.head < model.config.n_heads:
         raise InputError(
             f"there is no {head.part!r} head {head.head + 1} in layer {head.layer + 1}; there are "
             f"{' and '.join(PARTS)}, with {model.config.n_heads} heads a layer"

@@ -1,8 +1,8 @@
-"""The check beside attention: leave out one word of the source, and see which words miss it.
+"""Occlusion: how much each source word contributes to each target token.
 
-Takes a `Translator` and one sentence pair, gives for each word of the source by how much the
-log-probability of each target token falls without it. Attention says where a model looked; this
-says what it could not do without, at the price of one replay per word. Must not know Gradio.
+A word's contribution is the drop in each token's log-probability when the word is removed.
+Attention shows which words a model attends to; occlusion shows which ones it depends on, at the
+cost of one scoring pass per word.
 Source: "leave one out" as in Zeiler & Fergus 2014, section 2.2, on words instead of pixels.
 """
 
@@ -19,36 +19,36 @@ from hubnmt.types import Candidate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class LeftOut:
-    """What each word of a source is worth to each token of its translation."""
+class Occlusion:
+    """Contribution of each source word to each target token."""
 
     src_words: tuple[str, ...]
     """S words in order; punctuation marks are words of their own."""
     spans: tuple[Span, ...]
-    """Where each stands in the source as the model sees it, characters."""
+    """(start, end) of each word in the normalized source, in characters."""
     tgt_tokens: tuple[str, ...]
     """T readable pieces, `<eos>` last."""
     falls: tuple[tuple[float, ...], ...]
-    """(S, T) nats that the log-probability of token t falls by without word s; below 0 it rises."""
+    """(S, T) drop in log-probability of token t without word s, in nats; negative if it rises."""
 
 
-def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut:
-    """Replay a translation once for each word that its source can do without.
+def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion:
+    """Score a translation once for each source word, with that word removed.
 
     Args:
-        translator: scores.
+        translator: translator to score with.
         src: one sentence of at least two words.
-        tgt: its translation; of a `Candidate` exactly the tokens that were searched.
+        tgt: its translation; a `Candidate` is scored with the tokens found by the search.
 
     Raises:
-        InputError: if there are no two words.
+        InputError: if the source has fewer than two words.
     """
     spans = find_words(translator, src)
     if len(spans.chars) < 2:
-        raise InputError("a word is left out of at least two; give a longer source")
+        raise InputError("occlusion needs a source of at least two words; give a longer source")
     shorter = [single_spaced(spans.text[:a] + spans.text[b:]) for a, b in spans.chars]
     whole, *without = translator.score([src, *shorter], [tgt] * (len(shorter) + 1), split=False)
-    return LeftOut(
+    return Occlusion(
         src_words=tuple(token.strip() for token in spans.tokens),
         spans=spans.chars,
         tgt_tokens=whole.tgt_tokens,
@@ -63,7 +63,7 @@ def leave_out(translator: Translator, src: str, tgt: str | Candidate) -> LeftOut
 
 
 def find_words(translator: Translator, src: str) -> TokenSpans:
-    """Cut a sentence into the words that can be left out; the end is none of them."""
+    """Split a sentence into words, without `<eos>`."""
     tokenizer = translator.src_tokenizer
     words, _ = locate(tokenizer.encode(normalize_casing(src, tokenizer)), tokenizer).group(
         number_words

@@ -1,1 +1,1 @@
-"""Attention maps of a translation, computed by replaying it through the model."""
+"""Attention maps of a translation, computed by a teacher-forced pass."""

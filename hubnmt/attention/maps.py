@@ -1,9 +1,7 @@
-"""What every head looked at, token by token, and the same by characters and by words.
+"""Attention maps by token, by character and by word, and word alignments derived from them.
 
-Takes weights with the place of each token in its text, gives coarser weights and word alignments.
-Must not know the model. Tokens are pieces of bytes, so one character may be several tokens; a group
-of tokens sums what is looked at (keys) and averages who looks (queries), so that each row still
-sums to 1.
+Byte-level tokens can be parts of characters. When tokens are grouped, weights are summed over keys
+and averaged over queries, so that each row still sums to 1.
 """
 
 import dataclasses
@@ -16,45 +14,45 @@ from torch import Tensor
 from hubnmt.text.graphemes import number_characters, number_words
 
 Span = tuple[int, int]
-"""(start, end); an empty one where a token says nothing, as `<eos>` does."""
+"""(start, end); empty for tokens without text, such as `<eos>`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenSpans:
-    """One side of an attention map: a text and where its tokens stand."""
+    """A text and the spans of its tokens: one side of an attention map."""
 
     text: str
-    """As the model saw it: normalised."""
+    """Normalized text, as the model receives it."""
     tokens: tuple[str, ...]
-    """Readable; `<eos>` behind each sentence."""
+    """Readable pieces, with `<eos>` after each sentence."""
     chars: tuple[Span, ...]
-    """Of each token in `text`, characters; a token that is part of a character has all of it."""
+    """Span of each token in `text`, in characters; part of a character counts as all of it."""
     utf8: tuple[Span, ...]
-    """Of each token in the UTF-8 form, bytes."""
+    """Span of each token in the UTF-8 encoding, in bytes."""
 
     def is_special(self, index: int) -> bool:
-        """Tell `<eos>` from a space that was put in front of the text: both say nothing."""
+        """Return whether a token is `<eos>`; the space added before a text is not special."""
         start, end = self.utf8[index]
         return start == end and bool(self.tokens[index].strip())
 
     def group(self, number: Callable[[str], list[int]]) -> "tuple[TokenSpans, list[int]]":
-        """Merge neighbours that share a unit of text.
+        """Merge adjacent tokens that share a unit of text.
 
         Args:
-            number: gives each code point of a text the number of its unit.
+            number: maps a text to the unit number of each code point.
 
         Returns:
-            the groups, and how many tokens each has.
+            the groups, and the number of tokens in each.
         """
         units = [*number(self.text), -1]
         sizes: list[int] = []
-        last = None  # the unit that the newest group ends in; None if nothing may join it
+        last = None  # last unit of the current group; None if it is closed
         for index, (start, end) in enumerate(self.chars):
             if self.is_special(index):
                 last = None
                 sizes.append(1)
                 continue
-            # The space put in front of a text has an empty span where the first word begins.
+            # The space added before a text has an empty span at the first word.
             first = units[start]
             if last is not None and first <= last:
                 sizes[-1] += 1
@@ -71,44 +69,43 @@ class TokenSpans:
             start, end = self.chars[first][0], self.chars[last][1]
             label = self.tokens[first]
             if size > 1:
-                # The space put in front of a sentence is in its first token, not in the text.
-                opens = first == 0 or self.is_special(first - 1)
-                label = " " * opens + self.text[start:end]
+                # The space added before a sentence is part of its first token, not of the text.
+                is_first = first == 0 or self.is_special(first - 1)
+                label = " " * is_first + self.text[start:end]
             labels.append(label)
             chars.append((start, end))
             utf8.append((self.utf8[first][0], self.utf8[last][1]))
         return TokenSpans(self.text, tuple(labels), tuple(chars), tuple(utf8))
 
     def word_span(self, index: int) -> Span:
-        """Return the place of a group without the white space in front of it, characters."""
+        """Return the span of a group without leading white space, in characters."""
         start, end = self.chars[index]
         words = self.text[start:end]
         return end - len(words.lstrip()) if words.strip() else start, end
 
 
 class WordLink(NamedTuple):
-    """A word of the translation and the source word it was read from."""
+    """A target word and the source word it is aligned to."""
 
     src: Span
-    """In the source text, characters."""
+    """Span in the source text, in characters."""
     tgt: Span
-    """In the target text, characters."""
+    """Span in the target text, in characters."""
     weight: float
-    """Share of the attention, 0 to 1."""
+    """Attention weight, 0 to 1."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Attention:
-    """Every head's weights for one sentence pair, or several side by side; each row sums to 1.
+    """Attention weights of every head for one or several sentence pairs; each row sums to 1.
 
-    Sentences are translated apart, so nothing looks from one into another: of several, the maps
-    are blocks along the diagonal, and zero elsewhere.
+    Sentences are translated separately, so the maps of several sentences are block-diagonal.
     """
 
     src: TokenSpans
     """S source tokens."""
     tgt: TokenSpans
-    """T target tokens. Row t belongs to the step that chose token t."""
+    """T target tokens. Row t of a map belongs to the step that generated token t."""
     cross: Tensor
     """(L, H, T, S)."""
     encoder_self: Tensor
@@ -116,11 +113,11 @@ class Attention:
     decoder_self: Tensor
     """(L, H, T, T); column k is the input of step k: bos, then the first T - 1 target tokens."""
     tgt_log_probs: tuple[float, ...]
-    """Of each target token, nats."""
+    """Log-probability of each target token, in nats."""
     alignment_head: tuple[int, int] | None = None
     """(layer, head) of `cross` that aligns words best, as stored with the model."""
     alignment_shift: int = 0
-    """1 if that head aligns a token not while it is chosen, but one step later, as the input."""
+    """1 if that head aligns a token one step after it is generated, as the input; else 0."""
 
     @property
     def src_tokens(self) -> tuple[str, ...]:
@@ -133,19 +130,18 @@ class Attention:
         return self.tgt.tokens
 
     def by_character(self) -> Self:
-        """Merge tokens until none is a part of a character; a token of many characters stays."""
+        """Merge tokens that are parts of one character; others are unchanged."""
         return self._group(number_characters)
 
     def by_word(self) -> Self:
-        """Merge tokens into words; punctuation and symbols are groups of their own.
+        """Merge tokens into words; punctuation and symbols form separate groups.
 
-        A token that reaches into two words makes one group of both, because its weight belongs to
-        neither alone.
+        Words that share a token form one group.
         """
         return self._group(number_words)
 
     def shifted(self, shift: int) -> Self:
-        """Give token t the cross-attention of step t + shift; the last ones keep their own."""
+        """Use the cross-attention of step t + shift for token t, or of the last step."""
         later = torch.cat(
             (self.cross[:, :, shift:], self.cross[:, :, -1:].expand_as(self.cross[:, :, :shift])),
             dim=2,
@@ -155,16 +151,15 @@ class Attention:
     def word_alignment(
         self, head: tuple[int, int] | None = None, *, shift: int = 0
     ) -> list[WordLink]:
-        """Link each word of the translation to the source word it looked at most.
+        """Link each target word to the source word with the highest weight.
 
         Args:
-            head: (layer, head) of `cross`; by default the one stored with the model with its own
-                shift, or where none is, the mean of all heads.
-            shift: 0 or 1, see `alignment_shift`; counts if a head is given.
+            head: (layer, head) of `cross`; by default the alignment head with its own shift, or
+                the mean of all heads if the model has none.
+            shift: 0 or 1, see `alignment_shift`; used only if a head is given.
 
         Returns:
-            links in the order of the translation; a word that looked most at `<eos>`, which is how
-            a head says "nothing", has none.
+            links in target order; words that attend most to `<eos>` have none.
         """
         if head is None:
             head, shift = self.alignment_head, self.alignment_shift
@@ -182,7 +177,9 @@ class Attention:
     def _group(self, number: Callable[[str], list[int]]) -> Self:
         src, src_sizes = self.src.group(number)
         tgt, tgt_sizes = self.tgt.group(number)
-        input_sizes = [1, *tgt_sizes][: len(tgt_sizes)]  # bos in front, the last eos is no input
+        input_sizes = [1, *tgt_sizes][
+            : len(tgt_sizes)
+        ]  # the input starts with bos and lacks the last eos
         log_probs = torch.tensor(self.tgt_log_probs, dtype=torch.float64)
         return dataclasses.replace(
             self,
@@ -196,7 +193,7 @@ class Attention:
 
 
 def _pool(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
-    """Sum over the keys of each group, average over its queries: (L, H, Q, K) to (L, H, q, k)."""
+    """Sum over keys and average over queries of each group: (L, H, Q, K) to (L, H, q, k)."""
     keys = torch.stack([part.sum(-1) for part in torch.split(weights, key_sizes, dim=-1)], dim=-1)
     return torch.stack([part.mean(-2) for part in torch.split(keys, query_sizes, dim=-2)], dim=-2)
 
@@ -204,12 +201,12 @@ def _pool(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tens
 def side_by_side(
     maps: Sequence[Attention], src_spaces: Sequence[str], tgt_spaces: Sequence[str]
 ) -> Attention:
-    """Join the maps of the sentences of one text.
+    """Join the maps of the sentences of one text into block-diagonal maps.
 
     Args:
-        maps: one or more, of one model.
-        src_spaces: white space behind each source sentence.
-        tgt_spaces: white space behind each target sentence.
+        maps: one or more, from one model.
+        src_spaces: white space after each source sentence.
+        tgt_spaces: white space after each target sentence.
     """
     if len(maps) == 1:
         return maps[0]
@@ -240,7 +237,7 @@ def _concatenate(sides: Sequence[TokenSpans], spaces: Sequence[str]) -> TokenSpa
 
 
 def _blocks(maps: Sequence[Tensor]) -> Tensor:
-    """Put (L, H, Qi, Ki) maps along the diagonal of one: (L, H, sum Qi, sum Ki)."""
+    """Join (L, H, Qi, Ki) maps along the diagonal: (L, H, sum Qi, sum Ki)."""
     n_layers, n_heads = maps[0].shape[:2]
     n_queries, n_keys = (sum(each.shape[axis] for each in maps) for axis in (2, 3))
     joined = torch.zeros(n_layers, n_heads, n_queries, n_keys)

@@ -1,8 +1,6 @@
-"""What the model looked at, and how sure it was: one replay of known tokens.
+"""Teacher-forced passes over known tokens: attention maps and token log-probabilities.
 
-Takes a model and ids, gives attention maps with readable tokens, and token log-probabilities. Must
-not know Gradio, training or search: a search carries no attention; its result is replayed here, and
-the replayed log-probability must equal the search's.
+A search stores no attention weights; its result is replayed here, with equal log-probabilities.
 """
 
 import codecs
@@ -20,7 +18,7 @@ from hubnmt.types import PairScore
 
 
 def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
-    """Show ids to a person: text where a piece is whole characters, hex bytes where it is not.
+    """Return readable pieces: text for complete characters, hexadecimal bytes otherwise.
 
     A leading space marks the start of a word.
     """
@@ -36,25 +34,25 @@ def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
 
 
 def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
-    """Say where each token of a sentence stands in its text, `<eos>` behind the last.
+    """Return the span of each token of a sentence in its text, with `<eos>` last.
 
-    Bytes that are no valid UTF-8 count as the U+FFFD they are shown as.
+    Invalid UTF-8 bytes count as the U+FFFD that replaces them.
     """
     ids = [*ids, tokenizer.eos_id]
     utf8 = tokenizer.offsets(ids)
     raw = tokenizer.decode_bytes(ids)
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    places: list[int] = []  # of the character that each byte belongs to
+    char_of: list[int] = []  # character index of each byte
     n_chars = 0
     for position in range(len(raw)):
         n_chars += len(decoder.decode(raw[position : position + 1]))
-        is_open = bool(decoder.getstate()[0])  # the byte waits for the rest of its character
-        places.append(n_chars if is_open else n_chars - 1)
+        is_open = bool(decoder.getstate()[0])  # incomplete character
+        char_of.append(n_chars if is_open else n_chars - 1)
     text = raw.decode("utf-8", errors="replace")
     chars: list[Span] = []
     for start, end in utf8:
-        first = places[start] if start < len(raw) else len(text)
-        chars.append((first, places[end - 1] + 1 if end > start else first))
+        first = char_of[start] if start < len(raw) else len(text)
+        chars.append((first, char_of[end - 1] + 1 if end > start else first))
     return TokenSpans(text, tuple(readable_pieces(ids, tokenizer)), tuple(chars), tuple(utf8))
 
 
@@ -67,7 +65,7 @@ def attend(
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> Attention:
-    """Replay one pair with explicit attention; ids without special tokens."""
+    """Compute the attention maps of one pair of ids without special tokens."""
     device = model.output_proj.weight.device
     src_ids, src_pad_mask = (
         tensor.to(device)
@@ -101,10 +99,10 @@ def score_targets(
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> list[tuple[float, ...]]:
-    """Teacher-force pairs of ids (without special tokens), one batch.
+    """Score pairs of ids without special tokens, in one batch.
 
     Returns:
-        for each pair the log-probability of every target token and of eos, nats.
+        log-probabilities of the target tokens and eos of each pair, in nats.
     """
     device = model.output_proj.weight.device
     src_ids, src_pad_mask = (
@@ -132,12 +130,12 @@ def score_targets(
 def summarize_score(
     sentences: Sequence[tuple[Sequence[int], Sequence[float]]], tokenizer: Tokenizer
 ) -> PairScore:
-    """Sum up the sentences of one text.
+    """Combine the scores of the sentences of one text.
 
     Args:
-        sentences: target ids of each, without special tokens, and the log-probabilities of those
-            and of eos, nats.
-        tokenizer: of the target.
+        sentences: target ids of each sentence, without special tokens, and the log-probabilities
+            of those and of eos, in nats.
+        tokenizer: target tokenizer.
     """
     log_probs = tuple(value for _, values in sentences for value in values)
     pieces = (readable_pieces([*ids, tokenizer.eos_id], tokenizer) for ids, _ in sentences)
@@ -154,12 +152,12 @@ def summarize_score(
 def next_log_probs(
     model: Transformer,
     src: Sequence[int],
-    said: Sequence[int],
+    prefix: Sequence[int],
     *,
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> Tensor:
-    """Ask what comes next behind a source and the target tokens said so far.
+    """Return next-token log-probabilities given a source and a target prefix.
 
     Returns:
         (V,) log-probabilities, -inf for pad and bos.
@@ -169,7 +167,7 @@ def next_log_probs(
         tensor.to(device)
         for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
     )
-    tgt_in = torch.tensor([[tgt_tokenizer.bos_id, *said]], device=device)  # (1, T)
+    tgt_in = torch.tensor([[tgt_tokenizer.bos_id, *prefix]], device=device)  # (1, T)
     hidden = model.decode(tgt_in, model.encode(src_ids, src_pad_mask), src_pad_mask)  # (1, T, D)
     log_probs = model.project(hidden[0, -1]).float().log_softmax(-1).cpu()  # (V,)
     log_probs[[tgt_tokenizer.pad_id, tgt_tokenizer.bos_id]] = -torch.inf

@@ -1,1 +1,1 @@
-"""The model folder: configuration, tokenizers, weights, model card."""
+"""Save and load model folders: configuration, tokenizers, weights and model card."""

@@ -1,8 +1,6 @@
-"""A model card from measured facts.
+"""Generate a model card with YAML metadata from the recipe and measured results.
 
-Takes what was measured and what the recipe says, gives Markdown with the YAML head the Hub reads.
-Must not know the network. What was not measured is absent: no field is invented. Source of the
-format: https://huggingface.co/docs/hub/model-cards
+Fields without a value are omitted. Format: https://huggingface.co/docs/hub/model-cards
 """
 
 import dataclasses
@@ -17,57 +15,57 @@ from hubnmt.text.metrics import Scores
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TestResult:
-    """Scores on one test set, with how they were reached."""
+    """Scores on one test set, with the decoding options used."""
 
-    __test__ = False  # the name is the field's word, not a pytest class
+    __test__ = False  # not a pytest class
 
     name: str
-    """Such as `Multi30k test_2016_flickr`."""
+    """Display name, such as `Multi30k test_2016_flickr`."""
     dataset: str
-    """Hub name of the data set, for the model index."""
+    """Hub name of the dataset, for the model index."""
     scores: Scores
     decoding: DecodingConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CardFacts:
-    """Everything a card says."""
+    """Contents of a model card."""
 
     name: str
-    """Of the model folder."""
+    """Name of the model folder."""
     title: str
     config: ModelConfig
     license: str = ""
-    """Of the model, as the Hub names it; empty if nobody said."""
+    """Hub identifier of the licence; empty if unknown."""
     datasets: tuple[str, ...] = ()
     data: str = ""
     data_license: str = ""
     limits: str = ""
     bias: str = ""
-    """What the data makes the model assume about people."""
+    """Known biases from the training data."""
     citation: str = ""
     """BibTeX or a sentence."""
     recipe: str = ""
-    """The resolved recipe, TOML-like lines."""
+    """Resolved recipe in TOML."""
     cleaning: str = ""
-    """One line of the cleaning report."""
+    """One-line summary of data cleaning."""
     started_from: str = ""
-    """Model that training began with; empty if it began from scratch."""
+    """Model that was fine-tuned; empty if trained from scratch."""
     base_model: str = ""
-    """Its name on the Hub, if it has one."""
+    """Hub name of that model, if it has one."""
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Machine, minutes, steps, seed, versions, command, as they were recorded."""
+    """Recorded hardware, duration, steps, seed, versions and command."""
     pieces_per_word: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Language to mean tokens per white-space word."""
+    """Language to mean number of tokens per white-space-separated word."""
     results: Sequence[TestResult] = ()
     good: Sequence[tuple[str, str, str]] = ()
-    """(source, reference, translation) among the best of the validation set."""
+    """(source, reference, translation) of some of the best validation sentences."""
     bad: Sequence[tuple[str, str, str]] = ()
-    """The same among the worst."""
+    """The same of some of the worst."""
 
 
 def write_card(facts: CardFacts) -> str:
-    """Compose the card."""
+    """Return the model card in Markdown."""
     sections = [
         _head(facts),
         f"# {facts.title or facts.name}\n",
@@ -75,7 +73,7 @@ def write_card(facts: CardFacts) -> str:
         f"{facts.config.n_parameters:,} parameters, trained {_origin(facts)} with hubnmt.\n",
         _usage(facts),
         _scores(facts),
-        _section("Data", [facts.data, facts.data_license, facts.cleaning, _older_data(facts)]),
+        _section("Data", [facts.data, facts.data_license, facts.cleaning, _base_model_data(facts)]),
         _training(facts),
         _tokenizer(facts),
         _samples("Good translations", facts.good),
@@ -89,14 +87,14 @@ def write_card(facts: CardFacts) -> str:
 
 def _origin(facts: CardFacts) -> str:
     start = escape_cell(facts.started_from)
-    return f"further from {start}" if start else "from scratch"
+    return f"by fine-tuning {start}" if start else "from scratch"
 
 
-def _older_data(facts: CardFacts) -> str:
+def _base_model_data(facts: CardFacts) -> str:
     if not facts.started_from:
         return ""
     start = escape_cell(facts.started_from)
-    return f"What {start} had learned from before, its own card says, and under which terms."
+    return f"For the earlier training data and its licence, see the model card of {start}."
 
 
 def _head(facts: CardFacts) -> str:
@@ -165,8 +163,8 @@ def _scores(facts: CardFacts) -> str:
             f"chrF `{s.chrf_signature}`."
         )
     explain = (
-        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. The model "
-        "alone, as `hubnmt evaluate --no-guard --no-split` measures it."
+        "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. Measured with "
+        "`hubnmt evaluate --no-guard --no-split`, without fallback decoding."
     )
     return "\n".join([*rows, "", explain, *notes, ""])
 
@@ -178,7 +176,7 @@ def _citation(citation: str) -> str:
 
 
 def address_card(card: str, repo: str) -> str:
-    """Let the three lines of usage name the model as the Hub does."""
+    """Replace the model name in the usage example by the Hub repository."""
     return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
 
 
@@ -196,11 +194,11 @@ def _training(facts: CardFacts) -> str:
 def _tokenizer(facts: CardFacts) -> str:
     if not facts.pieces_per_word:
         return ""
-    said = ", ".join(f"{value:.2f} in `{lang}`" for lang, value in facts.pieces_per_word.items())
+    ratios = ", ".join(f"{value:.2f} in `{lang}`" for lang, value in facts.pieces_per_word.items())
     size = facts.config.tgt_vocab_size
     return _section(
         "Tokenizer",
-        [f"Byte-level BPE, {size:,} pieces. Pieces per word on validation text: {said}."],
+        [f"Byte-level BPE, {size:,} pieces. Pieces per word on validation text: {ratios}."],
     )
 
 
@@ -209,7 +207,7 @@ def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
         return ""
     table = ["| source | reference | translation |", "|---|---|---|"]
     table += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
-    note = "From the validation set, chosen by sentence chrF, not by hand."
+    note = "From the validation set, selected by sentence-level chrF."
     return _section(title, [note, "\n".join(table)])
 
 
@@ -217,11 +215,11 @@ MARKUP = re.compile(r"([\\`*_\[\]|~])")
 
 
 def escape_cell(text: str) -> str:
-    """Make a text show as it is inside a Markdown table: no markup, one line."""
+    """Escape a text for a Markdown table cell, on one line."""
     line = " ".join(text.splitlines()).replace("&", "&amp;").replace("<", "&lt;")
     return MARKUP.sub(r"\\\1", line)
 
 
 def _quote(text: str) -> str:
-    """Write a YAML string that stays one: `no` is a language here, not false."""
+    """Return a quoted YAML string, because `no` (Norwegian) would be read as false."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,8 +1,7 @@
-"""A model as a folder: config, tokenizer, weights, decoding defaults.
+"""Save and load a model folder: config, tokenizers, weights, decoding defaults, model card.
 
-Takes a folder, gives a validated `StoredModel`, and back. Must not know the network or training.
-FoldedCrossAttention trusts nothing: JSON and safetensors only, and every size is checked against the config
-before memory is allocated. A folder is written beside its place and moved there whole.
+Folders are untrusted: only JSON and safetensors are read, and all sizes are checked against the
+config before memory is allocated. Writing is atomic: a temporary folder is renamed at the end.
 """
 
 import dataclasses
@@ -33,56 +32,56 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 MAX_JSON_MIB = 1
 MAX_CARD_MIB = 2
 FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-"""What weights may be stored as, by safetensors' name for it."""
+"""Supported weight types by their name in safetensors."""
 CARD_FILE = "README.md"
 TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
-"""A folder has one kind or the other: a save that writes one must not keep the other."""
+"""A folder has either a joint tokenizer or two; saving one kind removes the other."""
 
 _Config = TypeVar("_Config", ModelConfig, DecodingConfig)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class StoredModel:
-    """All that a model folder holds."""
+    """The contents of a model folder."""
 
     model: Transformer
     """In eval mode, float32, on the CPU."""
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
-    """The same object as `src_tokenizer` where the vocabulary is joint."""
+    """The same object as `src_tokenizer` if the vocabulary is joint."""
     decoding: DecodingConfig
-    """Defaults chosen for this model."""
+    """Default decoding options."""
     card: str = ""
-    """The model card, Markdown with a YAML head."""
+    """The model card in Markdown with YAML metadata."""
     dtype: torch.dtype = torch.float32
-    """Of the weights in the folder; float16 takes half the room (the card should say so)."""
+    """Type of the weights in the folder; float16 halves its size."""
 
 
 def bundled_models() -> dict[str, Path]:
-    """Find the models that travel inside the package: name to folder, sorted by name."""
+    """Return the models bundled with the package, name to folder, sorted by name."""
     return {
         folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))
     }
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place for a model where it would write over something else.
+    """Check that saving a model to a folder would not overwrite other files.
 
     Raises:
-        InputError: if it is a file, or a folder that holds other files and no model of ours.
+        InputError: if it is a file, or a folder with other files but no hubnmt model.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
+    if folder.is_dir() and any(folder.iterdir()) and not _is_model_folder(folder):
         raise InputError(
-            f"{folder} holds other files and no model of {LIBRARY}; name an empty or a new folder"
+            f"{folder} contains other files and no {LIBRARY} model; name an empty or a new folder"
         )
 
 
-def _is_ours(folder: Path) -> bool:
-    """Tell whether a folder carries our mark, whatever version wrote it: its files may be replaced.
+def _is_model_folder(folder: Path) -> bool:
+    """Return whether a folder holds a hubnmt model of any version.
 
-    Another library's has the same names in it.
+    Checks the `library` field, because other libraries use the same file names.
     """
     try:
         return read_json(folder / "config.json").get("library") == LIBRARY
@@ -93,16 +92,15 @@ def _is_ours(folder: Path) -> bool:
 def save_model(
     folder: str | os.PathLike[str], stored: StoredModel, *, notes: Mapping[str, str] | None = None
 ) -> None:
-    """Write a model folder; an existing one is replaced whole or not at all.
+    """Save a model folder; an existing one is replaced atomically.
 
-    The weights are written as `stored.dtype`, or as narrow as they are by now: no room is taken for
-    digits they do not have. What else may stand there is for the caller to ask about, see
-    `check_place`.
+    The weights are written in `stored.dtype`, or in their own type if that is narrower. Callers
+    check for unrelated files with `check_place`.
 
     Args:
-        folder: where to.
+        folder: output folder.
         stored: the model.
-        notes: more files, by name, that come into the folder in the same step.
+        notes: additional text files, name to content.
     """
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()
@@ -120,7 +118,7 @@ def save_model(
             name: tensor.detach().to("cpu", _narrower(stored.dtype, tensor.dtype)).contiguous()
             for name, tensor in own_tensors(stored.model).items()
         }
-        # Not `save_file`, which lets only the owner read what it wrote.
+        # Not `save_file`, which makes the file readable by its owner only.
         content = save(tensors, metadata={"format": "pt"})
         (target / "model.safetensors").write_bytes(content)
         (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
@@ -133,7 +131,7 @@ def _narrower(one: torch.dtype, other: torch.dtype) -> torch.dtype:
 
 
 def load_model(folder: str | os.PathLike[str]) -> StoredModel:
-    """Read a model folder strictly.
+    """Load and validate a model folder.
 
     Raises:
         ModelFolderError: naming the file, the key and the remedy.
@@ -146,7 +144,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     if decoding_file.exists():
         decoding = _parse(DecodingConfig, _read_decoding(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
-    with torch.device("meta"):  # names and shapes, no memory: a lying config costs nothing
+    with torch.device("meta"):  # names and shapes only: allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
     load_weights(model, weights)
@@ -161,7 +159,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
 
 
 def _read_decoding(path: Path) -> dict[str, Any]:
-    """Read the settings of a search; a `prefix` was one of them once."""
+    """Read the decoding options; earlier versions stored a `prefix` among them."""
     values = read_json(path)
     if values.pop("prefix", ""):
         logging.getLogger(__name__).warning(
@@ -171,10 +169,10 @@ def _read_decoding(path: Path) -> dict[str, Any]:
 
 
 def load_config(folder: Path) -> ModelConfig:
-    """Read and check `config.json` alone.
+    """Load and validate `config.json`.
 
     Raises:
-        ModelFolderError: if it is missing, torn, foreign, of a newer format, or out of range.
+        ModelFolderError: if it is missing, invalid, of another library, or of a newer format.
     """
     path = folder / "config.json"
     values = read_json(path)
@@ -199,10 +197,10 @@ def _parse(cls: type[_Config], values: Any, path: Path) -> _Config:
 
 
 def read_card(folder: Path) -> str:
-    """Read the model card; empty if there is none. Bytes that are not UTF-8 become U+FFFD.
+    """Read the model card; empty if there is none. Invalid UTF-8 becomes U+FFFD.
 
     Raises:
-        ModelFolderError: if it is too large, or cannot be read.
+        ModelFolderError: if it is too large or cannot be read.
     """
     path = folder / CARD_FILE
     if not path.is_file():
@@ -230,18 +228,18 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> tuple[Tokenizer, Toke
 
 
 def own_tensors(model: Transformer) -> dict[str, Tensor]:
-    """List the weights, each storage once: tied ones under their first name."""
+    """Return the weights by name; tied ones only under their first name."""
     return dict(model.named_parameters(remove_duplicate=True))
 
 
 def check_weights(model: Transformer, path: Path) -> torch.dtype:
-    """Compare a safetensors header with a model: names and shapes must match exactly.
+    """Check that names and shapes in a safetensors header match a model exactly.
 
     Returns:
-        what the weights are stored as, the widest if they differ.
+        the dtype of the stored weights, the widest if they differ.
 
     Raises:
-        ModelFolderError: listing what is missing, unknown or of another shape.
+        ModelFolderError: listing missing and unknown tensors and wrong shapes.
     """
     with _open_weights(path) as file:
         _check_header(file, own_tensors(model), path)
@@ -250,37 +248,37 @@ def check_weights(model: Transformer, path: Path) -> torch.dtype:
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Copy a safetensors file, whose header `check_weights` found good, into a model.
+    """Load a safetensors file into a model, after `check_weights`.
 
     Raises:
-        ModelFolderError: naming tensors with infinite numbers or none: they spread to all scores.
+        ModelFolderError: naming tensors with NaN or infinite values.
     """
     with _open_weights(path) as file, torch.no_grad():
         for name, parameter in own_tensors(model).items():
             parameter.copy_(file.get_tensor(name))
-    broken = [name for name, tensor in own_tensors(model).items() if not _is_finite(tensor)]
-    if broken:
+    non_finite = [name for name, tensor in own_tensors(model).items() if not _is_finite(tensor)]
+    if non_finite:
         raise ModelFolderError(
-            f"{path}: {first_few(broken, ', ')} with NaN or infinite numbers; "
+            f"{path}: {first_few(non_finite, ', ')} with NaN or infinite values; "
             "pull or save the model again"
         )
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Look at the smallest and the largest number alone: one pass, no array beside; NaN is both."""
+    """Check minimum and maximum, which are NaN if any value is: one pass, no temporary array."""
     return all(extreme.isfinite() for extreme in tensor.detach().aminmax())
 
 
 @contextmanager
 def _open_weights(path: Path) -> Iterator[Any]:
     if not path.is_file():
-        raise ModelFolderError(f"{path}: no such file; a model folder needs its weights")
+        raise ModelFolderError(f"{path}: no such file; pull or save the model again")
     try:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(
-            f"{path}: not a whole safetensors file ({shorten(error)}); pull or save the model again"
+            f"{path}: invalid safetensors file ({shorten(error)}); pull or save the model again"
         ) from error
 
 
@@ -291,7 +289,7 @@ def _check_header(file: Any, parameters: dict[str, Tensor], path: Path) -> None:
     for name in sorted(stored & set(parameters)):
         header, wanted = file.get_slice(name), list(parameters[name].shape)
         if header.get_shape() != wanted:
-            problems.append(f"{name} has shape {header.get_shape()}, config.json wants {wanted}")
+            problems.append(f"{name} has shape {header.get_shape()}, config.json requires {wanted}")
         elif header.get_dtype() not in FLOAT_DTYPES:
             problems.append(f"{name} is {header.get_dtype()}, not a float type")
     if problems:
@@ -304,19 +302,19 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a small JSON object.
 
     Raises:
-        ModelFolderError: if the file is missing, too large, or not a JSON object, or holds what is
-            no character.
+        ModelFolderError: if the file is missing, too large, not a JSON object, or contains a lone
+            surrogate.
     """
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
     content = read_small(path, MAX_JSON_MIB * 2**20)
     try:
         values = json.loads(content.decode("utf-8"))
-        json.dumps(values, ensure_ascii=False).encode()  # every key and text, however deep
+        json.dumps(values, ensure_ascii=False).encode()  # finds surrogates at any depth
     except UnicodeEncodeError as error:
-        half = error.object[error.start : error.end]
+        surrogate = error.object[error.start : error.end]
         raise ModelFolderError(
-            f"{path}: half a surrogate pair ({half!a}) in it, which is no character; take it out"
+            f"{path}: contains a lone surrogate ({surrogate!a}), not a valid character; remove it"
         ) from None
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
@@ -326,18 +324,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write readable JSON."""
+    """Write indented JSON."""
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
 def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) -> Iterator[Path]:
-    """Offer an empty folder to fill; when the block ends well, it takes the place of `folder`.
+    """Yield an empty folder that replaces `folder` when the block succeeds.
 
-    Files that stood in the old folder and that the new one does not have are kept, but for those to
-    be dropped: nothing a user put there is lost.
+    Other files in the old folder are kept, except those named in `dropped`.
     """
-    folder = folder.resolve()  # a link to a folder stays a link
+    folder = folder.resolve()  # a symbolic link stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
@@ -365,10 +362,10 @@ def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) 
 
 
 def repair_folder(folder: Path) -> None:
-    """Bring a folder back that a power cut took while `replace_folder` exchanged it.
+    """Restore a folder after `replace_folder` was interrupted between its two renames.
 
-    For a moment only the old folder and the new one are there, under other names; both are whole,
-    and the new one takes the place. Nobody else may be writing there.
+    At that point the complete old and new folders exist under temporary names; the new one is
+    renamed to `folder`. There must be no concurrent writer.
     """
     if folder.exists() or not folder.parent.is_dir():
         return
@@ -382,7 +379,7 @@ def repair_folder(folder: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Bring files to the disk: a rename may be there before what is in them."""
+    """Flush files to disk, because a rename may be persisted before their contents."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("r+b") as file:

@@ -1,8 +1,8 @@
-"""The YAML head of a model card: its metadata, and the measured scores in it.
+"""Parse the YAML metadata of a model card and the scores in it.
 
-A card is anybody's text: what cannot be read says nothing, and the model works without. All values
-are read as texts: YAML's own rules for numbers and dates raise over some, and take `no` for false.
-Source of the format: https://huggingface.co/docs/hub/model-cards
+Cards are untrusted, so invalid metadata is ignored. All values are read as strings, because YAML's
+implicit types raise on some dates and read `no` as false.
+Format: https://huggingface.co/docs/hub/model-cards
 """
 
 import dataclasses
@@ -20,54 +20,54 @@ from hubnmt.errors import ModelFolderError
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_CHARS = 20_000
-"""A card's YAML head longer than this is not read: ours have 2,000, and PyYAML takes a second."""
+"""Longest metadata that is parsed; typical are 2,000, and PyYAML takes a second at this length."""
 
 METRIC_NAMES = {"bleu": "BLEU", "sacrebleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Score:
-    """One measured number from a model card."""
+    """A score from a model card."""
 
     metric: str
     """`BLEU`, `chrF` or `chrF++`."""
     value: float
     """0 to 100."""
     dataset: str
-    """What it was measured on; may be empty."""
+    """Name of the test set; may be empty."""
 
 
 class _AliasError(Exception):
-    """An alias in a head."""
+    """Raised for an alias in the metadata."""
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Reads lists, tables and texts, each as large as it looks.
+    """YAML loader for lists, mappings and strings, without aliases.
 
-    By aliases a few lines can stand for gigabytes, or contain themselves; no card of ours has them.
+    Aliases could expand to gigabytes or be recursive.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Read one value."""
+        """Compose one node, refusing aliases."""
         if self.check_event(yaml.AliasEvent):
             raise _AliasError
         return super().compose_node(parent, index)
 
 
 def read_metadata(card: str) -> dict[str, Any]:
-    """Parse the head of a card; empty if there is none, or none that can be read."""
+    """Parse the metadata of a card; empty if missing or invalid."""
     try:
         return _parse_head(card)
     except ModelFolderError as error:
-        logger.warning("the model card cannot be read (%s)", error)
+        logger.warning("the metadata of the model card cannot be read (%s)", error)
         return {}
 
 
 def check_metadata(card: str) -> None:
-    """Refuse a card the Hub could not file: no head, or one that does not say what this is.
+    """Check that a card has the metadata by which the Hub lists a hubnmt model.
 
     Raises:
-        ModelFolderError: listing what is wrong.
+        ModelFolderError: listing the problems.
     """
     values = _parse_head(card)
     problems = []
@@ -75,18 +75,18 @@ def check_metadata(card: str) -> None:
         problems.append(f"library_name is not {LIBRARY}")
     tags = values.get("tags")
     if not isinstance(tags, list) or LIBRARY not in tags:
-        problems.append(f"tags do not list {LIBRARY}")
+        problems.append(f"tags do not contain {LIBRARY}")
     if not read_languages(values):
-        problems.append("language lists no language")
+        problems.append("language is missing or invalid")
     if problems:
         raise ModelFolderError("; ".join(problems))
 
 
 def _parse_head(card: str) -> dict[str, Any]:
-    """Parse the YAML between the two `---` lines that open a card.
+    """Parse the YAML between the two `---` lines at the start of a card.
 
     Raises:
-        ModelFolderError: if it is far too long, or no table of keys and values.
+        ModelFolderError: if it is too long, invalid, or not a mapping.
     """
     lines = card.splitlines()
     if not lines or lines[0].strip() != "---":
@@ -94,20 +94,24 @@ def _parse_head(card: str) -> dict[str, Any]:
     end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), 0)
     head = "\n".join(lines[1:end])
     if len(head) > MAX_HEAD_CHARS:
-        raise ModelFolderError(f"the head is longer than {MAX_HEAD_CHARS:,} characters")
+        raise ModelFolderError(f"the YAML header is longer than {MAX_HEAD_CHARS:,} characters")
     try:
         values = yaml.load(head, _TextLoader)
     except _AliasError:
-        raise ModelFolderError("the head has an alias (*name): write the value out") from None
-    except Exception as error:  # the parser raises what it meets: ValueError, RecursionError, ...
-        raise ModelFolderError(f"the head is no valid YAML, {type(error).__name__}") from None
+        raise ModelFolderError(
+            "the YAML header has an alias (*name): replace it by its value"
+        ) from None
+    except Exception as error:  # PyYAML also raises ValueError, RecursionError, ...
+        raise ModelFolderError(
+            f"the YAML header is not valid YAML, {type(error).__name__}"
+        ) from None
     if values and not isinstance(values, dict):
-        raise ModelFolderError("the head is no table of keys and values")
+        raise ModelFolderError("the YAML header is not a mapping")
     return values or {}
 
 
 def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """List the languages, source first, as our cards give them."""
+    """Return the languages of the card, source first."""
     languages = metadata.get("language")
     listed = languages if isinstance(languages, list) else [languages]
     return tuple(
@@ -118,7 +122,7 @@ def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
-    """Read the measured scores, the first of each metric."""
+    """Return the first score of each metric."""
     first: dict[str, Score] = {}
     for score in _scores(metadata):
         first.setdefault(score.metric, score)
@@ -126,7 +130,7 @@ def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
 
 
 def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
-    """Walk `model-index` -> results -> metrics, past whatever has another shape."""
+    """Yield the scores in `model-index` -> results -> metrics, skipping invalid entries."""
     for model in _dicts(metadata.get("model-index")):
         for result in _dicts(model.get("results")):
             dataset = result.get("dataset")
@@ -141,7 +145,7 @@ def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
 
 
 def _number(value: Any) -> float:
-    """Read a number, which a card gives as text and the Hub as one; NaN for anything else."""
+    """Return a number given as string (card) or number (Hub API); NaN if invalid."""
     try:
         return float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
@@ -149,6 +153,6 @@ def _number(value: Any) -> float:
 
 
 def _dicts(value: Any) -> Iterator[dict[Any, Any]]:
-    """Yield the dictionaries of a list; nothing if it is no list."""
+    """Yield the dictionaries of a list; nothing if it is not a list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))

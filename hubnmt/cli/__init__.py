@@ -1,1 +1,1 @@
-"""The commands of `hubnmt`, one module each; `hubnmt.__main__` lists them."""
+"""Subcommands of the `hubnmt` command line; `hubnmt.__main__` registers them."""

@@ -1,7 +1,4 @@
-"""`hubnmt evaluate` and `hubnmt score`: how good translations are, and how probable.
-
-Takes aligned files, gives scores on standard output. Must not know how a model runs.
-"""
+"""`hubnmt evaluate` (BLEU and chrF) and `hubnmt score` (log-probability of translations)."""
 
 import argparse
 import dataclasses
@@ -34,11 +31,11 @@ from hubnmt.types import PairScore, Translation
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Decoded:
-    """How a model's translations came about; nothing is known of those in a file."""
+    """Statistics of decoding; None where the translations come from a file."""
 
     guard: bool | None = None
     fallbacks: int | None = None
-    """Parts that the guard had searched again."""
+    """Parts for which fallback decoding ran."""
     seconds: float | None = None
     n_tokens: int = 0
 
@@ -47,25 +44,39 @@ NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_
 
 
 def add_evaluate(commands: Commands) -> None:
-    """Describe `evaluate`."""
+    """Add the parser of `evaluate`."""
     evaluate = commands.add_parser("evaluate")
-    evaluate.add_argument("--src", type=Path, metavar="FILE", help="source lines (with --model)")
-    evaluate.add_argument("--ref", type=Path, metavar="FILE", required=True, help="references")
-    evaluate.add_argument("--hyp", type=Path, metavar="FILE", help="translations to score instead")
-    evaluate.add_argument("--save", type=Path, metavar="FILE", help="keep the translations")
-    evaluate.add_argument("--bootstrap", action="store_true", help="add a confidence interval")
-    evaluate.add_argument("--json", action="store_true", help="one JSON object")
+    evaluate.add_argument(
+        "--src", type=Path, metavar="FILE", help="source sentences, one per line (with --model)"
+    )
+    evaluate.add_argument(
+        "--ref",
+        type=Path,
+        metavar="FILE",
+        required=True,
+        help="reference translations, one per line",
+    )
+    evaluate.add_argument(
+        "--hyp", type=Path, metavar="FILE", help="score these translations instead of a model"
+    )
+    evaluate.add_argument(
+        "--save", type=Path, metavar="FILE", help="write the translations to FILE"
+    )
+    evaluate.add_argument(
+        "--bootstrap", action="store_true", help="add a bootstrap confidence interval"
+    )
+    evaluate.add_argument("--json", action="store_true", help="print one JSON object")
     add_model_options(evaluate, required=False)
     add_decoding_options(evaluate)
     evaluate.set_defaults(run=run_evaluate)
 
 
 def add_score(commands: Commands) -> None:
-    """Describe `score`."""
+    """Add the parser of `score`."""
     score = commands.add_parser("score")
-    score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source lines")
+    score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source sentences")
     score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
-    score.add_argument("--json", action="store_true", help="one JSON object a line")
+    score.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_model_options(score)
     score.add_argument(
         "--split", action=argparse.BooleanOptionalAction, default=True, help=TEXT_FLAGS["split"]
@@ -109,27 +120,29 @@ def run_evaluate(options: argparse.Namespace) -> None:
         if options.save:
             with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
                 sink.write("".join(f"{line}\n" for line in hypotheses).encode())
-    finally:  # one that fails does not take the other along
+    finally:  # print the scores even if saving fails
         _print_scores(scores, decoded, as_json=options.json)
 
 
 def _check_new(path: Path) -> None:
-    """Find out before the work whether a new file can be made."""
+    """Check before translating that the output file can be created."""
     if os.path.lexists(path):
         raise InputError(f"--save: {path} exists; name another file")
     if not path.parent.is_dir():
-        raise InputError(f"--save: there is no folder {path.parent}; make it, or name another file")
+        raise InputError(
+            f"--save: there is no folder {path.parent}; create it, or name another file"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise InputError(f"--save: {path.parent} cannot be written; name another folder")
 
 
 def _print_warnings(translations: Sequence[Translation]) -> None:
-    """Say on standard error how often the guard or a limit changed something."""
+    """Print to standard error how many lines have each warning."""
     counts = Counter(warning for each in translations for warning in set(each.warnings))
     for warning, n_lines in counts.most_common():
         share = 100 * n_lines / len(translations)
-        said = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"
-        print(said, file=sys.stderr)
+        summary = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"
+        print(summary, file=sys.stderr)
 
 
 def _print_scores(scores: Scores, decoded: Decoded, *, as_json: bool) -> None:
@@ -157,16 +170,16 @@ def _print_scores(scores: Scores, decoded: Decoded, *, as_json: bool) -> None:
     print(f"chrF   {scores.chrf:.2f}  {scores.chrf_signature}")
     print(f"chrF++ {scores.chrf_plus_plus:.2f}")
     if decoded.guard is not None:
-        said = f"on, {decoded.fallbacks:,} searched again" if decoded.guard else "off"
-        print(f"guard  {said}")
+        state = f"on, {decoded.fallbacks:,} decoded again" if decoded.guard else "off"
+        print(f"guard  {state}")
     if seconds is not None:
         print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
 
 
 def run_score(options: argparse.Namespace) -> None:
-    """Print how probable the model finds each line's translation.
+    """Print log-probability and perplexity of each pair, one line per pair.
 
-    Line n is of pair n: a source without a word, which has no score, has its line too.
+    A pair with an empty source has no score, but keeps its line.
     """
     sources, targets = read_aligned(options.src, options.tgt)
     translator = load_translator(options)
@@ -177,8 +190,8 @@ def run_score(options: argparse.Namespace) -> None:
             scores = iter(translator.score(*sides, split=options.split))
             for number, (src, _) in chunk:
                 if not src.strip():
-                    said = f"line {number:,}: the source is empty, so its translation has no score"
-                    tqdm.write(said, file=sys.stderr)
+                    note = f"line {number:,}: the source is empty, so its translation has no score"
+                    tqdm.write(note, file=sys.stderr)
                 score = next(scores) if src.strip() else NO_SCORE
                 print(_describe_score(score, as_json=options.json))
             bar.update(len(chunk))
@@ -188,6 +201,6 @@ def _describe_score(score: PairScore, *, as_json: bool) -> str:
     if not as_json:
         return f"{score.log_prob:.4f}\t{score.perplexity:.4f}"
     values = dataclasses.asdict(score)
-    if score is NO_SCORE:  # JSON has no number that is none
+    if score is NO_SCORE:  # JSON has no NaN
         values |= {"log_prob": None, "perplexity": None}
     return json.dumps(values, ensure_ascii=False)

@@ -1,8 +1,7 @@
-"""`hubnmt pull | push | list | space`: models to and from the Hub.
+"""`hubnmt pull`, `push`, `list` and `space`: exchange models with the Hugging Face Hub.
 
-Takes references and folders, gives what happened, one line or one JSON object each. Must not know
-how the Hub is spoken to. Tokens come from `HF_TOKEN` or the login, never from the command line,
-where other people's process lists would show them.
+Tokens come from `HF_TOKEN` or the stored login, never from the command line, where other users
+could see them in the process list.
 """
 
 import argparse
@@ -27,45 +26,47 @@ DEFAULT_LIMIT = 100
 
 
 def add_pull(commands: Commands) -> None:
-    """Describe `hubnmt pull`."""
+    """Add the parser of `pull`."""
     command = commands.add_parser("pull")
     command.add_argument("model", metavar="USER/NAME[@REV]", help="REV: branch, tag or commit")
     command.add_argument(
-        "dir", nargs="?", type=Path, metavar="DIR", help="folder to write (default: the cache)"
+        "dir", nargs="?", type=Path, metavar="DIR", help="output folder (default: the cache)"
     )
-    command.add_argument("--json", action="store_true", help="one JSON object")
-    kept = "no half file is kept in use; pull again to go on"
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    kept = "no incomplete file is used; pull again to continue"
     command.set_defaults(run=run_pull, interrupted=kept)
 
 
 def run_pull(options: argparse.Namespace) -> None:
-    """Fetch a model and say which commit it is."""
+    """Download a model and print its commit and folder."""
     reference = parse_reference(options.model)
     if reference is None:
         raise ConfigError(f"{options.model!r} must be USER/NAME or USER/NAME@REVISION")
     pulled = pull_to(reference, options.dir) if options.dir else pull(reference)
     facts = {"model": str(reference), "commit": pulled.commit, "folder": str(pulled.folder)}
-    _say(facts, f"{reference} is commit {pulled.commit}", as_json=options.json)
+    _report(facts, f"{reference} is commit {pulled.commit}", as_json=options.json)
     if not options.json:
         print(pulled.folder)
 
 
 def add_push(commands: Commands) -> None:
-    """Describe `hubnmt push`."""
+    """Add the parser of `push`."""
     command = commands.add_parser("push")
     command.add_argument("dir", type=Path, metavar="DIR", help="model folder")
-    command.add_argument("repo", metavar="USER/NAME", help="made if it is not there")
-    command.add_argument("--private", action="store_true", help="make a new one private")
-    command.add_argument("--revision", metavar="R", help="branch, made if missing (default: main)")
-    command.add_argument("--create-pr", action="store_true", help="propose it as a pull request")
-    command.add_argument("--message", metavar="M", help="of the commit")
-    command.add_argument("--json", action="store_true", help="one JSON object")
-    kept = "the Hub has all of the commit or nothing; push again to be sure"
+    command.add_argument("repo", metavar="USER/NAME", help="repository; created if missing")
+    command.add_argument("--private", action="store_true", help="create it as private")
+    command.add_argument(
+        "--revision", metavar="R", help="branch, created if missing (default: main)"
+    )
+    command.add_argument("--create-pr", action="store_true", help="open a pull request instead")
+    command.add_argument("--message", metavar="M", help="commit message")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    kept = "the commit was made completely or not at all; push again to make sure"
     command.set_defaults(run=run_push, interrupted=kept)
 
 
 def run_push(options: argparse.Namespace) -> None:
-    """Publish a folder and say where it is."""
+    """Publish a folder and print its commit and URL."""
     pushed = push(
         options.dir,
         options.repo,
@@ -74,15 +75,15 @@ def run_push(options: argparse.Namespace) -> None:
         create_pr=options.create_pr,
         message=options.message,
     )
-    what = ", ".join(pushed.changed) or "nothing had changed"
-    said = f"{options.repo} is commit {pushed.commit}: {what}"
-    _say(dataclasses.asdict(pushed), said, as_json=options.json)
+    what = ", ".join(pushed.changed) or "no changes"
+    summary = f"{options.repo} is commit {pushed.commit}: {what}"
+    _report(dataclasses.asdict(pushed), summary, as_json=options.json)
     if not options.json:
         print(pushed.url)
 
 
 def add_list(commands: Commands) -> None:
-    """Describe `hubnmt list`."""
+    """Add the parser of `list`."""
     command = commands.add_parser("list")
     command.add_argument("--author", default="", metavar="A", help="user or organization")
     command.add_argument("--search", default="", metavar="S", help="part of the name")
@@ -91,14 +92,14 @@ def add_list(commands: Commands) -> None:
         type=int,
         default=DEFAULT_LIMIT,
         metavar="N",
-        help=f"models of the Hub to show (default: {DEFAULT_LIMIT})",
+        help=f"most Hub models to list (default: {DEFAULT_LIMIT})",
     )
-    command.add_argument("--json", action="store_true", help="one JSON object a line")
+    command.add_argument("--json", action="store_true", help="print one JSON object per line")
     command.set_defaults(run=run_list, interrupted="nothing was changed")
 
 
 def run_list(options: argparse.Namespace) -> None:
-    """Print one model a line; the Hub's as its pages come."""
+    """Print one model per line; Hub models as their pages arrive."""
     if options.limit < 0:
         raise ConfigError(f"--limit = {options.limit} must be at least 0")
     for model in _find_models(options):
@@ -115,8 +116,8 @@ def _find_models(options: argparse.Namespace) -> Iterator[ListedModel]:
     try:
         yield from islice(found, options.limit)
         if options.limit and next(found, None) is not None:
-            print(f"there are more: --limit {2 * options.limit}", file=sys.stderr)
-    except HubUnreachableError as error:  # what is here was listed, and is not made wrong by it
+            print(f"there are more models: use --limit {2 * options.limit}", file=sys.stderr)
+    except HubUnreachableError as error:  # the local models are listed regardless
         print(f"hubnmt: the Hub's models are not listed: {error}", file=sys.stderr)
 
 
@@ -136,37 +137,38 @@ def _to_json(model: ListedModel) -> str:
 
 
 def add_space(commands: Commands) -> None:
-    """Describe `hubnmt space`."""
+    """Add the parser of `space`."""
     command = commands.add_parser("space")
-    command.add_argument("repo", metavar="USER/NAME", help="the Space; made if it is not there")
+    command.add_argument("repo", metavar="USER/NAME", help="Space; created if missing")
     command.add_argument(
         "--model", required=True, metavar="MODEL", help="bundled name or user/name on the Hub"
     )
-    command.add_argument("--private", action="store_true", help="seen by you alone")
+    command.add_argument("--private", action="store_true", help="create it as private")
     command.add_argument(
         "--with-token",
         action="store_true",
-        help="give the Space your token as a secret, to read a private model",
+        help="store your token as a secret of the Space, to read a private model",
     )
-    command.add_argument("--json", action="store_true", help="one JSON object")
-    kept = "the Space has all of the commit or nothing; run it again to be sure"
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    kept = "the commit was made completely or not at all; run it again to make sure"
     command.set_defaults(run=run_space, interrupted=kept)
 
 
 def run_space(options: argparse.Namespace) -> None:
-    """Make or update a Space and print its link."""
+    """Create or update a Space and print its URL."""
     opened = open_space(
         options.repo, options.model, private=options.private, with_token=options.with_token
     )
     n = len(opened.changed)
-    said = f"{options.repo} serves {options.model}: {f'{n} files changed' if n else 'as before'}"
-    _say(dataclasses.asdict(opened), said, as_json=options.json)
+    change = f"{n} files changed" if n else "no changes"
+    summary = f"{options.repo} serves {options.model}: {change}"
+    _report(dataclasses.asdict(opened), summary, as_json=options.json)
     if not options.json:
         print(opened.url)
 
 
-def _say(facts: dict[str, Any], sentence: str, *, as_json: bool) -> None:
-    """Print the facts as the result, or the sentence as news about it."""
+def _report(facts: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    """Print the facts as JSON to standard output, or the sentence to standard error."""
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
     else:

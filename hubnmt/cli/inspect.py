@@ -1,7 +1,4 @@
-"""`hubnmt inspect`: what a model is, and whether it works.
-
-Takes a model, gives its facts and one translation. Must not know files or the page.
-"""
+"""`hubnmt inspect`: show versions, configuration, parameters and a test translation of a model."""
 
 import argparse
 import json
@@ -25,16 +22,16 @@ EXAMPLES = {
 
 
 def add_inspect(commands: Commands) -> None:
-    """Describe the command."""
+    """Add the parser of `inspect`."""
     inspect = commands.add_parser("inspect")
     inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
-    inspect.add_argument("--text", help="a sentence to try it on")
-    inspect.add_argument("--json", action="store_true", help="one JSON object")
+    inspect.add_argument("--text", help="sentence to translate")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.set_defaults(run=run_inspect)
 
 
 def run_inspect(options: argparse.Namespace) -> None:
-    """Report what a model is: the first answer to "it is broken"."""
+    """Print the description of a model, for bug reports."""
     translator = Translator.from_pretrained(options.model)
     place = {"name": options.model, "folder": str(find_model(options.model))}
     if translator.revision:
@@ -43,9 +40,9 @@ def run_inspect(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))
         return
-    said = facts["translation"]
-    del said["score"]  # a number to rank by, not to read
-    said["token probability"] = f"{said.pop('token_probability'):.0%}"
+    shown = facts["translation"]
+    del shown["score"]  # meaningful only for ranking
+    shown["token probability"] = f"{shown.pop('token_probability'):.0%}"
     for title, values in facts.items():
         print(title)
         for key, value in values.items():
@@ -53,7 +50,7 @@ def run_inspect(options: argparse.Namespace) -> None:
 
 
 def inspect_model(translator: Translator, text: str | None = None) -> dict[str, dict[str, Any]]:
-    """Collect versions, config, parameters per part, a tokenizer round trip, one translation."""
+    """Return versions, config, parameters per module, a tokenizer round trip and a translation."""
     config, model = translator.config, translator.model
     text = text or EXAMPLES.get(config.src_lang.split("-")[0], EXAMPLES["en"])
     translation = translator.translate(text)

@@ -1,6 +1,6 @@
-"""The parser of every command: a mistake on the command line is one line, like all others.
+"""Argument parser that reports errors as exceptions.
 
-Takes nothing heavier than argparse, so that `hubnmt --help` answers at once.
+Imports only argparse, so that `hubnmt --help` is fast.
 """
 
 import argparse
@@ -13,9 +13,9 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises `ConfigError`."""
 
     def error(self, message: str) -> NoReturn:
-        """Report a bad command line."""
+        """Raise a usage error."""
         raise ConfigError(f"{message}; see {self.prog} --help")
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""Where a command adds its own parser."""
+"""Subparsers to which each command adds its own."""

@@ -1,7 +1,6 @@
-"""`hubnmt translate`: texts in, one line each out, in constant memory.
+"""`hubnmt translate`: translate arguments, a file or standard input in constant memory.
 
-Takes arguments, a file or standard input; gives translations on standard output or in a file, all
-warnings on standard error. Must not know how a model runs.
+Translations go to standard output or a file, warnings to standard error.
 """
 
 import argparse
@@ -40,23 +39,32 @@ from hubnmt.types import Translation
 
 
 def add_translate(commands: Commands) -> None:
-    """Describe the command."""
+    """Add the parser of `translate`."""
     translate = commands.add_parser("translate")
     translate.add_argument("text", nargs="*", metavar="TEXT")
-    translate.add_argument("--input", type=Path, metavar="FILE", help="one text a line")
-    translate.add_argument("--output", type=Path, metavar="FILE", help="one translation a line")
-    translate.add_argument("--overwrite", action="store_true", help="replace an existing output")
     translate.add_argument(
-        "--continue", dest="carry_on", action="store_true", help="go on behind the output's lines"
+        "--input", type=Path, metavar="FILE", help="input file, one text per line"
     )
-    translate.add_argument("--json", action="store_true", help="one JSON object a line")
+    translate.add_argument(
+        "--output", type=Path, metavar="FILE", help="output file, one translation per line"
+    )
+    translate.add_argument(
+        "--overwrite", action="store_true", help="replace an existing output file"
+    )
+    translate.add_argument(
+        "--continue",
+        dest="carry_on",
+        action="store_true",
+        help="continue after the lines of the output file",
+    )
+    translate.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_model_options(translate)
     add_decoding_options(translate)
     translate.set_defaults(run=run_translate)
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """Translate line by line, in chunks, in constant memory."""
+    """Translate the input in chunks of lines."""
     if options.text and options.input:
         raise ConfigError("give texts or --input FILE, not both")
     if options.carry_on and options.overwrite:
@@ -71,11 +79,11 @@ def run_translate(options: argparse.Namespace) -> None:
         _check_beginning(options.input, options.output, n_lines=total)
     translator = load_translator(options)
     decoding = decoding_options(options)
-    translator.translate([], **decoding)  # a bad option shows before a file is opened
+    translator.translate([], **decoding)  # validates the options before a file is opened
     is_pipe = options.carry_on and total is None
-    behind = _read_pipe_behind(options.input, options.output) if is_pipe else None
+    remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
     with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
-        for chunk in in_chunks(behind or _input_lines(options, skip=n_done)):
+        for chunk in in_chunks(remaining or _input_lines(options, skip=n_done)):
             translations = translator.translate(
                 chunk, batch_tokens=options.batch_tokens, **decoding
             )
@@ -84,24 +92,24 @@ def run_translate(options: argparse.Namespace) -> None:
                 for warning in translation.warnings:
                     tqdm.write(f"line {number}: {warning}", file=sys.stderr)
             n_done += len(chunk)
-            bar.update(len(chunk))  # which counts nothing while it is hidden
+            bar.update(len(chunk))  # a hidden bar does not count
 
 
 def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
-    """Refuse to go on behind more lines than there are: those are of another job.
+    """Check that the output has at most as many lines as the input, as otherwise it is unrelated.
 
-    Before the output is opened, because that cuts its last line if it is torn.
+    Called before the output is opened, because opening truncates an incomplete last line.
     """
     n_done = count_lines(output) if output.is_file() else 0
     if n_done > n_lines:
-        raise _not_its_beginning(output, f"{n_done:,} lines and {source} only {n_lines:,}")
+        raise _unrelated_output(output, f"{n_done:,} lines and {source} only {n_lines:,}")
 
 
-def _read_pipe_behind(source: Path, output: Path) -> Iterator[str]:
-    """Read a pipe up to where the output ends, and give the lines behind; see `_check_beginning`.
+def _skip_pipe_lines(source: Path, output: Path) -> Iterator[str]:
+    """Skip the lines of a pipe that are already translated and return the rest.
 
-    What was read is gone, so its lines cannot be counted first. The line of which the translation
-    is torn comes once more.
+    A pipe cannot be read twice, so its lines cannot be counted first as in `_check_beginning`. A
+    line whose translation is incomplete is translated again.
     """
     n_done = count_lines(output) if output.is_file() else 0
     if not n_done:
@@ -109,20 +117,20 @@ def _read_pipe_behind(source: Path, output: Path) -> Iterator[str]:
     lines = read_lines(source, skip=n_done - 1)
     last = next(lines, None)
     if last is None:
-        raise _not_its_beginning(output, f"{n_done:,} lines and {source} fewer")
+        raise _unrelated_output(output, f"{n_done:,} lines and {source} fewer")
     return itertools.chain([last], lines) if is_torn(output) else lines
 
 
-def _not_its_beginning(output: Path, counts: str) -> InputError:
+def _unrelated_output(output: Path, counts: str) -> InputError:
     return InputError(
-        f"--continue: {output} has {counts}, so it is no beginning of its translation; "
+        f"--continue: {output} has {counts}, so it is not the start of this translation; "
         "name another --output"
     )
 
 
 @contextlib.contextmanager
 def _open_sink(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int]]:
-    """Open where the lines go; a job that ends early says what it leaves and how to go on."""
+    """Open the output; an interrupted job reports what was written and how to continue."""
     if not options.output:
         yield sys.stdout.buffer, 0
         return
@@ -135,19 +143,19 @@ def _open_sink(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int]]:
             yield sink, n_done
     except (KeyboardInterrupt, HubNMTError) as error:
         if written:
-            _note_what_is_left(error, written, options)
+            _add_resume_notes(error, written, options)
         raise
 
 
-def _note_what_is_left(error: BaseException, written: Path, options: argparse.Namespace) -> None:
+def _add_resume_notes(error: BaseException, written: Path, options: argparse.Namespace) -> None:
     is_draft = written != options.output
     if is_draft:
-        error.add_note(f"{options.output} is as it was")
+        error.add_note(f"{options.output} is unchanged")
     if written.is_file() and written.stat().st_size:
         error.add_note(f"the lines so far are in {written}")
         if options.input:
             name = f" --output {shlex.quote(str(written))} without --overwrite" if is_draft else ""
-            error.add_note(f"--continue{name} goes on behind them")
+            error.add_note(f"--continue{name} continues after them")
 
 
 def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
@@ -158,7 +166,7 @@ def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
 
 
 def _read_argument(text: str) -> str:
-    """Take an argument as UTF-8 whatever the locale; what is none stays for others to refuse."""
+    """Decode an argument as UTF-8 independently of the locale; leave invalid text unchanged."""
     try:
         return os.fsencode(text).decode()
     except UnicodeError:

@@ -1,8 +1,6 @@
-"""Search: from next-token log-probabilities to whole translations.
+"""Decoding algorithms: greedy search, beam search and sampling over any next-token `Step`.
 
-Takes a `Step` (what comes next, given what was said), gives `Hypothesis` lists, best first. Must
-not know text. The searches know no model either: they run over any `Step`, a hand-written table in
-the tests included; `model_step` alone binds a Transformer to that protocol.
+Nothing here depends on the model or on text; `inference.model_step` adapts a Transformer to `Step`.
 """
 
 from hubnmt.decoding.beam import beam_search

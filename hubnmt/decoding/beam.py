@@ -1,9 +1,9 @@
-"""Beam search: the W most probable beginnings of each sentence grow side by side.
+"""Beam search.
 
-Takes a `Step`, gives the best `Hypothesis` list of each sentence. Must not know the Transformer or
-text. What has V numbers is ranked at once for all hypotheses of all sentences; the few that are
-left are plain numbers, since a call of torch costs more than they do. A sentence that is done
-leaves the batch. Source: Sutskever et al. 2014, section 3.2, https://arxiv.org/abs/1409.3215
+Source: Sutskever et al. 2014, section 3.2, https://arxiv.org/abs/1409.3215
+
+Operations over the vocabulary run in torch, for all sentences at once. The few candidates that
+remain are handled as Python numbers, because a torch call costs more than the arithmetic.
 """
 
 import itertools
@@ -26,89 +26,89 @@ from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step
 
 
 class _Path(NamedTuple):
-    """A hypothesis that still grows."""
+    """An unfinished hypothesis, as a linked list of tokens."""
 
     rank: float
-    """The sum as the constraint sees it; -inf only fills a place."""
+    """Sum of log-probabilities after constraints; -inf marks padding."""
     parent: int
-    """The one among the last step's that it continues."""
+    """Index of the parent hypothesis in the previous step."""
     token: int
-    """The newest; bos at first."""
-    gain: float
-    """The model's log-probability of it."""
-    past: "_Path | None"
-    """What it continues; paths that fork share it, so that growing copies nothing."""
+    """The last token; bos at first."""
+    log_prob: float
+    """The model's log-probability of `token`, before constraints."""
+    previous: "_Path | None"
+    """The parent path, shared by all its continuations, so that extending copies nothing."""
 
     def walk(self) -> tuple[list[int], list[float]]:
-        """Give all tokens, bos first, and the gains of all but bos."""
-        tokens, gains, path = [self.token], [self.gain], self.past
+        """Return all tokens, bos first, and the log-probability of each token but bos."""
+        tokens, log_probs, path = [self.token], [self.log_prob], self.previous
         while path is not None:
             tokens.append(path.token)
-            gains.append(path.gain)
-            path = path.past
-        return tokens[::-1], gains[-2::-1]
+            log_probs.append(path.log_prob)
+            path = path.previous
+        return tokens[::-1], log_probs[-2::-1]
 
 
 class _Sentence:
-    """One sentence on its way."""
+    """The beam of one sentence."""
 
     def __init__(
         self, cap: int, *, bos_id: int, eos_id: int, beam_size: int, n_best: int, penalty: float
     ) -> None:
-        """Start with one hypothesis: W equal ones would grow alike, as in greedy search."""
+        """Start with one hypothesis: W identical ones would all continue alike."""
         self.cap = cap
-        """Its longest target, eos not counted."""
+        """Maximum target length, eos not counted."""
         self.paths = [_Path(0.0, 0, bos_id, 0.0, None)]
-        """Best first."""
+        """Unfinished hypotheses, best first."""
         self.finished: list[Hypothesis] = []
-        """The W best that have ended, best first."""
+        """The W best finished hypotheses, best first."""
         self._n_tokens = 0
-        self._spare: list[_Path] = []
-        """Continuations that cannot grow."""
+        self._padding: list[_Path] = []
+        """Finished or impossible continuations, used by `pad`."""
         self._n_finished = 0
-        """How many have ended, those that dropped out of the best W included."""
+        """Number of finished hypotheses, including those no longer among the W best."""
         self._eos_id = eos_id
         self._beam_size = beam_size
         self._n_best = n_best
         self._penalty = penalty
 
-    def grow(self, found: Iterable[tuple[float, int, int, float]]) -> None:
-        """Go on with the best continuations.
+    def advance(self, found: Iterable[tuple[float, int, int, float]]) -> None:
+        """Extend the beam by one token.
 
         Args:
-            found: rank, parent, token and gain of each of the best 2W (or all there are), best
-                first.
+            found: rank, parent, token and log-probability of each of the 2W best continuations (or
+                all, if there are fewer), best first.
         """
         self._n_tokens += 1
         old, ended = self.paths, list[Hypothesis]()
-        self.paths, self._spare = [], []
-        for number, (rank, parent, token, gain) in enumerate(found):
+        self.paths, self._padding = [], []
+        for number, (rank, parent, token, log_prob) in enumerate(found):
             if len(self.paths) == self._beam_size:
                 break
-            path = _Path(rank, parent, token, gain, old[parent])
+            path = _Path(rank, parent, token, log_prob, old[parent])
             if token != self._eos_id and rank != -math.inf:
                 self.paths.append(path)
                 continue
             if number < self._beam_size and math.isfinite(rank):
                 ended.append(self._end(path))
-            self._spare.append(path._replace(rank=-math.inf))
+            self._padding.append(path._replace(rank=-math.inf))
         if ended:
             self._n_finished += len(ended)
             self.finished += ended
             self.finished.sort(key=lambda each: -each.score)
             del self.finished[self._beam_size :]
 
-    def fill(self, width: int) -> None:
-        """Have as many paths as the sentence with most of them, possible or not."""
-        self.paths += self._spare[: width - len(self.paths)]
+    def pad(self, width: int) -> None:
+        """Pad the beam to `width` paths with continuations of rank -inf."""
+        self.paths += self._padding[: width - len(self.paths)]
 
     def _end(self, path: _Path) -> Hypothesis:
-        tokens, gains = path.walk()
-        score = normalize_length(path.rank, len(gains), self._penalty)
-        return Hypothesis(tokens[1:-1], sum(gains), score, tuple(gains))
+        tokens, log_probs = path.walk()
+        score = normalize_length(path.rank, len(log_probs), self._penalty)
+        return Hypothesis(tokens[1:-1], sum(log_probs), score, tuple(log_probs))
 
     def is_done(self) -> bool:
-        """Say whether no path can still reach what is asked for."""
+        """Return whether no unfinished path can still enter the n best."""
         if self._n_finished >= self._beam_size:
             return True
         enough = self.finished[self._n_best - 1 :]
@@ -132,24 +132,26 @@ def beam_search(
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Search the most probable targets, `beam_size` hypotheses wide.
+    """Search for the most probable targets with a beam of `beam_size` hypotheses.
 
-    Each step ranks all continuations of a sentence's live hypotheses; of the best W those with eos
-    have ended, and the best W without eos live on. A sentence is done when W hypotheses have ended,
-    or as soon as no live one can still reach the n-th best ended score (see `best_reachable`).
+    Each step ranks all continuations of a sentence's unfinished hypotheses. Among the W best, those
+    that end in eos are finished; the W best without eos form the next beam. A sentence is done when
+    W hypotheses have finished, or as soon as no unfinished one can still reach the n-th best
+    finished score (see `best_reachable`). Finished sentences are removed from the batch.
 
     Args:
-        step: scores of the next token; its B sentences are translated together.
+        step: next-token log-probabilities for a batch of B sentences.
         bos_id: first token of every target.
         eos_id: last token of every target.
-        max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
+        max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
+            this length.
         beam_size: W.
         n_best: hypotheses returned per sentence, at most W.
-        length_penalty: exponent of the length normalisation.
-        constraint: forbids tokens.
+        length_penalty: exponent of the length normalization.
+        constraint: applied to the log-probabilities of every step.
 
     Returns:
-        a search; it returns for each sentence its hypotheses, best first.
+        a search that returns the hypotheses of each sentence, best first.
     """
     sentences = [
         _Sentence(
@@ -174,7 +176,7 @@ def beam_search(
         allowed = constrain(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
-        _grow(live, log_probs, allowed, 2 * beam_size)
+        _advance(live, log_probs, allowed, 2 * beam_size)
         done = [each.is_done() for each in live]
         if any(done):
             alive = compaction_indices(done)
@@ -187,27 +189,27 @@ def beam_search(
     return [each.finished[:n_best] for each in sentences]
 
 
-def _grow(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> None:
-    """Let each sentence go on with its best continuations.
+def _advance(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> None:
+    """Extend the beam of every sentence by one token.
 
     Args:
-        live: B' sentences.
-        log_probs: (B', w, V) of the model.
-        allowed: (B', w, V) as the constraint sees them.
-        n_candidates: how many of each sentence to look at.
+        live: the B' unfinished sentences.
+        log_probs: (B', w, V) from the model.
+        allowed: (B', w, V) after constraints.
+        n_candidates: continuations considered per sentence.
     """
     n_pieces = log_probs.shape[2]
     sums = log_probs.new_tensor([[path.rank for path in each.paths] for each in live])  # (B', w)
     n_candidates = min(n_candidates, log_probs[0].numel())
     ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
-    gains = log_probs.flatten(1).gather(1, places).tolist()
-    refuse_nan(itertools.chain.from_iterable(gains))
-    for each, *columns in zip(live, ranks.tolist(), places.tolist(), gains, strict=True):
-        each.grow(
-            (rank, *divmod(place, n_pieces), gain)
-            for rank, place, gain in zip(*columns, strict=True)
+    token_log_probs = log_probs.flatten(1).gather(1, places).tolist()
+    refuse_nan(itertools.chain.from_iterable(token_log_probs))
+    for each, *columns in zip(live, ranks.tolist(), places.tolist(), token_log_probs, strict=True):
+        each.advance(
+            (rank, *divmod(place, n_pieces), log_prob)
+            for rank, place, log_prob in zip(*columns, strict=True)
         )
-    # Fewer than W, as long as fewer are possible: a forced beginning is said once, not W times.
+    # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
     width = max(1, *(len(each.paths) for each in live))
     for each in live:
-        each.fill(width)
+        each.pad(width)

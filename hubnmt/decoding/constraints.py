@@ -1,8 +1,7 @@
-"""What a translation may say next: repetition control and forced beginnings.
+"""Constraints on the next token: repetition control and forced prefixes.
 
-Takes decoding options and the bytes behind the pieces, gives `Constraint` functions for any search.
-Must not know the model. Constraints see tokens so far and next-token log-probabilities, nothing
-else, so they hold for every strategy alike.
+Constraints depend only on the tokens generated so far and the next-token log-probabilities, so they
+work with every decoding algorithm.
 """
 
 from collections import defaultdict
@@ -16,7 +15,7 @@ from hubnmt.decoding.types import Constraint
 
 
 def combine(constraints: Sequence[Constraint]) -> Constraint | None:
-    """Apply one after the other; None if there is nothing to apply."""
+    """Compose constraints in order; return None if there are none."""
     if not constraints:
         return None
 
@@ -34,12 +33,12 @@ def repetition_control(
     repetition_penalty: float,
     prefix: "ForcedPrefix | None" = None,
 ) -> list[Constraint]:
-    """Make the constraints that these two options ask for.
+    """Create the constraints for repetition penalty and n-gram blocking.
 
     Args:
-        no_repeat_ngram_size: 0 means no limit.
-        repetition_penalty: 1 means none.
-        prefix: tokens that say it are not controlled; it may repeat itself as it likes.
+        no_repeat_ngram_size: 0 disables n-gram blocking.
+        repetition_penalty: 1 disables the penalty.
+        prefix: repetition is not controlled while this prefix is being generated.
     """
 
     def control(log_probs: Tensor, tokens: Tensor) -> Tensor:
@@ -50,17 +49,17 @@ def repetition_control(
             controlled = block_repeated_ngrams(controlled, tokens, no_repeat_ngram_size)
         if prefix is None or tokens.shape[2] >= prefix.max_tokens:
             return controlled
-        is_said = prefix.is_said(tokens)  # (B, W)
-        return torch.where(is_said[:, :, None], controlled, log_probs)
+        contains_prefix = prefix.contains_prefix(tokens)  # (B, W)
+        return torch.where(contains_prefix[:, :, None], controlled, log_probs)
 
     return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
 
 
 def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
-    """Make the constraint that lets a hypothesis say this many tokens beyond the prefix.
+    """Create a constraint that allows at most `most` tokens after the prefix.
 
-    Hypotheses of one sentence may cut the prefix into different numbers of pieces, so each is
-    counted by itself; where everything is forbidden, a search ends.
+    Hypotheses of one sentence may segment the prefix differently, so tokens are counted for each
+    hypothesis. A hypothesis for which every token is forbidden ends with eos.
     """
 
     def limit(log_probs: Tensor, tokens: Tensor) -> Tensor:
@@ -71,11 +70,11 @@ def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
 
 
 class ForcedPrefix:
-    """The target begins with given bytes, wherever the pieces' borders fall.
+    """Constraint that makes the target start with given bytes.
 
-    Whole words of the prefix are forced as the tokenizer cuts them. Its last word may go on ("do"
-    may become "dog"), so there any piece is allowed that agrees with the bytes still owed, and the
-    model chooses the cut.
+    Complete words of the prefix are forced in the tokenizer's own segmentation. The last word may
+    be incomplete ("do" may become "dog"), so there every piece that is consistent with the
+    remaining bytes is allowed, and the model chooses the segmentation.
     """
 
     def __init__(
@@ -86,13 +85,13 @@ class ForcedPrefix:
         vocab_size: int,
         piece_bytes: Callable[[int], bytes],
     ) -> None:
-        """Prepare.
+        """Index the vocabulary by bytes.
 
         Args:
-            forced_ids: the pieces of the whole words.
-            open_bytes: the last word, which may go on.
+            forced_ids: pieces of the complete words.
+            open_bytes: UTF-8 bytes of the last word, which may be continued.
             vocab_size: V.
-            piece_bytes: bytes behind an id; empty for special tokens.
+            piece_bytes: maps an id to its bytes; empty for special tokens.
         """
         self._forced_ids = list(forced_ids)
         self._open_bytes = open_bytes
@@ -106,38 +105,38 @@ class ForcedPrefix:
 
     @property
     def forced_ids(self) -> tuple[int, ...]:
-        """The pieces of the whole words."""
+        """Pieces of the complete words."""
         return tuple(self._forced_ids)
 
     @property
     def open_bytes(self) -> bytes:
-        """The last word, which may go on."""
+        """UTF-8 bytes of the last word, which may be continued."""
         return self._open_bytes
 
     @property
     def max_tokens(self) -> int:
-        """Most tokens that the prefix can take."""
+        """Maximum number of tokens the prefix can take."""
         return len(self._forced_ids) + len(self._open_bytes)
 
-    def is_said(self, tokens: Tensor) -> Tensor:
-        """Tell which hypotheses have said the whole prefix: (B, W, t) tokens to (B, W) bool."""
+    def contains_prefix(self, tokens: Tensor) -> Tensor:
+        """Return which hypotheses contain the whole prefix: (B, W, t) tokens to (B, W) bool."""
         if tokens.shape[2] < len(self._forced_ids):
             return torch.zeros(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
         return self._count_bytes(tokens).sum(2) >= len(self._open_bytes)
 
     def count_new(self, tokens: Tensor) -> Tensor:
-        """Count the tokens that say something beyond the prefix: (B, W, t) tokens to (B, W).
+        """Count the tokens that extend beyond the prefix: (B, W, t) tokens to (B, W).
 
-        A piece that ends the prefix and says more ("dogs" for "dog") is one of them.
+        A piece that completes the prefix and continues it ("dogs" for "dog") is counted.
         """
         return (self._count_bytes(tokens).cumsum(2) > len(self._open_bytes)).sum(2)
 
     def _count_bytes(self, tokens: Tensor) -> Tensor:
-        """Measure the pieces behind the forced ones: (B, W, t) tokens to (B, W, t - forced)."""
+        """Return bytes per token after the forced ones: (B, W, t) to (B, W, t - forced)."""
         return self._n_bytes.to(tokens.device)[tokens[:, :, len(self._forced_ids) :]]
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """Forbid what does not agree with the prefix; see `protocol.Constraint`."""
+        """Forbid tokens that are inconsistent with the prefix; see `Constraint`."""
         position = tokens.shape[2]
         if position < len(self._forced_ids):
             allowed = torch.zeros(log_probs.shape[2], dtype=torch.bool, device=log_probs.device)
@@ -145,29 +144,29 @@ class ForcedPrefix:
             return log_probs.masked_fill(~allowed, -torch.inf)
         if position >= self.max_tokens:
             return log_probs
-        said = tokens[:, :, len(self._forced_ids) :].tolist()
-        masks = [torch.stack([self._allowed(row) for row in rows]) for rows in said]
+        generated = tokens[:, :, len(self._forced_ids) :].tolist()
+        masks = [torch.stack([self._allowed(row) for row in rows]) for rows in generated]
         return log_probs.masked_fill(~torch.stack(masks).to(log_probs.device), -torch.inf)
 
-    def _allowed(self, said: Sequence[int]) -> Tensor:
-        """(V,) bool: pieces that may follow these, which follow the forced ones."""
-        n_generated = sum(len(self._pieces[token_id]) for token_id in said)
-        owed = self._open_bytes[n_generated:]
-        if owed not in self._masks:
-            mask = torch.full((len(self._pieces),), not owed)
+    def _allowed(self, generated: Sequence[int]) -> Tensor:
+        """Return a (V,) bool mask of the pieces allowed after `forced_ids` and `generated`."""
+        n_bytes = sum(len(self._pieces[token_id]) for token_id in generated)
+        rest = self._open_bytes[n_bytes:]
+        if rest not in self._masks:
+            mask = torch.full((len(self._pieces),), not rest)
             for n in range(1, self._longest + 1):
-                mask[self._ids.get(owed[:n], [])] = True
-            if len(owed) < self._longest:  # a long word has many ends, and no piece holds them
-                mask[[n for n, piece in enumerate(self._pieces) if piece.startswith(owed)]] = True
-            self._masks[owed] = mask
-        return self._masks[owed]
+                mask[self._ids.get(rest[:n], [])] = True
+            if len(rest) < self._longest:  # a longer piece may contain all that remains
+                mask[[i for i, piece in enumerate(self._pieces) if piece.startswith(rest)]] = True
+            self._masks[rest] = mask
+        return self._masks[rest]
 
 
 class ForkedPrefix(ForcedPrefix):
-    """All targets begin with the same tokens; then each goes on with one of its own.
+    """Constraint that forces a shared prefix, then a different next token for each row.
 
-    For one source that stands in a batch several times. A row says its beginning before it can end,
-    so at the fork all rows are still there, in the order they were given.
+    The batch repeats one source once per row. No row can end before the fork, so all rows are still
+    present at that step, in their original order.
     """
 
     def __init__(
@@ -178,20 +177,20 @@ class ForkedPrefix(ForcedPrefix):
         vocab_size: int,
         piece_bytes: Callable[[int], bytes],
     ) -> None:
-        """Prepare.
+        """Set the shared prefix and the token of each row.
 
         Args:
-            forced_ids: the tokens in front of the fork.
-            forks: for each row its next token.
+            forced_ids: tokens before the fork.
+            forks: next token of each row.
             vocab_size: V.
             piece_bytes: see `ForcedPrefix`.
         """
-        ids = [*forced_ids, forks[0]]  # of the last, only that there is one counts
+        ids = [*forced_ids, forks[0]]  # the last id is a placeholder: only its position counts
         super().__init__(ids, b"", vocab_size=vocab_size, piece_bytes=piece_bytes)
         self._forks = torch.tensor(list(forks))  # (B,)
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """Forbid all but the beginning, and at the fork all but a row's own token."""
+        """Force the prefix, and at the fork each row's own token."""
         if tokens.shape[2] != len(self._forced_ids) - 1:
             return super().__call__(log_probs, tokens)
         own = self._forks.to(log_probs.device)[:, None, None]  # (B, 1, 1)

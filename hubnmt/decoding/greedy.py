@@ -1,7 +1,6 @@
-"""Greedy search: always the most probable next token.
+"""Greedy search: choose the most probable token at every step.
 
-Takes a `Step`, gives one `Hypothesis` per sentence. Must not know the Transformer or text. The
-readable reference that beam search with one hypothesis is tested against.
+Reference implementation that beam search with one hypothesis is tested against.
 """
 
 import dataclasses
@@ -20,17 +19,17 @@ from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hyp
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Growing:
-    """A sentence that has not ended."""
+class _Active:
+    """An unfinished sentence."""
 
     number: int
-    """Its place among all that came in."""
+    """Its index in the input batch."""
     cap: int
-    """Its longest target, eos not counted."""
+    """Maximum target length, eos not counted."""
     tokens: list[int]
-    """Bos first."""
-    gains: list[float] = dataclasses.field(default_factory=list)
-    """The log-probability of each token but bos."""
+    """Tokens generated so far, bos first."""
+    log_probs: list[float] = dataclasses.field(default_factory=list)
+    """Log-probability of each token but bos."""
 
 
 def greedy_search(
@@ -42,21 +41,22 @@ def greedy_search(
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Follow the most probable token until eos.
+    """Choose the most probable token until eos.
 
     Args:
-        step: scores of the next token; its B sentences are translated together.
+        step: next-token log-probabilities for a batch of B sentences.
         bos_id: first token of every target.
         eos_id: last token of every target.
-        max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
-        length_penalty: exponent for the score; does not change what is found.
-        constraint: forbids tokens.
+        max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
+            this length.
+        length_penalty: exponent of the length normalization; does not affect the search.
+        constraint: applied to the log-probabilities of every step.
 
     Returns:
-        a search; it returns for each sentence a list with its one hypothesis.
+        a search that returns a list with one hypothesis for each sentence.
     """
     results: list[list[Hypothesis]] = [[] for _ in max_tgt_tokens]
-    live = [_Growing(number, cap, [bos_id]) for number, cap in enumerate(max_tgt_tokens.tolist())]
+    live = [_Active(number, cap, [bos_id]) for number, cap in enumerate(max_tgt_tokens.tolist())]
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B, 1)
     for n_generated in count_steps(max_tgt_tokens):
         yield live[0].tokens[1:]
@@ -69,18 +69,20 @@ def greedy_search(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
         best, newest = best_tokens(allowed)  # (B, 1) each
-        if allowed is not log_probs:  # a constraint may have changed the score
+        if allowed is not log_probs:  # constraints may have changed the log-probability
             best = log_probs[:, 0].gather(1, newest)
-        gains = best.tolist()
-        refuse_nan(itertools.chain.from_iterable(gains))
-        for each, (token,), (gain,) in zip(live, newest.tolist(), gains, strict=True):
+        chosen_log_probs = best.tolist()
+        refuse_nan(itertools.chain.from_iterable(chosen_log_probs))
+        for each, (token,), (log_prob,) in zip(
+            live, newest.tolist(), chosen_log_probs, strict=True
+        ):
             each.tokens.append(token)
-            each.gains.append(gain)
+            each.log_probs.append(log_prob)
         ended = [each.tokens[-1] == eos_id for each in live]
         if any(ended):
             for each in itertools.compress(live, ended):
                 results[each.number] = [
-                    make_hypothesis(each.tokens[1:-1], each.gains, length_penalty)
+                    make_hypothesis(each.tokens[1:-1], each.log_probs, length_penalty)
                 ]
             alive = compaction_indices(ended)
             live = [live[place] for place in alive]

@@ -1,8 +1,6 @@
-"""Sampling: draw translations instead of searching for the most probable one.
+"""Sampling with temperature, top-k and top-p.
 
-Takes a `Step` and one random generator per sentence, gives samples as `Hypothesis` lists, best
-first. Must not know the Transformer or text. Each sentence has its own generator, so its samples do
-not depend on which other sentences share the batch.
+Each sentence has its own random generator, so its samples do not depend on the rest of the batch.
 """
 
 import dataclasses
@@ -23,56 +21,57 @@ from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hyp
 
 @dataclasses.dataclass(slots=True)
 class _Live:
-    """The samples of the sentences that are not done."""
+    """Samples of the unfinished sentences."""
 
     rows: Tensor
-    """(B',) which sentence of the batch each is."""
+    """(B',) index of each sentence in the input batch."""
     caps: Tensor
-    """(B',) its longest target, eos not counted."""
+    """(B',) maximum target length, eos not counted."""
     tokens: Tensor
-    """(B', w, t), bos first; w is 1, then W. A sample that has ended repeats eos."""
-    gains: Tensor
+    """(B', w, t), bos first; w is 1, then W. Finished samples repeat eos."""
+    log_probs: Tensor
     """(B', w, t - 1), the model's log-probability of each token."""
     ended: Tensor
-    """(B', w)"""
+    """(B', w) bool, True = finished."""
 
     @classmethod
     def begin(cls, max_tgt_tokens: Tensor, bos_id: int) -> "_Live":
-        """Start each sentence once: all its samples share bos."""
+        """Start with one row per sentence: all its samples share bos."""
         n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
         return cls(
             rows=torch.arange(n_sentences, device=device),
             caps=max_tgt_tokens,
             tokens=torch.full((n_sentences, 1, 1), bos_id, device=device),
-            gains=torch.zeros(n_sentences, 1, 0, device=device),
+            log_probs=torch.zeros(n_sentences, 1, 0, device=device),
             ended=torch.zeros(n_sentences, 1, dtype=torch.bool, device=device),
         )
 
     @property
     def n_tokens(self) -> int:
-        """Tokens with the one to come: bos stands for that."""
+        """Number of tokens including the next one: bos takes its place in the count."""
         return self.tokens.shape[2]
 
     def fork(self, n_samples: int) -> Tensor:
-        """Let each sample go its own way from here on; returns their parents (B', W)."""
-        self.tokens, self.gains = (x.expand(-1, n_samples, -1) for x in (self.tokens, self.gains))
+        """Expand each sentence to W samples; return their parents (B', W)."""
+        self.tokens = self.tokens.expand(-1, n_samples, -1)
+        self.log_probs = self.log_probs.expand(-1, n_samples, -1)
         self.ended = self.ended.expand(-1, n_samples)
         return torch.zeros_like(self.ended, dtype=torch.int64)
 
     def append(self, token: Tensor, log_probs: Tensor, eos_id: int) -> Tensor:
-        """Say one token more.
+        """Append one token to every sample.
 
         Args:
-            token: (B', W) drawn.
-            log_probs: (B', w, V) of the model.
-            eos_id: what ends a sample.
+            token: (B', W) sampled tokens.
+            log_probs: (B', w, V) from the model.
+            eos_id: end-of-sentence token.
 
         Returns:
-            (B', W), True = it ended with this token.
+            (B', W) bool, True = finished by this token.
         """
         token = token.masked_fill(self.ended, eos_id)
         log_probs = log_probs.expand(-1, token.shape[1], -1)
-        self.gains = torch.cat((self.gains, log_probs.gather(2, token[:, :, None])), dim=2)
+        self.log_probs = torch.cat((self.log_probs, log_probs.gather(2, token[:, :, None])), dim=2)
         self.tokens = torch.cat((self.tokens, token[:, :, None]), dim=2)
         has_eos = token == eos_id
         ends = has_eos & ~self.ended
@@ -80,9 +79,9 @@ class _Live:
         return ends
 
     def keep(self, alive: Tensor) -> None:
-        """Go on with these sentences (B'',) only."""
-        self.rows, self.caps, self.tokens, self.gains, self.ended = (
-            x[alive] for x in (self.rows, self.caps, self.tokens, self.gains, self.ended)
+        """Keep only the sentences with these indices (B'',)."""
+        self.rows, self.caps, self.tokens, self.log_probs, self.ended = (
+            x[alive] for x in (self.rows, self.caps, self.tokens, self.log_probs, self.ended)
         )
 
 
@@ -100,23 +99,25 @@ def sample(
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Draw `n_samples` translations of each sentence, token by token.
+    """Sample `n_samples` translations of each sentence.
 
     Args:
-        step: scores of the next token; its B sentences are translated together.
+        step: next-token log-probabilities for a batch of B sentences.
         bos_id: first token of every target.
         eos_id: last token of every target.
-        max_tgt_tokens: (B,) longest target of each sentence, eos not counted; eos is forced there.
-        n_samples: W.
-        generators: B of them, on the CPU.
-        temperature: see `scoring.warp_for_sampling`; so are `top_k` and `top_p`.
-        top_k: pieces to choose among; 0 means all.
-        top_p: probability to choose among.
+        max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
+            this length.
+        n_samples: W, samples per sentence.
+        generators: B random generators on the CPU, one per sentence.
+        temperature: see `scoring.warp_for_sampling`.
+        top_k: number of most probable tokens to sample from; 0 means all.
+        top_p: probability mass to sample from.
         length_penalty: exponent of the score that samples are sorted by.
-        constraint: forbids tokens.
+        constraint: applied to the log-probabilities of every step.
 
     Returns:
-        a search; it returns for each sentence its samples; log_prob is the model's, before warping.
+        a search that returns the samples of each sentence, best first; `log_prob` is the model's,
+        before warping.
     """
     results: list[list[Hypothesis]] = [[] for _ in generators]
     live = _Live.begin(max_tgt_tokens, bos_id)
@@ -133,8 +134,9 @@ def sample(
             step.reorder(live.fork(n_samples))
         token = _draw(warped, n_samples, [generators[row] for row in live.rows.tolist()])
         for b, w in live.append(token, log_probs, eos_id).nonzero().tolist():
-            ids, gains = live.tokens[b, w, 1:-1].tolist(), live.gains[b, w].tolist()
-            results[int(live.rows[b])].append(make_hypothesis(ids, gains, length_penalty))
+            ids = live.tokens[b, w, 1:-1].tolist()
+            token_log_probs = live.log_probs[b, w].tolist()
+            results[int(live.rows[b])].append(make_hypothesis(ids, token_log_probs, length_penalty))
         done = live.ended.all(1)  # (B',)
         if done.any():
             alive = live.rows.new_tensor(compaction_indices(done.tolist()))
@@ -146,9 +148,10 @@ def sample(
 
 
 def _draw(log_probs: Tensor, n_samples: int, generators: Sequence[torch.Generator]) -> Tensor:
-    """Draw one token for each of W samples, (B, 1 or W, V) to (B, W), by the exponential race.
+    """Draw one token for each of W samples: (B, 1 or W, V) to (B, W).
 
-    The smallest of E_i / p_i, E_i exponential, is token i with probability p_i.
+    Uses the exponential race: the argmin of E_i / p_i, with E_i exponential, is i with
+    probability p_i.
     """
     noise = torch.stack(
         [

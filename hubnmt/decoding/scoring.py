@@ -1,7 +1,4 @@
-"""The arithmetic of a search: pure functions on log-probabilities.
-
-Takes tensors, gives tensors. Must not know the model or beams' bookkeeping.
-"""
+"""Scores, ranking and logit processing: pure functions on log-probabilities."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,15 +11,15 @@ from hubnmt.errors import ModelFolderError
 
 
 def normalize_length(log_prob: float, n_tokens: int, length_penalty: float) -> float:
-    """Divide by length to the power of the penalty, so that long hypotheses can compete.
+    """Normalize a log-probability by length, so that long hypotheses can compete.
 
     Args:
-        log_prob: a sum.
-        n_tokens: tokens behind it, eos included.
-        length_penalty: exponent a; 0 leaves the sum, 1 gives the mean per token.
+        log_prob: sum over all tokens.
+        n_tokens: number of tokens, eos included.
+        length_penalty: exponent a in `log_prob / n_tokens ** a`; 0 gives the sum, 1 the mean.
 
-    Source: Wu et al. 2016, section 7, https://arxiv.org/abs/1609.08144, in the simpler form that
-    fairseq and CTranslate2 use.
+    Source: Wu et al. 2016, section 7, https://arxiv.org/abs/1609.08144, in the simpler form used by
+    fairseq and CTranslate2.
     """
     return float(log_prob / n_tokens**length_penalty)
 
@@ -30,16 +27,17 @@ def normalize_length(log_prob: float, n_tokens: int, length_penalty: float) -> f
 def best_reachable(
     log_prob: float, *, n_tokens: int, max_tokens: int, length_penalty: float
 ) -> float:
-    """Bound the score that any continuation of a live hypothesis can still reach.
+    """Return an upper bound on the score of any continuation of an unfinished hypothesis.
 
-    Log-probabilities only fall, so today's sum is the most a continuation can have; the length that
-    flatters it most is the longest allowed for a positive penalty, else the shortest possible.
+    Log-probabilities are at most 0, so the current sum bounds that of every continuation. The
+    normalized score is highest at the maximum length for a positive penalty, otherwise at the
+    minimum length.
 
     Args:
-        log_prob: its sum so far.
-        n_tokens: tokens so far.
-        max_tokens: most tokens allowed, eos included.
-        length_penalty: exponent of the normalisation.
+        log_prob: sum so far.
+        n_tokens: number of tokens so far.
+        max_tokens: maximum number of tokens, eos included.
+        length_penalty: exponent of the length normalization.
     """
     return normalize_length(
         log_prob, max_tokens if length_penalty > 0 else n_tokens + 1, length_penalty
@@ -47,29 +45,29 @@ def best_reachable(
 
 
 NOT_FINITE = (
-    "the model gives log-probabilities that are not finite: its weights overflow; "
-    "try dtype float32, or pull or save the model again"
+    "the model's log-probabilities are not finite because its numbers overflow; "
+    "use dtype float32, or pull or save the model again"
 )
 
 BLOCK_SIZES = (64, 160, 100, *range(32, 257))
-"""Pieces whose maximum stands for them in `best_continuations`; the first that divides V counts.
-The first three are those that a CPU reduces fastest."""
+"""Candidate block sizes of `best_continuations`; the first that divides V is used. The first three
+are the fastest to reduce on a CPU."""
 
 MIN_BLOCKED_NUMBERS = 2**15
-"""Below this many sums a plain top-k is faster than the handful of small steps."""
+"""Number of elements below which a plain top-k is faster than the blocked one."""
 
 
 def best_tokens(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the most probable token of each hypothesis.
+    """Return the most probable token of each hypothesis.
 
-    Maxima of blocks, and then the place inside the best block, take a CPU a third of the time of
-    one search for the place.
+    Reducing blocks first and then searching the best block takes a third of the time of a plain
+    argmax on a CPU.
 
     Args:
         log_probs: (B, W, V).
 
     Returns:
-        its log-probability (B, W) and the token itself (B, W).
+        log-probability (B, W) and token (B, W).
     """
     if log_probs.numel() < MIN_BLOCKED_NUMBERS:
         best, tokens = log_probs.max(-1)  # several times faster than argmax
@@ -84,19 +82,19 @@ def best_tokens(log_probs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tuple[Tensor, Tensor]:
-    """Rank all continuations of a sentence's hypotheses and keep the best.
+    """Return the best continuations of all hypotheses of each sentence.
 
     A plain top-k over W x V sums is the slowest part of a beam step on a CPU. The k best sums lie
-    in at most k blocks, those with the largest maxima; taking maxima is cheap, and only the
-    elements of those blocks are ranked. The result is exact.
+    in the k blocks with the largest maxima, so only the elements of those blocks are ranked. The
+    result is exact.
 
     Args:
         sums: (B, W) log-probability of each hypothesis.
-        log_probs: (B, W, V) of its continuations.
+        log_probs: (B, W, V) next-token log-probabilities.
         n_candidates: C, at most W V.
 
     Returns:
-        sums (B, C) in falling order, and places (B, C): parent times V plus token.
+        sums (B, C) in descending order, and indices (B, C): parent times V plus token.
     """
     n_rows, width, n_pieces = log_probs.shape
     size = _block_size(n_pieces)
@@ -108,8 +106,8 @@ def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tu
     maxima = blocks.amax(-1).view(n_rows, width, n_blocks) + sums[:, :, None]  # (B, W, n)
     maxima = maxima.flatten(1)  # (B, W n)
     if n_rows > 1:
-        # With 64 numbers for each that is wanted, torch ranks by a heap, in half the time. What is
-        # put behind the maxima must come last, also where all of them are -inf.
+        # From 64 elements per candidate, torch.topk uses a heap, which takes half the time. The
+        # padding must rank last even where all maxima are -inf.
         maxima = maxima.clamp_(min=torch.finfo(maxima.dtype).min)
         n_more = max(0, 64 * n_candidates - maxima.shape[1])
         maxima = torch.nn.functional.pad(maxima, (0, n_more), value=-torch.inf)
@@ -124,7 +122,7 @@ def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tu
 
 
 def count_steps(max_tgt_tokens: Tensor) -> range:
-    """Count the steps that a search may take, whatever the numbers do: the longest target, eos."""
+    """Return the steps a search can take at most: those of the longest target, plus eos."""
     return range(1 + max(max_tgt_tokens.tolist(), default=-1))
 
 
@@ -133,14 +131,14 @@ def _block_size(n_pieces: int) -> int:
 
 
 def compaction_indices(done: Sequence[bool]) -> list[int]:
-    """Number the sentences that go on, in an order that moves few of them.
+    """Return the indices of the unfinished sentences, in an order that moves few of them.
 
     Args:
-        done: whether each of the B sentences is.
+        done: whether each of the B sentences is finished.
 
     Returns:
-        B' numbers: those that stay in their place, and where one has left, one from behind the new
-        end. What a step keeps per sentence is large, and only what moves must be copied.
+        B' indices. Sentences keep their position where possible; the gaps left by finished ones are
+        filled from the end, because moving a sentence copies its cache.
     """
     n_left = len(done) - sum(done)
     movers = (number for number in range(n_left, len(done)) if not done[number])
@@ -155,25 +153,24 @@ def constrain(
     must_end: Sequence[bool],
     eos_id: int,
 ) -> Tensor:
-    """Apply a constraint, and make sure that every hypothesis can end when it must.
+    """Apply a constraint, and force eos for hypotheses that must end.
 
     Args:
-        log_probs: (B, W, V) of the model.
-        tokens: (B, W, t) so far, bos first; None if there is no constraint to look at them.
-        constraint: forbids tokens; None forbids nothing.
-        must_end: of each of the B sentences, whether it has reached its length, so that eos is its
-            only choice.
-        eos_id: the token that ends a sentence.
+        log_probs: (B, W, V) from the model.
+        tokens: (B, W, t) so far, bos first; None if there is no constraint.
+        constraint: see `Constraint`; None forbids nothing.
+        must_end: whether each of the B sentences has reached its maximum length.
+        eos_id: end-of-sentence token.
 
     Returns:
-        (B, W, V); eos has the model's own log-probability where it is the only choice left, be it
-        for the length or because a constraint forbids everything.
+        (B, W, V). Where only eos remains, at the maximum length or because a constraint forbids all
+        tokens, it keeps the model's log-probability.
 
     Raises:
-        ModelFolderError: if eos is impossible there: such a hypothesis would never end.
+        ModelFolderError: if the log-probability of a forced eos is not finite.
     """
     if constraint is None and not any(must_end):
-        return log_probs  # as in nearly all steps, and on a small model each call counts
+        return log_probs  # the common case; on small models every call is significant
     allowed = log_probs
     ending = log_probs.select(2, eos_id)  # (B, W)
     only_eos = torch.tensor(must_end, device=log_probs.device)[:, None]  # (B, 1)
@@ -192,22 +189,22 @@ def constrain(
 
 
 def refuse_nan(log_probs: Iterable[float]) -> None:
-    """Look at one log-probability of each hypothesis: one NaN makes a whole softmax NaN.
+    """Check one log-probability per hypothesis for NaN; a single NaN makes a whole softmax NaN.
 
     Raises:
-        ModelFolderError: if one is none: such a hypothesis would go anywhere.
+        ModelFolderError: if one of them is NaN.
     """
     if any(map(math.isnan, log_probs)):
         raise ModelFolderError(NOT_FINITE)
 
 
 def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
-    """Forbid every token that would complete an n-gram the hypothesis already contains.
+    """Forbid tokens that would complete an n-gram the hypothesis already contains.
 
     Args:
         log_probs: (B, W, V).
         tokens: (B, W, t) generated so far, without bos.
-        n: length of the n-grams.
+        n: n-gram length in tokens.
 
     Returns:
         (B, W, V), -inf where forbidden.
@@ -225,12 +222,12 @@ def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
 
 
 def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Tensor:
-    """Multiply the log-probability of tokens that were already generated.
+    """Multiply the log-probabilities of already generated tokens by a penalty.
 
     Args:
         log_probs: (B, W, V), all at most 0.
         tokens: (B, W, t) generated so far, without bos.
-        penalty: above 1 makes them less likely, below 1 more.
+        penalty: values above 1 make repetition less likely, below 1 more likely.
 
     Returns:
         (B, W, V).
@@ -243,23 +240,23 @@ def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Te
 
 
 def warp_for_sampling(log_probs: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """Sharpen or flatten a distribution and cut off its tail.
+    """Apply temperature, top-k and top-p filtering.
 
     Args:
         log_probs: (..., V).
         temperature: divides the log-probabilities.
-        top_k: keep this many; 0 keeps all.
-        top_p: keep the fewest whose probability reaches this.
+        top_k: number of most probable tokens to keep; 0 keeps all.
+        top_p: keep the smallest set of tokens with at least this probability.
 
     Returns:
-        (..., V) log-probabilities that sum to 1 again, -inf where cut off.
+        (..., V) renormalized log-probabilities, -inf where filtered.
 
     Source: Fan et al. 2018 (top-k), https://arxiv.org/abs/1805.04833; Holtzman et al. 2020 (top-p),
     https://arxiv.org/abs/1904.09751
     """
-    # The largest becomes 0 first, so that no temperature can overflow all of them.
-    falls = log_probs - log_probs.amax(-1, keepdim=True)
-    warped = torch.where(falls == 0, 0.0, falls / temperature).log_softmax(-1)
+    # Subtract the maximum first, so that no temperature can overflow all values.
+    shifted = log_probs - log_probs.amax(-1, keepdim=True)
+    warped = torch.where(shifted == 0, 0.0, shifted / temperature).log_softmax(-1)
     if 0 < top_k < warped.shape[-1]:
         kept = warped.topk(top_k).indices  # (..., k)
         cut = torch.ones_like(warped, dtype=torch.bool).scatter(-1, kept, value=False)

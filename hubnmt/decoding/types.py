@@ -1,8 +1,6 @@
-"""What a search needs from a model, and what it gives back.
+"""Interfaces of decoding: the `Step` protocol, `Constraint`, `Hypothesis` and `Search`.
 
-Takes nothing, gives two protocols and a value. Must not know the model or text. B sentences are
-searched at once, each with W hypotheses; the state (keys and values of a Transformer, or a prefix
-in a test) belongs to the step.
+B sentences are decoded together, each with W hypotheses. The step owns the decoder state.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -12,18 +10,18 @@ from torch import Tensor
 
 
 class Step(Protocol):
-    """Next-token log-probabilities for every live hypothesis, and the bookkeeping of its state."""
+    """Next-token log-probabilities for all unfinished hypotheses, with the decoder state."""
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        """Extend the state by the newest tokens (B, W) and give log_probs (B, W, V), in nats."""
+        """Append the last tokens (B, W) to the state; return log_probs (B, W, V), in nats."""
         ...
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis w of sentence b continue `parents[b, w]`; parents is (B, W') int64."""
+        """Make hypothesis w of sentence b continue `parents[b, w]`; parents is (B, W') int64."""
         ...
 
     def keep(self, rows: Tensor) -> None:
-        """Drop all sentences but these; rows is (B',) int64."""
+        """Keep only the sentences at these indices; rows is (B',) int64."""
         ...
 
 
@@ -32,29 +30,29 @@ Constraint = Callable[[Tensor, Tensor], Tensor]
 
 
 class Hypothesis(NamedTuple):
-    """One finished translation, in ids."""
+    """A finished translation as token ids."""
 
     ids: list[int]
-    """Without bos and eos."""
+    """Token ids without bos and eos."""
     log_prob: float
     """Sum over all tokens and eos, in nats."""
     score: float
-    """What hypotheses are ranked by: `log_prob / (len(ids) + 1) ** length_penalty`, with log_prob
-    after a repetition penalty where a beam search applied one."""
+    """Ranking score: `log_prob / (len(ids) + 1) ** length_penalty`. In beam search with a
+    repetition penalty, `log_prob` is the penalized sum."""
     token_log_probs: tuple[float, ...]
-    """Of each token and eos, nats; they sum to `log_prob`."""
+    """Log-probability of each token and eos, in nats; they sum to `log_prob`."""
 
 
 Search = Generator[list[int], None, list[list[Hypothesis]]]
-"""A search under way. Yields at each step the tokens so far, without bos, of the best hypothesis of
-the first sentence that has not ended; returns the hypotheses of each sentence, best first. Closing
-it ends the search."""
+"""A running search. At each step it yields the tokens so far, without bos, of the best hypothesis
+of the first unfinished sentence; it returns the hypotheses of each sentence, best first. Closing
+the generator stops the search."""
 
 Result = TypeVar("Result")
 
 
 def run_search(search: Generator[object, None, Result]) -> Result:
-    """Run a search to its end and return what it found."""
+    """Run a search to completion and return its result."""
     while True:
         try:
             next(search)
@@ -66,13 +64,13 @@ def run_search(search: Generator[object, None, Result]) -> Result:
 def make_hypothesis(
     ids: Sequence[int], token_log_probs: Sequence[float], length_penalty: float
 ) -> Hypothesis:
-    """Sum up a finished hypothesis.
+    """Create a hypothesis from its tokens and their log-probabilities.
 
     Args:
         ids: n tokens without bos and eos.
-        token_log_probs: n + 1, of each token and eos.
-        length_penalty: exponent of the normalisation.
+        token_log_probs: n + 1 values, one for each token and eos.
+        length_penalty: exponent of the length normalization.
     """
-    gains = tuple(token_log_probs)
-    total = sum(gains)
-    return Hypothesis(list(ids), total, total / len(gains) ** length_penalty, gains)
+    log_probs = tuple(token_log_probs)
+    total = sum(log_probs)
+    return Hypothesis(list(ids), total, total / len(log_probs) ** length_penalty, log_probs)

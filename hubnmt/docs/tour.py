@@ -25,7 +25,7 @@ from hubnmt import Translator
 from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.types import Step
+from hubnmt.decoding.types import Step, run_search
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model.batching import batch_sources, batch_targets
@@ -319,13 +319,13 @@ for score, ids in found:
     print(f"beam   {score:.4f}  {show(ids)}")
 
 cap = torch.tensor([MAX_TOKENS])  # (B,)
-((by_greedy,),) = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
+search = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
+((by_greedy,),) = run_search(search)  # a search yields its tokens and returns its hypotheses
 assert [*by_greedy.ids, eos_id] == greedy_ids
 assert_close(by_greedy.log_prob, greedy_log_prob, rtol=1e-4, atol=1e-4)
 
-by_beam = beam_search(
-    start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE
-)[0][0]
+search = beam_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE)
+by_beam = run_search(search)[0][0]
 assert [*by_beam.ids, eos_id] == found[0][1]
 assert_close(by_beam.score, found[0][0], rtol=1e-4, atol=1e-4)
 assert by_beam.score >= by_greedy.score

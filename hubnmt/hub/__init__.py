@@ -1,4 +1,4 @@
-"""Download models from the Hugging Face Hub, publish them there, list them, serve them as a Space.
+"""Hugging Face Hub: download, publish and list models, and serve them as a Space.
 
-Import from the modules: `reference` (`user/name@revision`), `pull`, `push`, `listing`, `space`.
+Public modules: `reference` (`user/name@revision`), `pull`, `push`, `listing`, `space`.
 """

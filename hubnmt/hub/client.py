@@ -1,8 +1,8 @@
-"""HTTP client of the Hub: address, token, retries, what a repository holds, downloads, errors.
+"""HTTP client of the Hub: endpoint, token, retries, repository metadata, downloads, errors.
 
-The environment is read as `huggingface_hub` does (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`).
-That library (2.4) tries requests about repositories once and lists six times, and does not repeat a
-commit; the retries here make all of them alike. No token ever appears in an error.
+Reads the same environment variables as `huggingface_hub` (`HF_ENDPOINT`, `HF_TOKEN`,
+`HF_HUB_OFFLINE`). That library (2.4) does not retry metadata requests and commits, but lists up to
+six times; the retries here treat all requests alike. Error messages never contain a token.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ from hubnmt.hub.reference import COMMIT
 
 
 def find_http_error(theirs: type[Exception]) -> type[Exception]:
-    """Find what the HTTP library under `huggingface_hub` raises: httpx in 1.x, another one in 2.x.
+    """Return the error base class of the HTTP library that `huggingface_hub` uses (httpx in 1.x).
 
     Args:
-        theirs: the client's own error, which inherits from it; itself if a later one does not.
+        theirs: an error class of the client; returned itself if it has no such base class.
     """
     found = (base for base in theirs.__mro__ if base.__name__ == "HTTPError")
     return cast("type[Exception]", next(found, theirs))
@@ -52,34 +52,34 @@ def find_http_error(theirs: type[Exception]) -> type[Exception]:
 HTTP_ERROR = find_http_error(HfHubHTTPError)
 
 TRANSIENT = {408, 429, 500, 502, 503, 504}
-"""Answers after which the same request may succeed."""
+"""Status codes after which a retry may succeed."""
 
-NO_HUB = (json.JSONDecodeError, FileMetadataError)
-"""What the client raises when something answers that does not speak as a Hub does."""
+INVALID_RESPONSE = (json.JSONDecodeError, FileMetadataError)
+"""Errors that the client raises for a response that does not follow the Hub's API."""
 
 TOKEN = re.compile(r"hf_\w{8,}|Bearer\s+\S+")
 LOGIN = "set HF_TOKEN or run `hf auth login`"
 
 WAITS_S = (1.0, 3.0)
-"""Before the second and the third try; a fourth would try the user's patience."""
+"""Delays before the second and the third attempt."""
 LONGEST_WAIT_S = 30.0
-"""A Hub that asks for more gets no second try: the user is told how long to wait."""
+"""Longest `Retry-After` that is waited for; beyond it the error states the delay."""
 TIMEOUT_S = 20.0
-"""For an answer about a repository, which is small."""
+"""Timeout of metadata requests."""
 
 SLOW_AFTER_S, LEAST_BYTES_PER_S = 60.0, 10_000
-"""A download that is slower on average, after so long, is given up: it keeps others waiting."""
+"""A download with a lower average rate after this time is aborted."""
 PARTIAL = 206
-"""Status of an answer that begins where it was asked to."""
+"""HTTP status of a range response."""
 SHOWN_BYTES = 10**6
-"""Downloads larger than this have a progress bar."""
+"""Downloads from this size on show a progress bar."""
 
-NOBODY_THERE = {"ConnectError", "ConnectTimeout"}
-"""No network, a wrong address: that does not pass in seconds."""
+CONNECTION_ERRORS = {"ConnectError", "ConnectTimeout"}
+"""Names of errors that are not retried: no network or a wrong address."""
 
 Kind = Literal["model", "space"]
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-"""How the Hub names content: git's SHA-1 of the blob, or the SHA-256 of a large file."""
+"""Content hashes of the Hub: git's SHA-1 of the blob, or the SHA-256 of an LFS file."""
 MAX_SIZE = 2**63
 
 _Answer = TypeVar("_Answer")
@@ -87,17 +87,17 @@ _Answer = TypeVar("_Answer")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class HubFile:
-    """A file in a repository; None for what the Hub did not state, or not as a size or a hash."""
+    """A file in a repository; None where the Hub states no valid size or hash."""
 
     name: str
     size: int | None
     digest: str | None
-    """Names its content, see `HASH`."""
+    """Content hash, see `HASH`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RepoState:
-    """What a repository holds at a revision."""
+    """The contents of a repository at a revision."""
 
     commit: str
     files: Mapping[str, HubFile]
@@ -108,42 +108,42 @@ class RepoState:
 
 
 def connect(token: str | None = None) -> HfApi:
-    """Return the genuine client for the Hub at `HF_ENDPOINT`.
+    """Return a client for the Hub at `HF_ENDPOINT`.
 
     Args:
-        token: None takes `HF_TOKEN`, or the one that `hf auth login` left.
+        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
-        HubError: if the token has characters no token has; it is not shown.
+        HubError: if the token has invalid characters; the message does not show it.
     """
     sent = token or get_token() or ""
     if not (sent.isascii() and sent.isprintable()) or " " in sent:
-        raise HubError("the token has blanks or characters no token has: copy it again")
+        raise HubError("the token has spaces or other invalid characters: copy it again")
     return HfApi(endpoint=endpoint(), token=token)
 
 
 def endpoint() -> str:
-    """Return the address of the Hub; a mirror is named by `HF_ENDPOINT`.
+    """Return the URL of the Hub, or of the mirror in `HF_ENDPOINT`.
 
     Raises:
-        HubError: if that is no address.
+        HubError: if that is not a URL.
     """
     address = os.environ.get("HF_ENDPOINT", "").rstrip("/")
     if address and not re.match(r"https?://[^/\s]", address):
-        raise HubError(f"HF_ENDPOINT={address!r} is no address: it begins with https://")
+        raise HubError(f"HF_ENDPOINT={address!r} is not a URL: it must begin with https://")
     return address or huggingface_hub.constants.ENDPOINT
 
 
 def is_offline() -> bool:
-    """Tell whether `HF_HUB_OFFLINE` keeps us from the network."""
+    """Return whether `HF_HUB_OFFLINE` is set."""
     return huggingface_hub.constants.HF_HUB_OFFLINE
 
 
 @contextmanager
 def plain_words(target: str) -> Iterator[None]:
-    """Turn whatever the client raises into a `HubError` about `target`.
+    """Convert exceptions of the client to a `HubError` about `target`.
 
-    The original is not chained: a traceback of it may show what was sent.
+    The original is not chained, because its traceback may show the request and its token.
     """
     try:
         yield
@@ -154,7 +154,7 @@ def plain_words(target: str) -> Iterator[None]:
 
 
 def retry(call: Callable[[], _Answer]) -> _Answer:
-    """Make a call that can be repeated without harm, and repeat it if the Hub has trouble."""
+    """Make an idempotent call and retry it on transient errors."""
     for wait in WAITS_S:
         try:
             return call()
@@ -166,17 +166,17 @@ def retry(call: Callable[[], _Answer]) -> _Answer:
     return call()
 
 
-# --- what a repository holds ---
+# --- repository metadata ---
 
 
 def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> RepoState:
-    """Ask what a repository holds: the commit, and its files with sizes and hashes.
+    """Request the commit of a repository and its files with sizes and hashes.
 
-    A mirror may answer anything: names of commits and content become parts of paths here.
+    The response is validated, because commit and file hashes become parts of paths.
 
     Raises:
-        HubError: if the answer cannot be read, as for some heads of cards.
-        HTTP_ERROR, OSError, RuntimeError, ValueError: as the client does.
+        HubError: if the response is invalid, as for some malformed model cards.
+        HTTP_ERROR, OSError, RuntimeError, ValueError: as raised by the client.
     """
     try:
         return _read_state(
@@ -188,24 +188,24 @@ def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> 
         )
     except (HTTP_ERROR, OSError, RuntimeError, ValueError):
         raise
-    except Exception as error:  # the client reads the answer without looking at its types
+    except Exception as error:  # the client does not validate the types
         raise HubError(
-            f"what the Hub says of {repo} cannot be read ({type(error).__name__}): the head of its "
-            "README.md is likely broken; its owner can mend it on the Hub"
+            f"the metadata of {repo} cannot be read ({type(error).__name__}): probably the "
+            "YAML header of its README.md is invalid; its owner can correct it on the Hub"
         ) from None
 
 
 def _read_state(info: Any) -> RepoState:
-    """Take over from the client's answer what has the right type.
+    """Convert the client's response, ignoring optional fields of a wrong type.
 
     Raises:
-        TypeError: if there is no commit, or no list of files.
+        TypeError: if the commit or the list of files is missing or invalid.
     """
     if not (isinstance(info.sha, str) and COMMIT.fullmatch(info.sha)):
-        raise TypeError("the commit is no hash")
+        raise TypeError("the commit is not a hash")
     names = [sibling.rfilename for sibling in info.siblings]
     if not all(isinstance(name, str) for name in names):
-        raise TypeError("a file's name is no text")
+        raise TypeError("a file name is not a string")
     library = getattr(info, "library_name", None)
     tags = info.tags if isinstance(info.tags, list) else []
     return RepoState(
@@ -228,32 +228,32 @@ def _read_file(sibling: Any) -> HubFile:
     )
 
 
-# --- downloads and lists ---
+# --- downloads and listings ---
 
 
 def download(
     api: HfApi, repo: str, commit: str, name: str, sink: BinaryIO, *, max_bytes: int
 ) -> None:
-    """Write a file of a repository; where the connection breaks, go on from there.
+    """Download a file of a repository, resuming after a broken connection.
 
-    Not the client's own download: that names a file in the cache by the ETag in the answer, which
-    may be a path that leads out of it, and writes whatever comes, however much.
+    The client's own download is not used: it names cache files by the ETag of the response, which
+    could contain a path outside the cache, and it does not limit the size.
 
     Args:
-        api: the Hub.
+        api: client.
         repo: `user/name`.
-        commit: hash.
-        name: of the file.
-        sink: an empty file.
-        max_bytes: most that may come.
+        commit: commit hash.
+        name: file name.
+        sink: an empty file to write to.
+        max_bytes: size limit.
 
     Raises:
-        HubError: if more comes, or too slowly.
-        HTTP_ERROR, OSError: if it cannot be had.
+        HubError: if the file exceeds the limit or the download is too slow.
+        HTTP_ERROR, OSError: if the download fails.
     """
     url = hf_hub_url(repo, name, revision=commit, endpoint=api.endpoint)
     began = time.monotonic()
-    hidden = None if max_bytes >= SHOWN_BYTES else True  # None: where nobody looks
+    hidden = None if max_bytes >= SHOWN_BYTES else True  # None: hidden without a terminal
     with tqdm(  # type: ignore[no-untyped-call]  # theirs has no types
         total=max_bytes, unit="B", unit_scale=True, desc=name, disable=hidden
     ) as progress:
@@ -271,7 +271,7 @@ def download(
 def _stream(
     api: HfApi, url: str, sink: BinaryIO, max_bytes: int, began: float, progress: Any
 ) -> None:
-    """Receive a file from where it was left."""
+    """Download the remainder of a file."""
     start = sink.tell()
     if start == max_bytes:
         return
@@ -283,31 +283,31 @@ def _stream(
         if answer.status_code != PARTIAL:
             sink.seek(0)
             sink.truncate()
-        for piece in answer.iter_raw():  # as sent: what is packed could be far larger than stated
+        for piece in answer.iter_raw():  # raw: no decompression
             sink.write(piece)
             progress.update(sink.tell() - progress.n)
             if sink.tell() > max_bytes:
-                raise HubError(f"{url} sends more than the Hub states ({max_bytes:,} bytes)")
+                raise HubError(f"{url} is larger than the Hub states ({max_bytes:,} bytes)")
             elapsed = time.monotonic() - began
             if elapsed > SLOW_AFTER_S and sink.tell() < elapsed * LEAST_BYTES_PER_S:
-                raise HubError(f"{url} comes too slowly; the download was given up: try again")
+                raise HubError(f"{url}: the download was too slow and was aborted: try again")
 
 
 def read_pages(api: HfApi, path: str, query: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """Ask for a list of the Hub's, one page whenever the iterator is read.
+    """Request a paginated list, one page per iteration.
 
-    The client can do this, but without a network it tries for half a minute, a line each time. Of
-    the link to the next page only the query is taken: the token is for this address alone.
+    The client's own pagination retries for half a minute without a network. Only the query of the
+    link to the next page is used, so that the token is sent to this host only.
 
     Raises:
-        HubError: if what comes is no list.
-        HTTP_ERROR, OSError, ValueError: as the client does.
+        HubError: if the response is not a list.
+        HTTP_ERROR, OSError, ValueError: as raised by the client.
     """
     while query:
         answer = retry(partial(_get, api, path, query))
         rows = answer.json()
         if not isinstance(rows, list):
-            raise HubError(f"{api.endpoint} did not answer as a Hub does: check HF_ENDPOINT")
+            raise HubError(f"{api.endpoint} did not respond like a Hub: check HF_ENDPOINT")
         yield rows
         query = parse_qs(urlsplit(answer.links.get("next", {}).get("url", "")).query)
 
@@ -321,15 +321,15 @@ def _get(api: HfApi, path: str, query: Mapping[str, Any]) -> Any:
 
 
 def pause(seconds: float) -> None:
-    """Give the Hub time."""
+    """Sleep before the next attempt."""
     time.sleep(seconds)
 
 
 def _wait_before_next(error: BaseException, wait: float) -> float | None:
-    """Say how long to wait before trying again, in seconds; None if that would not help."""
+    """Return the delay before the next attempt in seconds; None if a retry would not help."""
     if isinstance(error, LocalEntryNotFoundError) or not is_unreachable(error):
-        return None  # the former means that the client has been patient itself
-    if is_offline() or type(error).__name__ in NOBODY_THERE:
+        return None  # the former is raised after the client's own retries
+    if is_offline() or type(error).__name__ in CONNECTION_ERRORS:
         return None
     if isinstance(error, HfHubHTTPError):
         asked = error.response.headers.get("Retry-After") or ""
@@ -338,136 +338,136 @@ def _wait_before_next(error: BaseException, wait: float) -> float | None:
     return wait
 
 
-# --- what an error means for the user ---
+# --- error messages ---
 
 
 def explain(error: BaseException, *, target: str, endpoint: str) -> HubError:
-    """Say what an exception means for the user.
+    """Convert an exception to an error with a message for the user.
 
     Args:
-        error: as it came.
-        target: what was asked for, such as `user/name@v1`.
-        endpoint: address of the Hub.
+        error: the original exception.
+        target: the requested object, such as `user/name@v1`.
+        endpoint: URL of the Hub.
     """
     for cause in causes(error):
-        sentence = _explain_answer(cause, target, endpoint)
+        sentence = _explain_refusal(cause, target, endpoint)
         if sentence:
             return HubError(sentence)
         if is_unreachable(cause):
-            return HubUnreachableError(_explain_silence(cause, endpoint))
+            return HubUnreachableError(_explain_unreachable(cause, endpoint))
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            return HubError(f"no space left on the disk for {target}: free some and try again")
+            return HubError(
+                f"no space left on the disk for {target}: free disk space and try again"
+            )
         if isinstance(cause, OSError) and cause.filename is not None:
             return HubError(_explain_disk(cause, target))
     if isinstance(error, LocalEntryNotFoundError):
-        return HubUnreachableError(_explain_silence(error, endpoint))
+        return HubUnreachableError(_explain_unreachable(error, endpoint))
     if "xet" in str(error).lower():
         return HubError(
-            f"{target}: the Xet storage of {endpoint} cannot be used, a mirror may have none: "
+            f"{target}: the Xet storage of {endpoint} cannot be used, a mirror may not have it: "
             "set HF_HUB_DISABLE_XET=1 and try again"
         )
     return HubError(f"{target}: {_first_line(error)}; try again")
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Tell whether the Hub was silent or broken, and not of another opinion."""
+    """Return whether the Hub was unreachable or failed, rather than refused the request."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in TRANSIENT
-    silent = (HTTP_ERROR, OfflineModeIsEnabled, *NO_HUB)
-    return isinstance(error, silent) or _is_short(error)
+    unreachable = (HTTP_ERROR, OfflineModeIsEnabled, *INVALID_RESPONSE)
+    return isinstance(error, unreachable) or _is_short(error)
 
 
 def _is_short(error: BaseException) -> bool:
-    """A download that ended early is a plain OSError of the client."""
+    """Return whether a download ended early, for which the client raises a plain OSError."""
     return isinstance(error, OSError) and "Consistency check failed" in str(error)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Walk from an exception to those it was raised for: the client wraps some."""
+    """Yield an exception and its chain of causes, because the client wraps some."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen
         seen = seen.__cause__
 
 
-def _explain_answer(error: BaseException, target: str, endpoint: str) -> str | None:
-    """Read the Hub's refusal; None if it is something else."""
+def _explain_refusal(error: BaseException, target: str, endpoint: str) -> str | None:
+    """Describe a refusal by the Hub; None for any other error."""
     repo = target.split("@")[0]
     if isinstance(error, GatedRepoError):
         return (
             f"{repo} is gated: ask for access at {endpoint}/{repo} while logged in, "
-            f"then give your token ({LOGIN})"
+            f"then provide your token ({LOGIN})"
         )
     if isinstance(error, RepositoryNotFoundError):
         return (
             f"there is no folder {repo!r} here and no {repo!r} on {endpoint}, or it is private: "
-            f"check the spelling; for a private one give a token that may read it ({LOGIN})"
+            f"check the spelling; for a private one provide a token that may read it ({LOGIN})"
         )
     if isinstance(error, RevisionNotFoundError):
         return (
             f"{target}: no such branch, tag or commit; {endpoint}/{repo}/tree/main lists them all"
         )
     if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
-        return f"{target}: a file of the model was not found; pull again, or ask its owner"
+        return f"{target}: a file of the model was not found; pull again, or contact its owner"
     return _explain_status(error, target, endpoint) if isinstance(error, HfHubHTTPError) else None
 
 
 def _explain_status(error: HfHubHTTPError, target: str, endpoint: str) -> str | None:
     status = error.response.status_code
     sentences = {
-        401: f"the Hub does not accept this token: make one at {endpoint}/settings/tokens, "
+        401: f"the Hub does not accept this token: create one at {endpoint}/settings/tokens, "
         f"then {LOGIN}",
-        403: f"the Hub forbids this for {target}: your token needs the right to do it "
-        f"({endpoint}/settings/tokens), and you a role in that account",
+        403: f"the Hub forbids this for {target}: your token needs the permission "
+        f"({endpoint}/settings/tokens), and your user a role in that account",
         404: f"{target} was not found on {endpoint}: check the spelling and HF_ENDPOINT",
-        409: f"{target} is being changed by someone else at this moment: try again",
-        412: f"{target} was changed by another push in the meantime; nothing was overwritten: "
-        "look at what came in, then push again",
-        413: f"{target}: the Hub finds a file too large",
+        409: f"{target} is being modified by someone else: try again",
+        412: f"{target} was changed by another push; nothing was overwritten: "
+        "check that change, then push again",
+        413: f"{target}: a file is too large for the Hub",
     }
     if status in TRANSIENT:
         return None
-    said = _first_line(error.server_message or "no reason given")
-    return sentences.get(status, f"{target}: the Hub refused ({status}: {said})")
+    reason = _first_line(error.server_message or "no reason given")
+    return sentences.get(status, f"{target}: the Hub refused ({status}: {reason})")
 
 
-def _explain_silence(error: BaseException, endpoint: str) -> str:
+def _explain_unreachable(error: BaseException, endpoint: str) -> str:
     if isinstance(error, OfflineModeIsEnabled):
-        return "HF_HUB_OFFLINE is set, so the Hub is not asked: unset it to go online"
+        return "HF_HUB_OFFLINE is set, so the Hub is not contacted: unset it to go online"
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         if status == 429:
             wait = error.response.headers.get("Retry-After")
             pause = f"{wait} s" if wait and wait.isdigit() else "a few minutes"
             return (
-                f"the Hub has had too many requests from here (429): wait {pause} and try again; "
+                f"too many requests to the Hub (429): wait {pause} and try again; "
                 f"with a token the limit is higher ({LOGIN})"
             )
-        return f"the Hub at {endpoint} has trouble of its own ({status}): try again in a while"
+        return f"the Hub at {endpoint} has a server error ({status}): try again later"
     if _is_short(error):
-        return f"the download from {endpoint} broke off: try again"
-    if isinstance(error, NO_HUB):
-        return (
-            f"{endpoint} did not answer as a Hub does: check HF_ENDPOINT, or try again in a while"
-        )
+        return f"the download from {endpoint} was interrupted: try again"
+    if isinstance(error, INVALID_RESPONSE):
+        return f"{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later"
     return (
         f"cannot reach {endpoint} ({type(error).__name__}): check the network, proxy and "
-        "HF_ENDPOINT, then try again; models in the cache work without (HF_HUB_OFFLINE=1)"
+        "HF_ENDPOINT, then try again; cached models work offline (HF_HUB_OFFLINE=1)"
     )
 
 
 def _explain_disk(error: OSError, target: str) -> str:
     where = error.filename2 or error.filename
-    said = (error.strerror or type(error).__name__).lower()
-    return f"{target}: cannot use {where} ({said}); name another folder, or HF_HOME for the cache"
+    reason = (error.strerror or type(error).__name__).lower()
+    return f"{target}: cannot use {where} ({reason}); choose another folder, or set HF_HOME"
 
 
 def _first_line(error: object) -> str:
-    """Take the first words of a message, and no token with them."""
+    """Return the first line of a message, shortened and without tokens."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return hide_tokens(lines[0] if lines else type(error).__name__)[:300]
 
 
 def hide_tokens(text: str) -> str:
-    """Cover whatever looks like a token."""
+    """Mask everything that looks like a token."""
     return TOKEN.sub("hf_***", text)

@@ -1,8 +1,7 @@
-"""Lists of models in the package, in the cache and on the Hub; and what the cache may hold.
+"""List bundled, cached and Hub models by their metadata, and evict cached models (LRU).
 
-All that is listed is metadata: no weights are fetched. The Hub answers in pages, and the next one
-is asked for when somebody reads that far. Only models of ours are removed from the cache, which
-belongs to other libraries, too.
+Pages of the Hub are requested lazily. Only hubnmt models are evicted, because other libraries share
+the cache.
 """
 
 import contextlib
@@ -41,35 +40,35 @@ FACTS = [
     "sha",
     "tags",
 ]
-"""What the Hub is asked to tell of each model."""
+"""Fields requested for each model."""
 
 FRESH_S = 60.0
-"""A page shown again within this time is not asked for again."""
+"""How long a page is cached."""
 MAX_PAGES = 64
 PAGE_SIZE = 100
-"""Models in one answer of the Hub."""
+"""Models per request."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ListedModel:
-    """What can be said of a model without opening it; None and empty: nobody said."""
+    """Metadata of a model; None or empty if unknown."""
 
     name: str
-    """As `from_pretrained` takes it."""
+    """Name for `from_pretrained`."""
     source: Literal["bundled", "cached", "hub"]
     src_lang: str = ""
     tgt_lang: str = ""
     scores: tuple[Score, ...] = ()
     """From the card, the first of each metric."""
     size_bytes: int | None = None
-    """Of the weights on the Hub, of the whole folder on this machine."""
+    """Size of the weights (Hub) or of the whole folder (local)."""
     n_parameters: int | None = None
     commit: str = ""
     is_private: bool = False
 
 
 def list_bundled(*, search: str = "") -> list[ListedModel]:
-    """List the models that travel inside the package."""
+    """List the models bundled with the package."""
     models = bundled_models().items()
     return [
         _from_folder(name, folder, "bundled")
@@ -79,9 +78,9 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
-    """List the models of ours in the cache of `huggingface_hub` that are whole, newest first.
+    """List the complete hubnmt models in the cache of `huggingface_hub`, newest first.
 
-    They are known by their config: weights, which other libraries keep there too, are not read.
+    They are recognised by their config; weights are not read.
     """
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
@@ -93,7 +92,7 @@ def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
             continue
         for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
             reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
-            if (found := _find_ours(reference)) is not None:
+            if (found := _describe_cached(reference)) is not None:
                 listed.append(found)
     return listed
 
@@ -103,8 +102,8 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
     return (not author or owner.lower() == author.lower()) and search.lower() in name.lower()
 
 
-def _find_ours(reference: HubReference) -> ListedModel | None:
-    """Describe a cached repository, if it is a whole model of ours."""
+def _describe_cached(reference: HubReference) -> ListedModel | None:
+    """Describe a cached repository if it is a complete hubnmt model."""
     try:
         folder = find_whole(reference)
         if folder is None:
@@ -112,7 +111,7 @@ def _find_ours(reference: HubReference) -> ListedModel | None:
         return dataclasses.replace(
             _from_folder(str(reference), folder, "cached"), commit=folder.name
         )
-    except HubNMTError:  # another library's
+    except HubNMTError:  # a model of another library
         return None
 
 
@@ -133,9 +132,9 @@ def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) 
 def list_hub(
     *, author: str = "", search: str = "", token: str | None = None
 ) -> Iterator[ListedModel]:
-    """List the models on the Hub that are tagged `hubnmt`; the last changed first.
+    """List the models on the Hub that are tagged `hubnmt`, last modified first.
 
-    Pages are fetched as the iterator is read.
+    Pages are requested lazily.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
@@ -155,15 +154,15 @@ def list_hub(
 
 
 def _from_row(row: Any) -> ListedModel | None:
-    """Read one model of a list; None if it cannot be named.
+    """Parse one model of a list; None if its name is invalid.
 
-    The client's own reading fails on some cards, and one stranger's card would spoil the list.
+    The client's own parser raises on some cards, so one invalid card would break the whole list.
     """
     name = row.get("id") if isinstance(row, dict) else None
     if not isinstance(name, str) or "@" in name or parse_reference(name) is None:
         return None
     metadata = _table(row, "cardData")
-    if row.get("model-index"):  # the Hub gives it apart as well
+    if row.get("model-index"):  # the Hub returns it separately
         metadata["model-index"] = row["model-index"]
     languages = (*read_languages(metadata), "", "")
     weights = _table(row, "safetensors")
@@ -188,25 +187,22 @@ def _is_count(value: Any) -> bool:
 
 
 def _table(values: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the table under a key; an empty one if something else is there."""
+    """Return the dictionary under a key; empty if the value is of another type."""
     found = values.get(key)
     return dict(found) if isinstance(found, dict) else {}
 
 
 class Catalogue:
-    """Pages of the Hub's list, kept for a short while: a page that many look at asks once.
-
-    One for the whole process; safe to share between threads.
-    """
+    """Short-lived, thread-safe cache of pages of the Hub's model list, shared by the process."""
 
     def __init__(
         self, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin with nothing.
+        """Create an empty cache.
 
         Args:
-            fresh_s: how long an answer is good for.
-            clock: seconds, going up.
+            fresh_s: lifetime of a page, seconds.
+            clock: monotonic clock, seconds.
         """
         self._fresh_s, self._clock = fresh_s, clock
         self._pages: OrderedDict[tuple[str, ...], tuple[float, list[ListedModel]]] = OrderedDict()
@@ -221,7 +217,7 @@ class Catalogue:
         number: int = 0,
         token: str | None = None,
     ) -> list[ListedModel]:
-        """Return one page of the list, counted from 0; an empty one is behind the end.
+        """Return one page of the list, counted from 0; empty beyond the last.
 
         Raises:
             HubError: if the Hub refuses or cannot be reached.
@@ -243,50 +239,51 @@ class Catalogue:
         return models
 
 
-# --- how much the cache may hold of ours ---
+# --- cache eviction ---
 
 
 def touch(folder: Path) -> None:
-    """Note that a model in the cache is used now.
+    """Record the use of a cached model.
 
-    FoldedCrossAttention does not: most file systems note that once a day (relatime) or never (noatime).
+    Reading its files does not: most file systems update access times daily (relatime) or never
+    (noatime).
     """
     weights = folder / WEIGHTS
-    with contextlib.suppress(OSError):  # a cache that cannot be written is not tidied either
+    with contextlib.suppress(OSError):  # a read-only cache is not evicted either
         os.utime(weights, ns=(time.time_ns(), weights.stat().st_mtime_ns))
 
 
 def evict_lru(limit: int) -> tuple[str, ...]:
-    """Take models of ours out of the cache until they fit, those first that were used longest ago.
+    """Evict least recently used hubnmt models from the cache until they fit.
 
-    The one used last stays, whatever its size.
+    The most recently used one is always kept.
 
     Args:
-        limit: bytes.
+        limit: size limit, bytes.
 
     Returns:
-        the repositories that were forgotten.
+        the evicted repositories.
     """
-    ours = {model.name.partition("@")[0] for model in list_cached()}
+    names = {model.name.partition("@")[0] for model in list_cached()}
     try:
         cache = scan_cache_dir(constants.HF_HUB_CACHE)
     except CacheNotFound:
         return ()
-    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in ours]
+    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in names]
     repos.sort(key=_last_used)
-    left, gone = sum(repo.size_on_disk for repo in repos), []
+    total, evicted = sum(repo.size_on_disk for repo in repos), []
     for repo in repos[:-1]:
-        if left <= limit:
+        if total <= limit:
             break
         cache.delete_revisions(*(each.commit_hash for each in repo.revisions)).execute()
-        left -= repo.size_on_disk
-        gone.append(repo.repo_id)
-        logger.info("%s was forgotten to make room in the cache", repo.repo_id)
-    return tuple(gone)
+        total -= repo.size_on_disk
+        evicted.append(repo.repo_id)
+        logger.info("evicted %s from the cache", repo.repo_id)
+    return tuple(evicted)
 
 
 def _last_used(repo: CachedRepoInfo) -> float:
-    """Say when the weights were used last; configs are read by whoever lists the cache."""
+    """Return the access time of the weights; listing the cache changes that of the config."""
     files = (file for revision in repo.revisions for file in revision.files)
     read = (file.blob_last_accessed for file in files if file.file_name == WEIGHTS)
     return max(read, default=0.0)

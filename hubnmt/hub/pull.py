@@ -1,9 +1,8 @@
 """Download a model into the cache of `huggingface_hub`, or into a folder.
 
-Nothing is opened that does not have the hash the Hub states, and blobs are named by that hash. A
-branch is noted in the cache when all its files are there, so a pull that was cut off leaves the one
-before in use. Source of the cache's layout:
-https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+Every file is verified against the hash that the Hub states before it is read. A branch is recorded
+in the cache only after all its files are present, so an interrupted pull leaves the previous commit
+in use. Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 """
 
 import contextlib
@@ -43,17 +42,17 @@ from hubnmt.text.tokenizer import MAX_FILE_MIB, max_file_bytes
 
 logger = logging.getLogger(__name__)
 
-TRIES = 2
-"""Downloads of a file whose content came out wrong."""
+ATTEMPTS = 2
+"""Downloads of a file whose hash does not match."""
 
-PIECE = 2**20
+BLOCK_BYTES = 2**20
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 JOINT_TOKENIZER = ("tokenizer.json",)
 TWO_TOKENIZERS = ("tokenizer_src.json", "tokenizer_tgt.json")
 TOKENIZERS = JOINT_TOKENIZER + TWO_TOKENIZERS
 MAX_HEADER_MIB = 16
-"""Room for names and shapes in a weights file, far beyond what ours take."""
+"""Upper bound of the header of a weights file, which holds names and shapes."""
 
 LIMITS_MIB = {
     CONFIG: MAX_JSON_MIB,
@@ -63,7 +62,7 @@ LIMITS_MIB = {
     "tokenizer_tgt.json": MAX_FILE_MIB,
     CARD: MAX_CARD_MIB,
 }
-"""The allow-list but for the weights, whose limit the config sets. In order of fetching."""
+"""Allowed files in download order, without the weights, whose limit follows from the config."""
 
 ALLOWED = (*LIMITS_MIB, WEIGHTS)
 
@@ -72,12 +71,12 @@ FolderName = str | Path
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model from the Hub, on this machine."""
+    """A downloaded model."""
 
     folder: Path
-    """In the cache; read it, do not write to it."""
+    """Folder of the model; read-only if it is in the cache."""
     commit: str
-    """The hash of the commit that the reference meant."""
+    """Commit hash that the reference resolved to."""
 
 
 def pull(
@@ -88,19 +87,19 @@ def pull(
     cache_dir: FolderName | None = None,
     max_bytes: int | None = None,
 ) -> Pulled:
-    """Fetch a model, or find it in the cache.
+    """Download a model, or find it in the cache.
 
     Args:
-        reference: which.
-        token: None takes `HF_TOKEN` or the login.
-        local_files_only: look in the cache only, as `HF_HUB_OFFLINE=1` does.
-        cache_dir: in place of the cache of `huggingface_hub`.
-        max_bytes: most to download; None has no limit. What is in the cache counts for nothing.
+        reference: repository and revision.
+        token: defaults to `HF_TOKEN` or the stored login.
+        local_files_only: use only the cache, like `HF_HUB_OFFLINE=1`.
+        cache_dir: cache folder; defaults to that of `huggingface_hub`.
+        max_bytes: download limit without cached files; None for no limit.
 
     Raises:
-        HubError: if it cannot be had, is too large or not ours, or came with other content than
-            stated.
-        ModelFolderError: if its config is not one of ours.
+        HubError: if the model cannot be downloaded, is too large, is not a hubnmt model, or does
+            not match the stated hashes.
+        ModelFolderError: if its config is not a hubnmt config.
     """
     is_off = local_files_only or is_offline()
     if is_off or reference.is_pinned:
@@ -109,8 +108,8 @@ def pull(
             return cached
     if is_off:
         raise HubError(
-            f"{reference} is not in the cache, or not whole, and the network is off "
-            "(HF_HUB_OFFLINE or local_files_only): pull it once with the network on"
+            f"{reference} is not in the cache or incomplete, and offline mode is on "
+            "(HF_HUB_OFFLINE or local_files_only): pull it once online"
         )
     try:
         return _pull_online(reference, token, cache_dir, max_bytes)
@@ -123,10 +122,10 @@ def pull(
 
 
 def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None) -> Pulled | None:
-    """Find a whole and undamaged model in the cache; what was changed since it came is dropped.
+    """Find a complete, verified model in the cache; files that do not match their hash are removed.
 
     Raises:
-        ModelFolderError: if its config is not one of ours.
+        ModelFolderError: if its config is not a hubnmt config.
     """
     folder = find_whole(reference, cache_dir=cache_dir)
     if folder is None:
@@ -134,15 +133,15 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
     for path in (folder / name for name in ALLOWED if (folder / name).is_file()):
         stated = _stated_by_link(path)
         if stated and not matches(path, stated):
-            _forget(path)
+            _remove(path)
             return None
         if path.name == CONFIG:
-            load_config(folder)  # the weights of another library may be large: they are not read
+            load_config(folder)  # before hashing weights, which may be another library's
     return Pulled(folder, folder.name)
 
 
 def find_whole(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
-    """Find a folder in the cache with all files of a model, by their names alone."""
+    """Find a cached folder that has all files of a model, without verifying them."""
     folder = _cached_folder(reference, cache_dir)
     if folder is None:
         return None
@@ -162,13 +161,13 @@ def _cached_folder(reference: HubReference, cache_dir: FolderName | None) -> Pat
 
 
 def _stated_by_link(path: Path) -> str | None:
-    """Read a file's hash off the name of the blob it links to; a cache without links has none."""
+    """Return the hash in the name of the blob that a file links to; None without symbolic links."""
     blob = _find_blob(path)
     return blob.name if blob else None
 
 
 def _find_blob(path: Path) -> Path | None:
-    """Return what a file in the cache links to, if that is a blob of the same repository."""
+    """Return the blob that a cached file links to, if it is in the same repository."""
     if not path.is_symlink():
         return None
     target = Path(os.path.normpath(path.parent / path.readlink()))
@@ -209,15 +208,15 @@ def _pull_online(
 
 
 def _find_storage(repo: str, cache_dir: FolderName | None) -> Path:
-    """Return where the cache keeps a repository."""
+    """Return the cache folder of a repository."""
     return Path(cache_dir or constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
 
 
 def _check_size(files: Sequence[HubFile], max_bytes: int, reference: HubReference) -> None:
-    """Refuse a download that is too large, before any of it is fetched.
+    """Check the size of a download before it starts.
 
     Raises:
-        HubError: with the size and the limit, or if the Hub does not say how large a file is.
+        HubError: if it exceeds the limit, or the Hub does not state the size of a file.
     """
     unknown = [file.name for file in files if file.size is None]
     if unknown:
@@ -225,19 +224,21 @@ def _check_size(files: Sequence[HubFile], max_bytes: int, reference: HubReferenc
     size = sum(file.size or 0 for file in files)
     if size > max_bytes:
         raise HubError(
-            f"{reference} has {size / 1e6:,.0f} MB, models of up to {max_bytes / 1e6:,.0f} MB are "
-            f"fetched here; pull it by hand: hubnmt pull {reference}"
+            f"{reference} has {size / 1e6:,.0f} MB, over the limit of {max_bytes / 1e6:,.0f} MB; "
+            f"download it from the command line: hubnmt pull {reference}"
         )
 
 
 def _fetch(api: HfApi, repo: str, file: HubFile, folder: Path, max_bytes: int) -> None:
-    """Download one file, or find it in the cache; its content is what the Hub states.
+    """Download and verify one file, unless it is in the cache.
 
     Raises:
-        HubError: if it is not, again and again, or the Hub states none.
+        HubError: if its hash never matches, or the Hub states none.
     """
     if file.digest is None:
-        raise HubError(f"{repo}: the Hub states no hash of {file.name}; without it none is taken")
+        raise HubError(
+            f"{repo}: the Hub states no hash of {file.name}, so it cannot be verified; refused"
+        )
     path, blob = folder / file.name, folder.parents[1] / "blobs" / file.digest
     if path.is_file() and matches(path, file.digest):
         return
@@ -249,31 +250,31 @@ def _fetch(api: HfApi, repo: str, file: HubFile, folder: Path, max_bytes: int) -
 def _download_blob(
     api: HfApi, repo: str, file: HubFile, commit: str, blob: Path, max_bytes: int
 ) -> None:
-    """Download content under a name of its own, and give it the blob's when it is what was stated.
+    """Download to a temporary file and rename it to the blob once its hash matches.
 
     Raises:
-        HubError: if it never is.
+        HubError: if it never matches.
     """
     blob.parent.mkdir(parents=True, exist_ok=True)
     draft = blob.with_name(f"{blob.name}.{uuid.uuid4().hex[:8]}.incomplete")
     try:
-        for _ in range(TRIES):
+        for _ in range(ATTEMPTS):
             with draft.open("wb") as sink:
                 download(api, repo, commit, file.name, sink, max_bytes=max_bytes)
             if matches(draft, blob.name):
                 draft.replace(blob)
                 return
-            logger.warning("%s of %s came with other content than stated", file.name, repo)
+            logger.warning("%s of %s does not match the stated hash", file.name, repo)
     finally:
         draft.unlink(missing_ok=True)
     raise HubError(
-        f"{repo}: {file.name} comes with other content than the Hub states (its hash differs); "
-        "nothing of it was kept: try again, and if it stays, ask who runs your proxy or mirror"
+        f"{repo}: {file.name} does not match the hash that the Hub states and was discarded: "
+        "try again; if it persists, ask the operator of your proxy or mirror"
     )
 
 
 def _link(path: Path, blob: Path) -> None:
-    """Let a file of a commit be a blob; where links cannot be made, the blob becomes the file."""
+    """Link a snapshot file to its blob, or move the blob there if links are not supported."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
@@ -283,8 +284,8 @@ def _link(path: Path, blob: Path) -> None:
     draft.replace(path)
 
 
-def _forget(path: Path) -> None:
-    """Take a file out of the cache: the name in the snapshot, and the blob behind it."""
+def _remove(path: Path) -> None:
+    """Remove a file and its blob from the cache."""
     blob = _find_blob(path)
     with contextlib.suppress(OSError):
         if blob:
@@ -293,11 +294,11 @@ def _forget(path: Path) -> None:
 
 
 def _note_revision(storage: Path, reference: HubReference, commit: str) -> None:
-    """Note in the cache which commit a branch is, as `huggingface_hub` does."""
+    """Record the commit of a branch in the cache, as `huggingface_hub` does."""
     if reference.revision == commit:
         return
     note = storage / "refs" / reference.revision
-    with contextlib.suppress(OSError):  # a cache that cannot be written still serves
+    with contextlib.suppress(OSError):  # a read-only cache is still usable
         note.parent.mkdir(parents=True, exist_ok=True)
         draft = note.with_name(f"{note.name}.{os.getpid()}.tmp")
         draft.write_text(commit, encoding="ascii")
@@ -305,12 +306,12 @@ def _note_revision(storage: Path, reference: HubReference, commit: str) -> None:
 
 
 def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) -> Pulled:
-    """Fetch a model into a folder of one's own, whole or not at all.
+    """Download a model into a folder, atomically.
 
     Raises:
-        InputError: if the folder holds something else.
+        InputError: if the folder contains other files.
         HubError: see `pull`.
-        ModelFolderError: if what came is not a sound model.
+        ModelFolderError: if the downloaded model is invalid.
     """
     check_place(folder)
     pulled = pull(reference, token=token)
@@ -322,21 +323,21 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
     return Pulled(folder, pulled.commit)
 
 
-# --- which files make a model, and how large they may be ---
+# --- files of a model and their sizes ---
 
 
 def choose_files(
     files: Mapping[str, int | None], *, target: str, library: str | None = None
 ) -> list[str]:
-    """List the files to fetch, config first, weights last.
+    """List the files to download, config first, weights last.
 
     Args:
-        files: name to size in bytes, of all files of the repository.
-        target: how the repository was named.
-        library: what the Hub says made it.
+        files: all files of the repository, name to size in bytes.
+        target: name of the repository in messages.
+        library: `library_name` on the Hub.
 
     Raises:
-        HubError: if this is not a model of ours, or a file is too large.
+        HubError: if it is not a hubnmt model, or a file is too large.
     """
     is_foreign = library not in (None, LIBRARY)
     missing = [name for name in (CONFIG, WEIGHTS) if name not in files]
@@ -349,7 +350,7 @@ def choose_files(
         size = files.get(name)
         if size is not None and size > limit * 2**20:
             raise HubError(
-                f"{target}: {name} has {size / 2**20:,.0f} MiB, at most {limit} are taken; refused"
+                f"{target}: {name} has {size / 2**20:,.0f} MiB, over the limit of {limit}; refused"
             )
     return [name for name in ALLOWED if name in files]
 
@@ -357,7 +358,7 @@ def choose_files(
 def _describe_foreign(
     files: Mapping[str, int | None], missing: Sequence[str], target: str, library: str | None
 ) -> str:
-    """Say what a repository is, since it is not ours."""
+    """Describe a repository that is not a hubnmt model."""
     kind = f"a model of the library {library!r}" if library else "not a hubnmt model"
     pickles = [name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl"))]
     shards = [name for name in files if name.startswith("model-") and name.endswith("safetensors")]
@@ -365,7 +366,7 @@ def _describe_foreign(
     if missing:
         facts.append(f"it has no {' and no '.join(missing)}")
     if shards:
-        facts.append("its weights come in several files, ours in one")
+        facts.append("its weights are sharded, which hubnmt does not support")
     elif pickles and WEIGHTS in missing:
         facts.append(f"its weights are pickled ({pickles[0]}), which could run code")
     detail = f": {'; '.join(facts)}" if facts else ""
@@ -373,17 +374,17 @@ def _describe_foreign(
 
 
 def check_sizes(sizes: Mapping[str, int | None], config: ModelConfig, *, target: str) -> None:
-    """Compare sizes with what the config describes, before the files are fetched.
+    """Check that file sizes are consistent with the config, before the download.
 
     Raises:
-        HubError: if they cannot belong together.
+        HubError: if they are not.
     """
     for name in TOKENIZERS:
         size, most = sizes.get(name), largest_size(name, config)
         if size is not None and size > most:
             raise HubError(
-                f"{target}: {name} has {size:,} bytes, but {CONFIG} describes a vocabulary that "
-                f"takes at most {most:,}; refused"
+                f"{target}: {name} has {size:,} bytes, but {CONFIG} describes a vocabulary of "
+                f"at most {most:,} bytes; refused"
             )
     size, least, most = sizes.get(WEIGHTS), 2 * config.n_parameters, largest_size(WEIGHTS, config)
     if size is not None and not least <= size <= most:
@@ -394,7 +395,7 @@ def check_sizes(sizes: Mapping[str, int | None], config: ModelConfig, *, target:
 
 
 def largest_size(name: str, config: ModelConfig | None) -> int:
-    """Say how many bytes a file of a model may have; without a config, what any may have."""
+    """Return the size limit of a file in bytes; without a config, that of any model."""
     if config is not None and name == WEIGHTS:
         return 4 * config.n_parameters + MAX_HEADER_MIB * 2**20
     if config is not None and name in TOKENIZERS:
@@ -402,22 +403,22 @@ def largest_size(name: str, config: ModelConfig | None) -> int:
     return LIMITS_MIB[name] * 2**20
 
 
-# --- whether content is what the Hub states ---
+# --- content hashes ---
 
 
 def digest_bytes(data: bytes) -> dict[str, str]:
-    """Hash content both ways: `blob_id` as git does, `sha256` as LFS does."""
+    """Return both hashes of the Hub: `blob_id` (git) and `sha256` (LFS)."""
     git = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
     return {"blob_id": git.hexdigest(), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def matches(path: Path, expected: str) -> bool:
-    """Hash a file the way `expected` was made (40 digits: git, 64: LFS) and compare."""
+    """Return whether a file has the expected hash (40 digits: git, 64: LFS)."""
     if len(expected) == 64:
         digest = hashlib.sha256()
     else:
         digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(BLOCK_BYTES):
             digest.update(piece)
     return digest.hexdigest() == expected

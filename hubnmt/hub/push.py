@@ -1,9 +1,8 @@
-"""Publish a model folder on the Hub, in one commit or not at all.
+"""Publish a model folder on the Hub in one atomic commit.
 
-Before the first byte leaves, the folder is loaded as a user would load it, and only the files of a
-model folder are looked at: run state, logs and data beside them stay here. Only what differs
-travels. A commit names its parent, so that two pushes at once cannot overwrite each other; when
-only the answer to a commit is lost, the Hub is asked whether it happened.
+The folder is loaded for validation first, and only model files that differ are uploaded. A commit
+names its parent, so that concurrent pushes cannot overwrite each other; if the response to a commit
+is lost, the repository is checked for the change before a retry.
 """
 
 import contextlib
@@ -43,49 +42,49 @@ from hubnmt.text.tokenizer import ROUND_TRIP, normalize
 logger = logging.getLogger(__name__)
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
-"""A token of the Hub; one pasted into a card would be read by everyone."""
+"""A Hub token, which must not be published by accident."""
 
 Content = Path | bytes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CommitRequest:
-    """What a repository should hold."""
+    """The desired contents of a repository."""
 
     repo: str
     kind: Kind
     revision: str
     """The branch to commit to."""
     contents: Mapping[str, Content]
-    """Name in the repository to a file or to its content."""
+    """Name in the repository to a local file or to bytes."""
     unwanted: Sequence[str] = ()
-    """Names that must not be there."""
+    """Files to remove."""
     message: str
     create_pr: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
-    """What became of a request."""
+    """The result of a commit request."""
 
     commit: str
-    """The hash; the one before if nothing differed."""
+    """Commit hash; that of the existing commit if nothing changed."""
     changed: tuple[str, ...]
-    """Names sent or removed."""
+    """Files uploaded or removed."""
     pull_request: str | None = None
-    """Its address, if one was asked for."""
+    """URL of the pull request, if one was requested."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Pushed:
-    """A model on the Hub."""
+    """A published model."""
 
     url: str
-    """Where to look at it: the repository, or the pull request."""
+    """URL of the repository or the pull request."""
     commit: str
-    """The hash; of the commit before if nothing had changed."""
+    """Commit hash; that of the existing commit if nothing changed."""
     changed: tuple[str, ...]
-    """Names sent or removed."""
+    """Files uploaded or removed."""
 
 
 def push(
@@ -98,20 +97,20 @@ def push(
     message: str | None = None,
     token: str | None = None,
 ) -> Pushed:
-    """Publish a model folder in one commit; what the Hub has already does not travel again.
+    """Publish a model folder in one commit; unchanged files are not uploaded again.
 
     Args:
-        folder: a model folder; files of other kinds in it stay here.
-        repo: `user/name`; made if it is not there.
-        private: make a new repository private; one that is there stays as it is.
-        revision: branch to push to, made if it is not there; None is `main`.
-        create_pr: propose the change as a pull request in place of making it.
-        message: of the commit.
-        token: None takes `HF_TOKEN` or the login.
+        folder: a model folder; other files in it are not uploaded.
+        repo: `user/name`; created if missing.
+        private: create a new repository as private; an existing one is not changed.
+        revision: branch to push to, created if missing; defaults to `main`.
+        create_pr: open a pull request instead of committing to the branch.
+        message: commit message.
+        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
-        ModelFolderError: if the folder is not sound; nothing was sent.
-        HubError: if the Hub refuses or cannot be reached; the repository is as it was.
+        ModelFolderError: if the folder is invalid; nothing was uploaded.
+        HubError: if the Hub refuses or cannot be reached; the repository is unchanged.
     """
     check_repo(repo)
     _check_branch(revision, create_pr=create_pr)
@@ -131,23 +130,23 @@ def push(
         )
         try:
             done = commit(api, request, state)
-        except RevisionNotFoundError:  # what could be looked at, but takes no commits
+        except RevisionNotFoundError:  # readable, but not a branch
             raise HubError(f"{repo}: {request.revision!r} is a tag; name a branch") from None
-    logger.info("%s: %s", repo, ", ".join(done.changed) or "nothing had changed")
+    logger.info("%s: %s", repo, ", ".join(done.changed) or "no changes")
     url = done.pull_request or f"{api.endpoint}/{repo}"
     return Pushed(url=url, commit=done.commit, changed=done.changed)
 
 
 def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) -> None:
-    """Find out before long work whether `push` may write to a repository; make it if it is new.
+    """Check write access to a repository before a long job, creating it if missing.
 
     Args:
         repo: `user/name`.
-        private: make a new repository private; one that is there stays as it is.
-        token: None takes `HF_TOKEN` or the login.
+        private: create a new repository as private; an existing one is not changed.
+        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
-        HubError: if the Hub refuses or cannot be reached, or the repository holds something else.
+        HubError: if the Hub refuses or cannot be reached, or the repository has other content.
     """
     check_repo(repo)
     api = connect(token)
@@ -161,21 +160,23 @@ def _check_branch(revision: str | None, *, create_pr: bool) -> None:
         return
     if create_pr:
         raise HubError(
-            "give a branch or a pull request, not both: the Hub makes those against main"
+            "give a branch or a pull request, not both: the Hub opens pull requests against main"
         )
     check_revision(revision)
     if COMMIT.fullmatch(revision):
-        raise HubError(f"revision = {revision!r} is a commit, which never changes; name a branch")
+        raise HubError(
+            f"revision = {revision!r} is a commit, which cannot be pushed to; name a branch"
+        )
 
 
-# --- what leaves ---
+# --- contents of a push ---
 
 
 def collect(folder: Path, repo: str) -> dict[str, Content]:
-    """Check a model folder as a whole and list what leaves it.
+    """Validate a model folder and collect the files to upload.
 
     Returns:
-        name in the repository to file, or to content where that is written anew: the card.
+        name in the repository to local file, or to bytes for the generated card.
 
     Raises:
         ModelFolderError: naming the file and the remedy.
@@ -188,12 +189,12 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
     for name in names:
         _check_link(folder / name)
         if name != WEIGHTS and SECRET.search((folder / name).read_text("utf-8", "replace")):
-            raise ModelFolderError(f"{folder / name}: holds a token of the Hub; take it out first")
+            raise ModelFolderError(f"{folder / name}: contains a Hub token; remove it first")
     contents: dict[str, Content] = {name: folder / name for name in names}
     contents[CARD] = _card(stored, repo, folder / CARD)
     left = sorted(path.name for path in folder.iterdir() if path.name not in ALLOWED)
     if left:
-        logger.info("stays here: %s", ", ".join(left))
+        logger.info("not uploaded: %s", ", ".join(left))
     return contents
 
 
@@ -202,23 +203,23 @@ def _check_tokenizers(stored: StoredModel, folder: Path) -> None:
         back = tokenizer.decode(tokenizer.encode(ROUND_TRIP))
         if back != normalize(ROUND_TRIP):
             raise ModelFolderError(
-                f"{folder}: the tokenizer does not give a text back as it was ({back!r}); "
-                "save the model again from the run"
+                f"{folder}: the tokenizer does not decode a text to its original ({back!r}); "
+                "save the model again from the training run"
             )
 
 
 def _check_link(path: Path) -> None:
-    """Refuse a link that leads away, but for those of the cache of `huggingface_hub`."""
+    """Refuse links out of the folder, except those in the cache of `huggingface_hub`."""
     if not path.is_symlink():
         return
     folder = path.parent.resolve()
     homes = (folder, folder.parent.parent / "blobs")
     if not any((path.parent / path.readlink()).resolve().is_relative_to(home) for home in homes):
-        raise ModelFolderError(f"{path}: a link that leads out of the folder; copy the file here")
+        raise ModelFolderError(f"{path}: a link to a file outside the folder; copy that file here")
 
 
 def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
-    """Return the card for the Hub; a folder without one gets what can be said of every model."""
+    """Return the model card for the Hub, generating a minimal one if the folder has none."""
     text = stored.card
     if not text.strip():
         name = repo.partition("/")[2]
@@ -226,21 +227,25 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
     try:
         check_metadata(text)
         ModelCard(text)
-    except Exception as error:  # the client's own view of a card: its parser raises what it meets
+    except Exception as error:  # the client's parser raises many kinds
         reason = shorten(error)
-        raise ModelFolderError(f"{path}: {reason}; mend its head, between the --- lines") from None
+        raise ModelFolderError(
+            f"{path}: {reason}; correct its YAML metadata, between the --- lines"
+        ) from None
     return address_card(text, repo).encode()
 
 
-# --- where it goes ---
+# --- target repository ---
 
 
 def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoState:
-    """Look at the repository and the branch, making what is not there."""
+    """Return the state of the repository and branch, creating them if missing."""
     try:
         state = read_repo(api, repo, revision)
         if private and not state.is_private:
-            logger.warning("%s is there and public: only a new repository is made private", repo)
+            logger.warning(
+                "%s exists and is public: only a new repository is created as private", repo
+            )
         return state
     except RepositoryNotFoundError:
         retry(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
@@ -252,25 +257,25 @@ def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoStat
 
 
 def _check_target(state: RepoState, repo: str) -> None:
-    """Refuse to write over what is not ours.
+    """Check that the repository is empty or contains a hubnmt model.
 
     Raises:
-        HubError: with the remedy.
+        HubError: if it contains another model.
     """
     has_model = CONFIG in state.files or WEIGHTS in state.files
     if LIBRARY not in (state.library, *state.tags) and (state.library or has_model):
         kind = f"a model of the library {state.library!r}" if state.library else "another model"
-        raise HubError(f"{repo} holds {kind}: push to a new name, or empty it first")
+        raise HubError(f"{repo} contains {kind}: push to a new name, or empty it first")
 
 
-# --- one commit of what differs ---
+# --- commit ---
 
 
 def commit(api: HfApi, request: CommitRequest, state: RepoState) -> Committed:
-    """Make one commit of what differs; none if nothing does.
+    """Commit the differences, if there are any.
 
     Raises:
-        HTTP_ERROR, OSError, RuntimeError: as the client does, if the commit did not happen.
+        HTTP_ERROR, OSError, RuntimeError: as raised by the client, if the commit was not made.
     """
     sent, removed = differences(request, state)
     changed = (*sent, *removed)
@@ -289,11 +294,11 @@ def commit(api: HfApi, request: CommitRequest, state: RepoState) -> Committed:
             if wait is None:
                 raise
             pause(wait)
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def differences(request: CommitRequest, state: RepoState) -> tuple[list[str], list[str]]:
-    """List the names to send and those to remove."""
+    """Return the names of the files to upload and to remove."""
     sent = [
         name
         for name, content in request.contents.items()
@@ -303,7 +308,7 @@ def differences(request: CommitRequest, state: RepoState) -> tuple[list[str], li
 
 
 def _is_same(content: Content, there: HubFile | None) -> bool:
-    """Compare by hash; the Hub states the one it files the content under."""
+    """Return whether content has the hash that the Hub states."""
     if there is None or there.digest is None:
         return False
     if isinstance(content, bytes):
@@ -318,7 +323,7 @@ def _send(
     sent: Sequence[str],
     removed: Sequence[str],
 ) -> Committed:
-    """Upload large files, then commit; the client's operations serve once."""
+    """Upload and commit; the client's operation objects are created anew as they are single-use."""
     additions = [CommitOperationAdd(name, request.contents[name]) for name in sent]
     info = api.create_commit(
         request.repo,
@@ -333,21 +338,21 @@ def _send(
 
 
 def _answer_was_lost(error: BaseException) -> bool:
-    """Tell whether a commit may have happened though it failed, or was not tried for a hiccup.
+    """Return whether the commit request failed without a definite response.
 
-    In all else the client has been patient itself.
+    The commit may have been made, or a retry may succeed; all other requests the client retries.
     """
     for cause in causes(error):
-        if isinstance(cause, json.JSONDecodeError):  # its check of the card reads no status
+        if isinstance(cause, json.JSONDecodeError):  # its validation of the card ignores the status
             return True
-        with contextlib.suppress(RuntimeError, AttributeError):  # a request it never came to
+        with contextlib.suppress(RuntimeError, AttributeError):  # no request was sent
             url = str(cause.request.url)  # type: ignore[attr-defined]  # of HTTP errors only
             return is_unreachable(cause) and "/commit/" in url
     return False
 
 
 def _find_landed(api: HfApi, request: CommitRequest, others: Mapping[str, str]) -> Committed | None:
-    """Look whether the Hub holds what was wished for."""
+    """Return the commit or pull request on the Hub that matches the request, if there is one."""
     if not request.create_pr:
         state = read_repo(api, request.repo, request.revision, kind=request.kind)
         done = differences(request, state) == ([], [])
@@ -362,7 +367,7 @@ def _find_landed(api: HfApi, request: CommitRequest, others: Mapping[str, str]) 
 
 
 def _pull_requests(api: HfApi, request: CommitRequest) -> dict[str, str]:
-    """Map the pull requests there are, such as `refs/pr/3`, to their commits."""
+    """Map the refs of existing pull requests, such as `refs/pr/3`, to their commits."""
     refs = retry(
         lambda: api.list_repo_refs(request.repo, repo_type=request.kind, include_pull_requests=True)
     )

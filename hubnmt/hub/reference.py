@@ -1,7 +1,6 @@
-"""How a model on the Hub is named: `user/name` or `user/name@revision`.
+"""Parse references to Hub models: `user/name` or `user/name@revision`.
 
-Takes text, gives a `HubReference`. Must not know the network or the file system. The rules for
-names are the Hub's own: https://huggingface.co/docs/huggingface_hub/package_reference/utilities
+Naming rules: https://huggingface.co/docs/huggingface_hub/package_reference/utilities
 """
 
 import dataclasses
@@ -10,10 +9,10 @@ import re
 from hubnmt.errors import HubError
 
 MAIN = "main"
-"""The branch the Hub shows first."""
+"""Default branch."""
 
 NAME = r"\w(?:[\w.-]{0,94}\w)?"
-"""One half of a repository's name; no dash or point at either end."""
+"""User or model name; must not start or end with a dash or dot."""
 
 REFERENCE = re.compile(rf"({NAME}/{NAME})(?:@([\w./+-]{{1,200}}))?", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -30,51 +29,51 @@ class HubReference:
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether the revision is a commit, which never changes."""
+        """Whether the revision is a commit hash."""
         return COMMIT.fullmatch(self.revision) is not None
 
     def __str__(self) -> str:
-        """Write the reference as it is given; `main` goes without saying."""
+        """Return `user/name@revision`, without `@main`."""
         return self.repo if self.revision == MAIN else f"{self.repo}@{self.revision}"
 
 
 def parse_reference(text: str, *, revision: str | None = None) -> HubReference | None:
-    """Read `user/name[@revision]`; None for a text of any other shape.
+    """Parse `user/name[@revision]`; None if the text has another form.
 
     Args:
-        text: what the user named.
-        revision: given apart; must not contradict the one in the text.
+        text: the reference.
+        revision: given separately; must agree with the one in the text.
 
     Raises:
-        HubError: if both give a revision, and not the same, or if it is none.
+        HubError: if the revisions differ or the revision is invalid.
     """
     match = REFERENCE.fullmatch(text)
     if not match or ".." in match[1] or "--" in match[1] or match[1].endswith(".git"):
         return None
     if revision is not None and match[2] not in (None, revision):
-        raise HubError(f"{text!r} names a revision, and revision = {revision!r} another; give one")
+        raise HubError(f"{text!r} and revision = {revision!r} name different revisions; give one")
     chosen = match[2] or revision or MAIN
     check_revision(chosen)
     return HubReference(match[1], chosen)
 
 
 def check_revision(revision: str) -> None:
-    """Refuse what git would not take as the name of a branch.
+    """Check that a revision is a valid git ref name.
 
     Raises:
-        HubError: saying which characters it may have.
+        HubError: listing the allowed characters.
     """
     parts = revision.split("/")
     fits = re.fullmatch(r"[\w./+-]{1,200}", revision, re.ASCII)
     if not fits or ".." in revision or any(not part or part[0] in ".-" for part in parts):
         raise HubError(
-            f"revision = {revision!r} is no name of a branch, tag or commit; "
+            f"revision = {revision!r} is not a valid branch, tag or commit; "
             "use letters, digits and . _ - + /"
         )
 
 
 def check_repo(repo: str) -> str:
-    """Return the name of a repository, or refuse it.
+    """Return the name of a repository if it is valid.
 
     Raises:
         HubError: if it is not `user/name`.

@@ -1,8 +1,4 @@
-"""A model's name to its folder: bundled, on this machine, or on the Hub.
-
-Takes what a user calls a model, gives the folder, and the commit if it came from the Hub. Must not
-know what is in a folder.
-"""
+"""Resolve the name of a bundled, local or Hub model to its folder."""
 
 import contextlib
 import os
@@ -19,7 +15,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
     """Resolve a bundled name, a local folder or a Hub reference to a folder.
 
     Raises:
-        ModelNotFoundError: naming what there is.
+        ModelNotFoundError: listing the bundled models.
         HubError: if the Hub has no such model, or cannot be reached.
     """
     return locate_model(model)[0]
@@ -28,32 +24,36 @@ def find_model(model: str | os.PathLike[str]) -> Path:
 def locate_model(
     model: str | os.PathLike[str], *, revision: str | None = None, **hub: Any
 ) -> tuple[Path, str | None]:
-    """Find a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
+    """Return a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
     name = os.fspath(model)
-    folder = _find_here(name)
+    folder = _find_local(name)
     if folder is not None:
         if revision is not None:
-            raise ConfigError(f"{name!r} is on this machine and has no revisions; leave it out")
+            raise ConfigError(
+                f"{name!r} is a local model, which has no revisions; remove the revision"
+            )
         return folder, None
     reference = parse_reference(name, revision=revision)
     if reference is not None:
         try:
             pulled = pull(reference, **hub)
         except HubUnreachableError as error:
-            raise HubUnreachableError(f"no folder {name!r} here, and {error}") from None
+            raise HubUnreachableError(f"there is no local folder {name!r}, and {error}") from None
         return pulled.folder, pulled.commit
     known = ", ".join(bundled_models()) or "none"
     raise ModelNotFoundError(
-        f"no model {name!r}: not a bundled model (there are: {known}), not a local folder, and not "
+        f"no model {name!r}: not a bundled model (available: {known}), not a local folder, and not "
         "user/name on the Hub"
     )
 
 
-def _find_here(name: str) -> Path | None:
+def _find_local(name: str) -> Path | None:
     bundled = bundled_models()
     if name in bundled:
         return bundled[name]
-    with contextlib.suppress(RuntimeError, OSError, ValueError):  # no home, too long, a zero byte
+    with contextlib.suppress(
+        RuntimeError, OSError, ValueError
+    ):  # no home folder, path too long, null byte
         folder = Path(name).expanduser()
         if folder.is_dir():
             return folder

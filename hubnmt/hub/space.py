@@ -1,8 +1,7 @@
-"""A Space on the Hub that serves the page with one model.
+"""Create or update a Hugging Face Space that serves one model.
 
-Takes a model reference, gives the address of the Space. Must not know Gradio. The files are those
-of this very installation: `app.py` and `requirements.txt` of the checkout, or the copies that a
-wheel carries, and the package itself.
+The Space runs this installation's code: the package, and `app.py` and `requirements.txt` from the
+checkout or the wheel.
 """
 
 import dataclasses
@@ -22,20 +21,20 @@ from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
-CARRIED = PACKAGE / "hub" / "space_files"
-"""Where a wheel has `app.py` and `requirements.txt`; see pyproject.toml."""
+WHEEL_FILES = PACKAGE / "hub" / "space_files"
+"""Location of `app.py` and `requirements.txt` in a wheel; see pyproject.toml."""
 
-LEFT_OUT = {"__pycache__", "pretrained", "space_files"}
-"""Folders of the package a Space does without; the bundled model it serves comes apart."""
+EXCLUDED = {"__pycache__", "pretrained", "space_files"}
+"""Folders of the package that are not uploaded; the served bundled model is added separately."""
 
 KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png"}
-"""Files of the package a Space needs; an editor's or a person's own beside them stay here."""
+"""Suffixes of the package files that are uploaded."""
 
 OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|hubnmt/.+)")
-"""What in a Space is ours to replace or remove; other files in it are its owner's."""
+"""Files of a Space that may be replaced or removed; others belong to its owner."""
 
 APPS = {"app.py", "Dockerfile", "index.html"}
-"""A Space with one of these serves something already."""
+"""Files that show that a Space already serves an app."""
 
 VARIABLE, SECRET = "HUBNMT_MODEL", "HF_TOKEN"
 
@@ -47,7 +46,7 @@ class Opened:
     url: str
     commit: str
     changed: tuple[str, ...]
-    """Names sent or removed; empty if it was so already."""
+    """Files uploaded or removed; empty if it was up to date."""
 
 
 def open_space(
@@ -58,17 +57,17 @@ def open_space(
     with_token: bool = False,
     token: str | None = None,
 ) -> Opened:
-    """Make or update a Space that serves a model; asked twice, the second time changes nothing.
+    """Create or update a Space that serves a model; idempotent.
 
     Args:
         repo: `user/name` of the Space.
         model: bundled name or Hub reference.
-        private: make a new Space private; one that is public is refused.
-        with_token: give the Space our token as its secret, to read a private or gated model.
-        token: None takes `HF_TOKEN` or the login.
+        private: create a new Space as private; an existing public one is refused.
+        with_token: store the token as a secret of the Space, to read a private or gated model.
+        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
-        HubError: if the model cannot be served from there, or the Hub refuses.
+        HubError: if a Space cannot load the model, or the Hub refuses.
     """
     check_repo(repo)
     api = connect(token)
@@ -79,9 +78,11 @@ def open_space(
     with plain_words(f"Space {repo}"):
         state = _prepare(api, repo, private=private)
         if private and not state.is_private:
-            raise HubError(f"Space {repo} is public: make it private in its settings, then again")
+            raise HubError(
+                f"Space {repo} is public: make it private in its settings, then try again"
+            )
         if APPS & set(state.files) and LIBRARY not in state.tags:
-            raise HubError(f"Space {repo} serves another app: name a new one, or empty it first")
+            raise HubError(f"Space {repo} serves another app: choose a new name, or empty it first")
         # Variable and secret first: the commit starts the build, which reads them.
         if _variables(api, repo).get(VARIABLE) != model:
             retry(lambda: api.add_space_variable(repo, VARIABLE, model))
@@ -102,17 +103,17 @@ def open_space(
 
 
 def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
-    """Refuse a model the Space could not open.
+    """Check that a Space can load the model.
 
     Raises:
-        HubError: with the remedy.
+        HubError: if it cannot.
     """
     if model in bundled_models():
         return
     reference = None if Path(model).expanduser().is_dir() else parse_reference(model)
     if reference is None:
         raise HubError(
-            f"{model!r} is only on this machine, where a Space cannot reach it: "
+            f"{model!r} is a local folder, which a Space cannot read: "
             "push it first (hubnmt push DIR USER/NAME), then name it as USER/NAME"
         )
     state = read_repo(api, reference.repo, reference.revision)
@@ -122,8 +123,8 @@ def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
     if (state.is_private or state.is_gated) and not with_token:
         kind = "private" if state.is_private else "gated"
         raise HubError(
-            f"{model} is {kind}, and the Space has no token to read it: add --with-token to give "
-            "it yours as a secret (best one that may read only this model)"
+            f"{model} is {kind}, and the Space has no token to read it: add --with-token to store "
+            "yours as a secret (preferably one that can read only this model)"
         )
 
 
@@ -144,11 +145,11 @@ def _variables(api: HfApi, repo: str) -> Mapping[str, str]:
     return {key: variable.value for key, variable in found.items()}
 
 
-# --- what a Space holds ---
+# --- contents of a Space ---
 
 
 def collect(repo: str, model: str) -> dict[str, Content]:
-    """List everything the Space needs, by its name there."""
+    """Collect the files of the Space, by their name in it."""
     contents: dict[str, Content] = {
         "app.py": find_beside("app.py"),
         "requirements.txt": find_beside("requirements.txt"),
@@ -157,7 +158,7 @@ def collect(repo: str, model: str) -> dict[str, Content]:
     contents["README.md"] = write_readme(repo, model, requirements).encode()
     for path in sorted(PACKAGE.rglob("*")):
         inside = path.relative_to(PACKAGE)
-        if path.suffix in KINDS and path.is_file() and not LEFT_OUT & set(inside.parts):
+        if path.suffix in KINDS and path.is_file() and not EXCLUDED & set(inside.parts):
             contents[f"hubnmt/{inside.as_posix()}"] = path
     if model in bundled_models():
         for path in sorted((PRETRAINED / model).iterdir()):
@@ -166,20 +167,20 @@ def collect(repo: str, model: str) -> dict[str, Content]:
 
 
 def find_beside(name: str) -> Path:
-    """Find a file that lies beside the package in a checkout, and inside it in a wheel.
+    """Find a file next to the package (checkout) or inside it (wheel).
 
     Raises:
         HubError: if this installation has neither.
     """
-    homes = [PACKAGE.parent / name] if (PACKAGE.parent / "pyproject.toml").is_file() else []
-    for path in (*homes, CARRIED / name):
+    places = [PACKAGE.parent / name] if (PACKAGE.parent / "pyproject.toml").is_file() else []
+    for path in (*places, WHEEL_FILES / name):
         if path.is_file():
             return path
-    raise HubError(f"this installation of hubnmt has no {name}: install it from a wheel again")
+    raise HubError(f"this installation of hubnmt has no {name}: reinstall it from a wheel")
 
 
 def write_readme(repo: str, model: str, requirements: str) -> str:
-    """Write the Space's front matter, which the Hub builds it by, and a few words."""
+    """Return the README of the Space: front matter with its build settings, and a description."""
     gradio = re.search(r"^gradio==(\S+)$", requirements, re.MULTILINE)
     reference = None if model in bundled_models() else parse_reference(model)
     lines = [
@@ -198,8 +199,8 @@ def write_readme(repo: str, model: str, requirements: str) -> str:
         "tags:\n- hubnmt\n- translation",
         "---",
         "",
-        f"Translates with `{model}`, and shows where the model looked while it did.",
-        "Made by `hubnmt space`; run it again to bring it up to date.",
+        f"Translates with `{model}` and shows its attention weights.",
+        "Created by `hubnmt space`; run it again to update.",
         "",
     ]
     return "\n".join(lines)

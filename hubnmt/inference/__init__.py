@@ -1,1 +1,1 @@
-"""Fast inference: the engine that batches and searches, packed weights, CTranslate2."""
+"""Inference engines: PyTorch with packed weights, and CTranslate2."""

@@ -1,10 +1,9 @@
-"""The search as CTranslate2 runs it: the same rows in, the same hypotheses out.
+"""The CTranslate2 engine, with greedy and beam search by CTranslate2.
 
-Takes a stored model, is an `hubnmt.pipeline.pipeline.Engine`. Must not know text. Greedy and beam search are
-CTranslate2's. What it does not do as we do is left to the reference engine: sampling (its own
-random numbers), prefixes that end inside a word, the repetition penalty (on logits there), n-gram
-blocking in a beam (scores are renormalised there), and rows that reach their length limit (there is
-no end of sentence in their score there).
+Requests that CTranslate2 handles differently are delegated to the PyTorch engine: sampling (other
+random numbers), prefixes that end inside a word, the repetition penalty (applied to logits there),
+n-gram blocking in a beam (scores are renormalized there), and rows that reach their length limit
+(their score there excludes eos).
 """
 
 from collections.abc import Generator, Sequence
@@ -21,7 +20,7 @@ from hubnmt.model.batching import group_by_length
 
 
 class CTranslate2Engine:
-    """Searches with CTranslate2, exported from the stored weights when it is made."""
+    """Decodes with CTranslate2, from weights exported at construction."""
 
     def __init__(
         self, stored: StoredModel, reference: TorchEngine, *, device: torch.device, dtype: str
@@ -30,15 +29,15 @@ class CTranslate2Engine:
 
         Args:
             stored: the model.
-            reference: does what CTranslate2 does otherwise.
-            device: where it runs.
-            dtype: of its products: `float32`, `float16`, `bfloat16` or `int8`.
+            reference: engine for requests that CTranslate2 handles differently.
+            device: device to run on.
+            dtype: compute type: `float32`, `float16`, `bfloat16` or `int8`.
 
         Raises:
-            ConfigError: if CTranslate2 is not installed, or cannot run so.
+            ConfigError: if CTranslate2 is not installed or does not support the device or dtype.
         """
         self._reference = reference
-        self._peer = open_ctranslate2(stored, device=device, compute_type=dtype)
+        self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
         self._tgt_tokenizer = stored.tgt_tokenizer
         self._src_pieces = list_pieces(stored.src_tokenizer)
         self._tgt_pieces = list_pieces(stored.tgt_tokenizer)
@@ -52,8 +51,8 @@ class CTranslate2Engine:
         prefix: ForcedPrefix | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
-        """Translate rows of ids; see `hubnmt.pipeline.pipeline.Engine`. A batch in a beam is one step."""
-        if prefix is not None or not _is_same_there(decoding):
+        """Translate rows of ids; see `pipeline.Engine`. A batch in beam search is one step."""
+        if prefix is not None or not _is_supported(decoding):
             return (
                 yield from self._reference.search(
                     rows, decoding, prefix=prefix, batch_tokens=batch_tokens
@@ -61,21 +60,21 @@ class CTranslate2Engine:
             )
         found: list[list[Hypothesis]] = [[] for _ in rows]
         budget = max(1, batch_tokens // decoding.beam_size)
-        able = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
-        for group in group_by_length([len(rows[index]) + 1 for index in able], budget):
-            batch = [able[place] for place in group]
+        supported = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
+        for group in group_by_length([len(rows[index]) + 1 for index in supported], budget):
+            batch = [supported[place] for place in group]
             results = yield from self._search_batch([rows[index] for index in batch], decoding)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = hypotheses
-        undone = [index for index, hypotheses in enumerate(found) if not hypotheses]
-        again = [rows[index] for index in undone]
-        redone = yield from self._reference.search(again, decoding, batch_tokens=batch_tokens)
-        for index, hypotheses in zip(undone, redone, strict=True):
+        missing = [index for index, hypotheses in enumerate(found) if not hypotheses]
+        sources = [rows[index] for index in missing]
+        fallback = yield from self._reference.search(sources, decoding, batch_tokens=batch_tokens)
+        for index, hypotheses in zip(missing, fallback, strict=True):
             found[index] = hypotheses
         return found
 
     def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
-        """Search one batch; a row that only the reference can do right gives an empty list."""
+        """Search one batch; return an empty list for rows that need the reference engine."""
         caps = [max_tgt_tokens(len(row), decoding) for row in rows]
         sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
         options = {
@@ -85,10 +84,10 @@ class CTranslate2Engine:
             "min_decoding_length": 0,
         }
         if decoding.beam_size == 1 and len(rows) == 1:
-            found = [[(yield from self._follow(sources[0], options))]]
+            found = [[(yield from self._stream_greedy(sources[0], options))]]
         else:
             yield []
-            answers = self._peer.translate_batch(
+            answers = self._ct2.translate_batch(
                 sources,
                 beam_size=decoding.beam_size,
                 num_hypotheses=decoding.beam_size,
@@ -101,30 +100,30 @@ class CTranslate2Engine:
             ]
         chosen = []
         for cap, hypotheses in zip(caps, found, strict=True):
-            is_whole = self._are_whole(hypotheses, cap)
-            chosen.append(self._distinct(hypotheses)[: decoding.n_best] if is_whole else [])
+            is_complete = self._are_complete(hypotheses, cap)
+            chosen.append(self._distinct(hypotheses)[: decoding.n_best] if is_complete else [])
         return self._score(sources, chosen, decoding.length_penalty)
 
-    def _follow(
+    def _stream_greedy(
         self, source: list[str], options: dict[str, int]
     ) -> Generator[list[int], None, list[int]]:
-        """Search one sentence greedily; yield its tokens as they grow."""
+        """Search one sentence greedily; yield the tokens so far after each step."""
         ids: list[int] = []
-        with closing(self._peer.generate_tokens(source, **options)) as steps:
+        with closing(self._ct2.generate_tokens(source, **options)) as steps:
             for step in steps:
                 if step.token_id != self._tgt_tokenizer.eos_id:
                     ids.append(self._tgt_ids[step.token])
                     yield list(ids)
         return ids
 
-    def _are_whole(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
-        """Tell whether none was cut, and none says what our search never does."""
-        never = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
+    def _are_complete(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
+        """Return whether all hypotheses are complete and free of pad and bos."""
+        forbidden = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
         limit = min(cap, N_POSITIONS - 1)
-        return all(len(ids) < limit and never.isdisjoint(ids) for ids in hypotheses)
+        return all(len(ids) < limit and forbidden.isdisjoint(ids) for ids in hypotheses)
 
     def _distinct(self, hypotheses: Sequence[list[int]]) -> list[list[int]]:
-        """Keep the best of each surface text: BPE can spell one text in many ways."""
+        """Keep the best hypothesis of each text: BPE can segment one text in several ways."""
         best: dict[str, list[int]] = {}
         for ids in hypotheses:
             best.setdefault(self._tgt_tokenizer.decode(ids), ids)
@@ -136,14 +135,14 @@ class CTranslate2Engine:
         chosen: Sequence[list[list[int]]],
         length_penalty: float,
     ) -> list[list[Hypothesis]]:
-        """Ask for the log-probability of every token: a search there gives the sum alone."""
+        """Score every token: a CTranslate2 search returns only the sum of log-probabilities."""
         pairs = [
             (source, [self._tgt_pieces[token_id] for token_id in ids])
             for source, targets in zip(sources, chosen, strict=True)
             for ids in targets
         ]
         scored = iter(
-            self._peer.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0)
+            self._ct2.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0)
             if pairs
             else []
         )
@@ -153,8 +152,8 @@ class CTranslate2Engine:
         ]
 
 
-def _is_same_there(decoding: DecodingConfig) -> bool:
-    """Tell whether CTranslate2 gives these options the meaning they have here."""
+def _is_supported(decoding: DecodingConfig) -> bool:
+    """Return whether CTranslate2 implements these options with the same semantics."""
     blocks_in_beam = decoding.no_repeat_ngram_size and decoding.beam_size > 1
     return not (decoding.sample or decoding.repetition_penalty != 1 or blocks_in_beam)
 

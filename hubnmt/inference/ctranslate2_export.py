@@ -1,9 +1,6 @@
-"""A model folder for another runtime: CTranslate2.
+"""Export of a model to CTranslate2; needs the extra `hubnmt[ct2]`.
 
-Takes a stored model, gives a CTranslate2 folder with the same weights, or that library's translator
-with them, through its own specifications. Must not know search. Needs the extra `hubnmt[ct2]`.
-CTranslate2 keeps a table of positions, so an exported model takes texts of `N_POSITIONS` tokens at
-most.
+CTranslate2 stores a table of positions, so an exported model accepts at most `N_POSITIONS` tokens.
 """
 
 import os
@@ -22,7 +19,7 @@ from hubnmt.model.feed_forward import FeedForward
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
 from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
-try:  # an optional runtime: everything else works without it
+try:  # optional dependency
     import ctranslate2
 except ImportError:
     ctranslate2 = None
@@ -34,15 +31,15 @@ PAD, BOS, EOS = SPECIAL_PIECES
 def export_ctranslate2(
     stored: StoredModel, folder: str | os.PathLike[str], *, quantization: str | None = None
 ) -> None:
-    """Write a CTranslate2 model folder; an existing one is replaced whole or not at all.
+    """Write a CTranslate2 model folder; an existing folder is replaced atomically.
 
     Args:
         stored: the model.
-        folder: where.
-        quantization: a type CTranslate2 knows, such as `int8`; None keeps float32.
+        folder: output folder.
+        quantization: a CTranslate2 quantization type, such as `int8`; None keeps float32.
 
     Raises:
-        ConfigError: if CTranslate2 is not installed or does not know the quantization.
+        ConfigError: if CTranslate2 is not installed or does not support the quantization.
     """
     if ctranslate2 is None:
         raise ConfigError("CTranslate2 is not installed: pip install 'hubnmt[ct2]'")
@@ -51,24 +48,24 @@ def export_ctranslate2(
         spec.validate()
         spec.optimize(quantization=quantization)
     except ValueError as error:
-        raise ConfigError(f"CTranslate2 refuses this model: {error}") from None
+        raise ConfigError(f"CTranslate2 cannot export this model: {error}") from None
     with replace_folder(Path(folder)) as draft:
         spec.save(str(draft))
 
 
 def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
-    """Load a model into CTranslate2, through a temporary folder: nothing stays on the disk.
+    """Load a model into CTranslate2 through a temporary folder.
 
     Args:
         stored: the model.
-        device: where it runs; on the CPU with as many threads as torch uses.
-        compute_type: of its products, such as `float32` or `int8`.
+        device: device to run on; a CPU uses as many threads as torch.
+        compute_type: such as `float32` or `int8`.
 
     Returns:
         a `ctranslate2.Translator`.
 
     Raises:
-        ConfigError: if CTranslate2 is not installed or cannot run so.
+        ConfigError: if CTranslate2 is not installed or does not support the device or type.
     """
     with tempfile.TemporaryDirectory(prefix="hubnmt-") as place:
         folder = Path(place) / "model"
@@ -87,7 +84,7 @@ def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type:
 
 
 def build_spec(stored: StoredModel) -> Any:
-    """Fill CTranslate2's Transformer specification with our weights."""
+    """Convert a model to a CTranslate2 `TransformerSpec`."""
     config, model = stored.model.config, stored.model
     specs = ctranslate2.specs
     activation = specs.Activation.RELU if config.activation == "relu" else specs.Activation.GELU
@@ -100,7 +97,7 @@ def build_spec(stored: StoredModel) -> Any:
         alignment_layer=-1 if head is None else head[0],
         alignment_heads=1 if head is None else config.n_heads,
     )
-    spec.config.unk_token = PAD  # byte-level pieces know no unknown; CTranslate2 wants a name
+    spec.config.unk_token = PAD  # required by CTranslate2; byte-level BPE has no unknown token
     spec.config.bos_token = spec.config.decoder_start_token = BOS
     spec.config.eos_token = EOS
     spec.config.add_source_eos = True
@@ -124,7 +121,7 @@ def build_spec(stored: StoredModel) -> Any:
 
 
 def list_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Name every id by a string without white space, as vocabulary files need."""
+    """Return a name without white space for every id, as vocabulary files require."""
     names = {tokenizer.pad_id: PAD, tokenizer.bos_id: BOS, tokenizer.eos_id: EOS}
     return [names.get(i) or tokenizer.piece_bytes(i).hex() for i in range(tokenizer.vocab_size)]
 
@@ -168,5 +165,5 @@ def _linear(target: Any, linear: nn.Linear) -> None:
 
 
 def _array(tensor: Tensor) -> Any:
-    """Return float32 numpy, which CTranslate2 reads."""
+    """Return a contiguous float32 array."""
     return tensor.detach().float().cpu().contiguous().numpy()

@@ -1,8 +1,4 @@
-"""The type of number that a model runs in.
-
-Takes what was asked for, where the model runs and its shape, gives a torch type. Must not know
-weights or engines.
-"""
+"""Data types for inference and training, and resolution of `auto`."""
 
 import torch
 
@@ -11,20 +7,20 @@ from hubnmt.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "auto"
-"""Whichever of `float32` and `bfloat16` is faster; the text may differ in a word or two."""
+"""The faster of `float32` and `bfloat16`; translations may differ slightly between the two."""
 CT2_DTYPE = "int8"
-"""What CTranslate2 can do beside `DTYPES`."""
+"""Data type that only CTranslate2 supports, besides `DTYPES`."""
 
 WIDE = 512
-"""Features from which bfloat16 pays on a CPU for one sentence as for many; at 256 it makes batches
-1.5 times as fast, but a single sentence no faster. See tests/benchmarks/RESULTS.md."""
+"""`d_model` from which bfloat16 is faster on a CPU for single sentences as well as batches. At 256
+batches are 1.5 times as fast, single sentences no faster. See tests/benchmarks/RESULTS.md."""
 
 
 def check_dtype(name: str, *, engine: str) -> None:
-    """Refuse what an engine cannot do.
+    """Check that an engine supports a data type.
 
     Raises:
-        ConfigError: naming what it can.
+        ConfigError: if it does not; the message lists the supported types.
     """
     known = sorted({*DTYPES, AUTO, *([CT2_DTYPE] if engine == "ctranslate2" else [])})
     if name not in known:
@@ -32,38 +28,38 @@ def check_dtype(name: str, *, engine: str) -> None:
 
 
 def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:
-    """Turn `auto` into the type that is faster there; anything else stays.
+    """Resolve `auto` to the faster data type for inference; return other names unchanged.
 
-    On a GPU that is bfloat16 where the hardware has it. On a CPU it takes units that multiply
-    bfloat16 matrices (AMX) and a wide model. Source:
+    On a GPU that is bfloat16 if the hardware supports it. On a CPU bfloat16 is faster only with AMX
+    and a wide model. Source:
     https://docs.pytorch.org/docs/main/generated/torch.cpu.get_capabilities.html
     """
     if name != AUTO:
         return name
     if device.type == "cuda":
-        pays = torch.cuda.is_bf16_supported(including_emulation=False)
+        is_faster = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        pays = config.d_model >= WIDE and _has_matrix_units()
-    return "bfloat16" if pays else "float32"
+        is_faster = config.d_model >= WIDE and _has_amx_bf16()
+    return "bfloat16" if is_faster else "float32"
 
 
 def resolve_training_dtype(name: str, device: torch.device) -> str:
-    """Turn `auto` into the type whose matrix products a training run does fastest; others stay.
+    """Resolve `auto` to the fastest data type for training; return other names unchanged.
 
-    On a GPU bfloat16, or float16 where the hardware has no bfloat16. On a CPU bfloat16 takes AMX:
-    AVX-512 has instructions for it too, but with those alone a step took 1.5 times as long as in
-    float32 (training/RUNS.md, "Speed of a step").
+    On a GPU that is bfloat16, or float16 if the hardware lacks bfloat16. On a CPU it is bfloat16
+    with AMX: with AVX-512 instructions alone a step took 1.5 times as long as in float32
+    (training/RUNS.md, "Speed of a step").
     """
     if name != AUTO:
         return name
     if device.type == "cuda":
-        has_it = torch.cuda.is_bf16_supported(including_emulation=False)
-        return "bfloat16" if has_it else "float16"
-    return "bfloat16" if _has_matrix_units() else "float32"
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if has_bf16 else "float16"
+    return "bfloat16" if _has_amx_bf16() else "float32"
 
 
-def _has_matrix_units() -> bool:
-    """Say whether the CPU has AMX for bfloat16; older releases of PyTorch cannot tell."""
+def _has_amx_bf16() -> bool:
+    """Return whether the CPU has AMX for bfloat16; False if PyTorch is too old to report it."""
     if not hasattr(torch.cpu, "get_capabilities"):
         return False
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))

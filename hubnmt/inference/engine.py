@@ -1,9 +1,4 @@
-"""The search as it runs on a model: rows of source ids to hypotheses.
-
-Takes ids and decoding options, gives `Hypothesis` lists in the same order. Must not know text,
-apart from the bytes of a forced prefix. Rows are sorted by length and batched, so short sentences
-do not wait for long ones.
-"""
+"""The PyTorch engine: batch source rows by length and decode them."""
 
 import zlib
 from collections.abc import Sequence
@@ -34,16 +29,16 @@ from hubnmt.model.batching import batch_sources, group_by_length
 from hubnmt.text.tokenizer import Tokenizer
 
 DEFAULT_BATCH_TOKENS = 4096
-"""Padded source tokens times hypotheses per batch."""
+"""Maximum padded source tokens times hypotheses per batch."""
 
 
 class TorchEngine:
-    """Searches with our own Transformer."""
+    """Decodes with the Transformer of this package."""
 
     def __init__(
         self, model: Transformer, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
     ) -> None:
-        """Bind a model in eval mode, its weights as they are now, to its tokenizers' ids."""
+        """Pack the current weights of a model in eval mode."""
         self.model = model
         self._packed = PackedTransformer(model)
         self._src_tokenizer = src_tokenizer
@@ -60,17 +55,17 @@ class TorchEngine:
         """Translate rows of ids (no special tokens).
 
         Args:
-            rows: sources.
-            decoding: strategy and options.
-            prefix: what every target begins with.
-            batch_tokens: source tokens times hypotheses per batch.
+            rows: source ids.
+            decoding: algorithm and options.
+            prefix: forced prefix of every target.
+            batch_tokens: maximum padded source tokens times hypotheses per batch.
 
         Returns:
-            a search, one batch after the other; it returns for each row up to `n_best` hypotheses,
-            best first, no two with the same text.
+            a search that runs one batch after the other and returns up to `n_best` hypotheses for
+            each row, best first, no two with the same text.
 
         Raises:
-            ModelFolderError: if the model's numbers overflow.
+            ModelFolderError: if the model's log-probabilities are not finite.
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
@@ -90,7 +85,7 @@ class TorchEngine:
         decoding: DecodingConfig,
         prefix: ForcedPrefix | None,
     ) -> Search:
-        """Choose the strategy that the options ask for, and run it."""
+        """Run the decoding algorithm that the options select."""
         src, tgt = self._src_tokenizer, self._tgt_tokenizer
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
@@ -118,14 +113,14 @@ class TorchEngine:
         elif decoding.beam_size == 1:
             search = greedy_search(step, **shared)
         else:
-            # Of several, all W are asked for: some may spell the same text, see `_distinct`.
+            # For n-best lists request all W hypotheses, since some may have the same text.
             width = decoding.beam_size
             n_best = 1 if decoding.n_best == 1 else width
             search = beam_search(step, **shared, beam_size=width, n_best=n_best)
         return (yield from search)
 
     def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Keep the best hypothesis of each surface text: BPE can spell one text in many ways."""
+        """Keep the best hypothesis of each text: BPE can segment one text in several ways."""
         best: dict[str, Hypothesis] = {}
         for hypothesis in hypotheses:
             best.setdefault(self._tgt_tokenizer.decode(hypothesis.ids), hypothesis)
@@ -135,10 +130,10 @@ class TorchEngine:
 def max_tgt_tokens(
     n_src_tokens: int, decoding: DecodingConfig, prefix: ForcedPrefix | None = None
 ) -> int:
-    """Cap the target length, eos not counted: as asked, or generously by the source's length.
+    """Return the maximum target length, eos not counted.
 
-    With a prefix this is what no target exceeds: how many pieces the prefix takes shows only in the
-    search, where `limit_new_tokens` keeps to the number that was asked for.
+    With a prefix this is an upper bound, because the number of tokens in the prefix is known only
+    during the search, where `limit_new_tokens` applies the exact limit.
     """
     n_forced = prefix.max_tokens if prefix else 0
     return n_forced + decoding.max_tgt_tokens(n_src_tokens)
@@ -150,14 +145,14 @@ def is_cut(
     decoding: DecodingConfig,
     prefix: ForcedPrefix | None = None,
 ) -> bool:
-    """Tell whether a target has all the tokens that it may have."""
+    """Return whether a target has reached its maximum length."""
     if prefix and decoding.max_new_tokens:
         return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
     return len(ids) >= max_tgt_tokens(n_src_tokens, decoding, prefix)
 
 
 def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[Constraint]:
-    """Make what the options and the prefix forbid."""
+    """Create the constraints for the options and the prefix."""
     constraints = repetition_control(
         no_repeat_ngram_size=decoding.no_repeat_ngram_size,
         repetition_penalty=decoding.repetition_penalty,
@@ -171,14 +166,14 @@ def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[
 
 
 def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
-    """Force a text's whole words; its last word may go on. None for an empty text."""
+    """Return a constraint that forces a text, whose last word may be continued; None if empty."""
     if not prefix:
         return None
     *words, last = tokenizer.pre_tokens(prefix)
     whole = "".join(words)
-    if whole == " ":  # only the space put in front of every text: no word to force
+    if whole == " ":  # only the space added before every text: no complete word
         whole, last = "", whole + last
-    # No piece crosses the border of a word, so the whole words' pieces are the first of all.
+    # No piece crosses a word boundary, so the pieces of the complete words come first.
     n_bytes, forced_ids = len(whole.encode()), []
     for token_id in tokenizer.encode(prefix):
         n_bytes -= len(tokenizer.piece_bytes(token_id))
@@ -189,20 +184,20 @@ def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
 
 
 def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b"") -> ForcedPrefix:
-    """Force these tokens, and behind them bytes that the model may cut as it likes."""
+    """Return a constraint that forces tokens, then bytes in any segmentation."""
     return ForcedPrefix(
         ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
     )
 
 
-def fork_prefix(said: Sequence[int], forks: Sequence[int], tokenizer: Tokenizer) -> ForcedPrefix:
-    """Force these tokens, and behind them another one for each row of a batch of equal sources."""
+def fork_prefix(shared: Sequence[int], forks: Sequence[int], tokenizer: Tokenizer) -> ForcedPrefix:
+    """Return a constraint that forces shared tokens, then one different token per row."""
     return ForkedPrefix(
-        said, forks, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
+        shared, forks, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
     )
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:
-    """Seed a generator by the user's seed and the sentence, so that neighbours do not matter."""
+    """Seed a generator with the user's seed and the sentence, independent of the batch."""
     digest = zlib.crc32(repr((seed, list(row))).encode())
     return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)

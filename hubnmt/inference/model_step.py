@@ -1,8 +1,4 @@
-"""A Transformer as a `Step`.
-
-Takes a model and a batch of sources, gives next-token log-probabilities. The only file of this
-package that imports the model. Must not know search policy.
-"""
+"""Adapter from a packed Transformer to the `Step` protocol of decoding."""
 
 from collections.abc import Sequence
 
@@ -13,7 +9,7 @@ from hubnmt.inference.packed_transformer import PackedTransformer
 
 
 class ModelStep:
-    """Binds model, encoded sources and decoder cache; see `protocol.Step`."""
+    """`Step` over a model, a batch of encoded sources and their decoder cache."""
 
     def __init__(
         self,
@@ -23,33 +19,33 @@ class ModelStep:
         *,
         never: Sequence[int] = (),
     ) -> None:
-        """Encode the sources once.
+        """Encode the sources.
 
         Args:
-            model: packed from one in eval mode.
+            model: packed from a model in eval mode.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
-            never: ids that no translation contains (pad, bos). The other log-probabilities stay as
-                the model gave them, so that a search and a replay agree.
+            never: ids that no translation contains (pad, bos). The other log-probabilities
+                are not renormalized, so that a search and a replay agree.
         """
         self._model = model
         self._cache = model.precompute_cross_attention(
             model.encode(src_ids, src_pad_mask), src_pad_mask
         )
-        self._never = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
+        self._forbidden_ids = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""
         hidden = self._model.step(last_ids, self._cache)  # (B, W, D)
         log_probs = self._model.project(hidden).float()  # (B, W, V)
-        # In place: a second array of this size would cost more time than its numbers do.
+        # In place: allocating a second tensor of this size takes longer than the computation.
         torch.log_softmax(log_probs, -1, out=log_probs)
-        return log_probs.index_fill_(-1, self._never, -torch.inf)
+        return log_probs.index_fill_(-1, self._forbidden_ids, -torch.inf)
 
     def reorder(self, parents: Tensor) -> None:
-        """Let hypothesis w of sentence b continue `parents[b, w]`."""
+        """Make hypothesis w of sentence b continue `parents[b, w]`."""
         self._cache.reorder(parents)
 
     def keep(self, rows: Tensor) -> None:
-        """Drop all sentences but these."""
+        """Keep only the sentences at these indices."""
         self._cache.keep(rows)

@@ -1,8 +1,7 @@
-"""What the packed decoder remembers between two steps.
+"""Decoder cache of the packed Transformer for a batch of sentences.
 
-Takes keys and values as they are computed, gives all of them back. Must not know search policy. It
-is `cache`, laid out for speed: keys and values are appended together, and of several sentences at
-least `MIN_KEYS` entries are read, of which the mask hides those that nothing was written to yet.
+Like `model.kv_cache`, but keys and values are stored together, and a batch of several sentences
+reads at least `MIN_KEYS` entries, of which the mask hides those not yet written.
 """
 
 from torch import Tensor
@@ -11,8 +10,8 @@ from torch.nn import functional
 from hubnmt.model.kv_cache import DecoderCache, keep_rows
 
 MIN_KEYS = 16
-"""PyTorch's softmax over fewer numbers than a vector register holds is up to ten times slower, and
-it multiplies batches of smaller matrices number by number."""
+"""With fewer keys, PyTorch's softmax does not fill a vector register and is up to ten times slower,
+and its batched products are not vectorized."""
 
 
 class PackedLayerCache:
@@ -23,29 +22,29 @@ class PackedLayerCache:
         self.memory_k = memory_k
         self.memory_v = memory_v
         n_rows, n_heads, _, d_head = memory_k.shape
-        self._kv = memory_k.new_empty(2, n_rows, n_heads, 0, d_head)  # (2, B, H, room, E)
+        self._kv = memory_k.new_empty(2, n_rows, n_heads, 0, d_head)  # (2, B, H, capacity, E)
         self._n_keys = 0
         self._min_keys = min_keys
 
     def append(self, kv: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of this step, (B, W, 2, H, E).
+        """Append the keys and values of this step, (B, W, 2, H, E).
 
         Returns:
-            all keys and all values so far, (B, H, K or `min_keys`, E) each; zeros where nothing was
-            written.
+            all keys and all values so far, (B, H, K or `min_keys`, E) each; unwritten entries are
+            zero.
         """
         start, width = self._n_keys, kv.shape[1]
         self._n_keys = start + width
         n_read = max(self._n_keys, self._min_keys)
         if n_read > self._kv.shape[3]:
-            # Targets are about as long as their sources: as a rule this is the last growth, too.
-            self._grow(start, max(2 * start, n_read, width * (self.memory_k.shape[2] + 8)))
+            # Targets are about as long as their sources, so this is usually the only reallocation.
+            self._reallocate(start, max(2 * start, n_read, width * (self.memory_k.shape[2] + 8)))
         self._kv.narrow(3, start, width).copy_(kv.permute(2, 0, 3, 1, 4))
         k, v = self._kv.narrow(3, 0, n_read).unbind()
         return k, v
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep only these sentences, in place; see `cache.LayerCache.keep`."""
+        """Keep only these sentences, in place; see `kv_cache.LayerCache.keep`."""
         n_src_tokens = self.memory_k.shape[2]
         self.memory_k = keep_rows(self.memory_k, n_src_tokens, rows, moved)
         self.memory_v = keep_rows(self.memory_v, n_src_tokens, rows, moved)
@@ -53,17 +52,17 @@ class PackedLayerCache:
             keep_rows(part, self._n_keys, rows, moved)
         self._kv = self._kv[:, : rows.shape[0]]
 
-    def _grow(self, n_used: int, room: int) -> None:
+    def _reallocate(self, n_used: int, capacity: int) -> None:
         _, n_rows, n_heads, _, d_head = self._kv.shape
         old = self._kv.narrow(3, 0, n_used)
-        self._kv = old.new_empty(2, n_rows, n_heads, room, d_head)
+        self._kv = old.new_empty(2, n_rows, n_heads, capacity, d_head)
         self._kv.narrow(3, 0, n_used).copy_(old)
-        if n_used < self._min_keys:  # what is read before it is written must be a number
+        if n_used < self._min_keys:  # entries read before they are written must be finite
             self._kv.narrow(3, n_used, self._min_keys - n_used).zero_()
 
 
 class PackedCache(DecoderCache[PackedLayerCache]):
-    """What all decoder layers remember."""
+    """Cache of all decoder layers."""
 
     def __init__(
         self,
@@ -76,8 +75,8 @@ class PackedCache(DecoderCache[PackedLayerCache]):
 
         Args:
             layers: one cache per decoder layer.
-            memory_mask: (B, 1, 1, S) bool, True = may look.
-            min_keys: entries that the layers give back at least.
+            memory_mask: (B, 1, 1, S) bool, True = attend.
+            min_keys: minimum number of entries the layers return.
         """
         super().__init__(layers, memory_mask)
         self._min_keys = min_keys

@@ -1,10 +1,8 @@
-"""The layers of a Transformer as plain matrices, laid out for translating fast.
+"""Weights of encoder and decoder layers as plain matrices, laid out for fast inference.
 
-Takes the modules of `layers`, gives their weights as small callable values. Must not know batches,
-caches or search. What can be done once is done here: matrices are stored (in, out), which few rows
-multiply twice as fast on a CPU; 1 / sqrt(E) is part of the query projection; a residual sum and the
-product that feeds it are one operation, in place; and no module is called, since on a small model a
-call costs as much as its arithmetic.
+Matrices are stored as (in, out), which multiplies few rows twice as fast on a CPU. The query
+projection includes the factor 1 / sqrt(E), residual sums are fused with the product before them, in
+place, and no module is called, since on a small model a call costs as much as its arithmetic.
 """
 
 import dataclasses
@@ -31,18 +29,18 @@ class Affine:
         """Map (N, in) to (N, out)."""
         return torch.addmm(self.bias, x, self.weight)
 
-    def write_to(self, place: Tensor, x: Tensor) -> None:
-        """Map (N, in) to a place (N, out), whose rows may lie apart."""
-        torch.addmm(self.bias, x, self.weight, out=place)
+    def write_to(self, out: Tensor, x: Tensor) -> None:
+        """Map (N, in) into an existing tensor (N, out), which need not be contiguous."""
+        torch.addmm(self.bias, x, self.weight, out=out)
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
-        """Add what x (N, in) is mapped to, in place, to the stream (N, out)."""
+        """Map x (N, in) and add the result in place to the residual stream (N, out)."""
         return stream.add_(self.bias).addmm_(x, self.weight)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HalfAffine(Affine):
-    """The same in bfloat16, which is faster on a CPU if a single row meets W as (out, in)."""
+    """`Affine` in bfloat16 on a CPU, where a single row is multiplied faster by W as (out, in)."""
 
     by_output: Tensor
     """(out, in)."""
@@ -53,12 +51,12 @@ class HalfAffine(Affine):
             return torch.addmv(self.bias, self.by_output, x[0])[None]
         return torch.addmm(self.bias, x, self.weight)
 
-    def write_to(self, place: Tensor, x: Tensor) -> None:
+    def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
         if len(x) == 1:
-            torch.addmv(self.bias, self.by_output, x[0], out=place[0])
+            torch.addmv(self.bias, self.by_output, x[0], out=out[0])
         else:
-            torch.addmm(self.bias, x, self.weight, out=place)
+            torch.addmm(self.bias, x, self.weight, out=out)
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
@@ -70,7 +68,7 @@ class HalfAffine(Affine):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Projection:
-    """x W, with W (in, out), and for single rows as in `HalfAffine`."""
+    """x W, with W (in, out), or for a single row (out, in) as in `HalfAffine`."""
 
     weight: Tensor
     by_output: Tensor | None
@@ -96,59 +94,59 @@ class Norm:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Frame:
-    """The frame around a block, and the block's last projection, which ends in the residual sum."""
+class Residual:
+    """Residual connection with pre- or post-norm, fused with the block's output projection."""
 
     norm: Norm
     norm_first: bool
     out: Affine
 
-    def enter(self, x: Tensor) -> Tensor:
-        """Give what the block works on: (N, D) to (N, D)."""
+    def pre_norm(self, x: Tensor) -> Tensor:
+        """Return the input of the block, normalized with pre-norm: (N, D) to (N, D)."""
         return self.norm(x) if self.norm_first else x
 
-    def leave(self, x: Tensor, inner: Tensor) -> Tensor:
-        """Add the projected `inner` (N, in) to the stream x (N, D), which is overwritten."""
+    def add_residual(self, x: Tensor, inner: Tensor) -> Tensor:
+        """Project `inner` (N, in) and add it to x (N, D) in place, then apply post-norm if used."""
         x = self.out.add_to(x, inner)
         return x if self.norm_first else self.norm(x)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PackedFeedForward:
-    """The position-wise network in its frame."""
+    """Position-wise feed-forward network with its residual connection."""
 
     widen: Affine
     activate: Callable[[Tensor], Tensor]
-    frame: Frame
+    residual: Residual
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map (N, D) to (N, D)."""
-        return self.frame.leave(x, self.activate(self.widen(self.frame.enter(x))))
+        return self.residual.add_residual(x, self.activate(self.widen(self.residual.pre_norm(x))))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PackedEncoderLayer:
-    """An encoder layer."""
+    """Weights of an encoder layer."""
 
     qkv: Affine
-    self_frame: Frame
+    self_residual: Residual
     feed_forward: PackedFeedForward
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PackedDecoderLayer:
-    """A decoder layer."""
+    """Weights of a decoder layer."""
 
     qkv: Affine
-    self_frame: Frame
+    self_residual: Residual
     cross_q: Affine
     cross_kv: Affine
-    cross_frame: Frame
+    cross_residual: Residual
     feed_forward: PackedFeedForward
 
 
 def pack_affine(weight: Tensor, bias: Tensor) -> Affine:
-    """Take a weight (out, in) and its bias (out,)."""
+    """Pack a weight (out, in) and its bias (out,)."""
     weight, bias = weight.detach(), bias.detach()
     if _multiplies_rows_by_output(weight):
         return HalfAffine(transpose(weight), bias, weight)
@@ -156,7 +154,7 @@ def pack_affine(weight: Tensor, bias: Tensor) -> Affine:
 
 
 def pack_projection(weight: Tensor) -> Projection:
-    """Take a weight (out, in)."""
+    """Pack a weight (out, in) without bias."""
     weight = weight.detach()
     return Projection(transpose(weight), weight if _multiplies_rows_by_output(weight) else None)
 
@@ -174,7 +172,7 @@ def pack_encoder_layer(layer: EncoderLayer) -> PackedEncoderLayer:
     """Copy an encoder layer's weights."""
     return PackedEncoderLayer(
         qkv=_pack_queries(layer.self_attention, 3),
-        self_frame=_pack_frame(layer.frame_self, layer.self_attention.out_proj),
+        self_residual=_pack_residual(layer.frame_self, layer.self_attention.out_proj),
         feed_forward=_pack_feed_forward(layer.feed_forward, layer.frame_ff),
     )
 
@@ -185,16 +183,16 @@ def pack_decoder_layer(layer: DecoderLayer) -> PackedDecoderLayer:
     weight, bias = cross.qkv_proj.weight, cross.qkv_proj.bias
     return PackedDecoderLayer(
         qkv=_pack_queries(layer.self_attention, 3),
-        self_frame=_pack_frame(layer.frame_self, layer.self_attention.out_proj),
+        self_residual=_pack_residual(layer.frame_self, layer.self_attention.out_proj),
         cross_q=_pack_queries(cross, 1),
         cross_kv=pack_affine(weight[cross.d_model :], bias[cross.d_model :]),
-        cross_frame=_pack_frame(layer.frame_cross, cross.out_proj),
+        cross_residual=_pack_residual(layer.frame_cross, cross.out_proj),
         feed_forward=_pack_feed_forward(layer.feed_forward, layer.frame_ff),
     )
 
 
 def _pack_queries(attention: MultiHeadAttention, n_parts: int) -> Affine:
-    """Take the first parts of the packed projection; the queries' part gets the scale."""
+    """Pack the first `n_parts` thirds of the QKV projection, with the queries scaled."""
     d_model = attention.d_model
     weight = attention.qkv_proj.weight[: n_parts * d_model].detach().clone()
     bias = attention.qkv_proj.bias[: n_parts * d_model].detach().clone()
@@ -203,14 +201,16 @@ def _pack_queries(attention: MultiHeadAttention, n_parts: int) -> Affine:
     return pack_affine(weight, bias)
 
 
-def _pack_frame(frame: SubLayer, out: nn.Linear) -> Frame:
-    return Frame(_pack_norm(frame.norm), frame.norm_first, pack_affine(out.weight, out.bias))
+def _pack_residual(sublayer: SubLayer, out: nn.Linear) -> Residual:
+    return Residual(
+        _pack_norm(sublayer.norm), sublayer.norm_first, pack_affine(out.weight, out.bias)
+    )
 
 
-def _pack_feed_forward(block: FeedForward, frame: SubLayer) -> PackedFeedForward:
+def _pack_feed_forward(block: FeedForward, sublayer: SubLayer) -> PackedFeedForward:
     activate = torch.relu_ if isinstance(block.activate, nn.ReLU) else functional.gelu
     widen = pack_affine(block.widen.weight, block.widen.bias)
-    return PackedFeedForward(widen, activate, _pack_frame(frame, block.narrow))
+    return PackedFeedForward(widen, activate, _pack_residual(sublayer, block.narrow))
 
 
 def _pack_norm(norm: nn.LayerNorm) -> Norm:
@@ -218,5 +218,5 @@ def _pack_norm(norm: nn.LayerNorm) -> Norm:
 
 
 def pack_final_norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Take a norm as it is packed, and anything else as it is."""
+    """Pack a layer norm; return any other module unchanged."""
     return _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else norm

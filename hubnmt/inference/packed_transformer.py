@@ -1,13 +1,10 @@
-"""The same Transformer, its weights laid out for translating fast.
+"""The Transformer with its weights laid out for fast inference.
 
-Takes a `Transformer` in eval mode, gives the same `encode`, `precompute_cross_attention`, `step` and `project`,
-number for number up to rounding. Must not know search. `transformer` and its rooms are the readable
-reference; here run the weights of `packed_layers` and the memory of `packed_cache`, or that of
-`packed_sentence` for one sentence. One query per hypothesis goes through two batched products,
-not through the fused kernel, whose start-up outweighs them; a mask without effect is left out.
+Computes the same values as `model.transformer`, the readable reference, up to rounding. A
+decoding step computes attention as two batched products, because the fused kernel's start-up costs
+more for so few queries; masks without effect are skipped. See tests/benchmarks/RESULTS.md.
 
-Weights are laid out when the object is made, some of them shared with the model: it may not change
-afterwards. On measured effects see tests/benchmarks/RESULTS.md.
+Some weights are shared with the model, which must not change afterwards.
 """
 
 import math
@@ -31,7 +28,7 @@ from hubnmt.model.transformer import Transformer
 
 
 class PackedTransformer:
-    """A `Transformer` to translate with; see there for the four methods."""
+    """Inference-only `Transformer`; see there for the methods."""
 
     def __init__(self, model: Transformer) -> None:
         """Copy the weights of a model in eval mode."""
@@ -53,34 +50,32 @@ class PackedTransformer:
             self._output = pack_projection(model.output_proj.weight)
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
-        """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
+        """Encode source ids (B, S) with pad mask (B, S), True = padding: memory (B, S, D)."""
         n_rows, n_tokens = src_ids.shape
         mask = None if not src_pad_mask.any() else padding_mask(src_pad_mask)
         x = self._embed(self._src_table, src_ids, 0, n_tokens).flatten(0, 1)  # (B S, D)
         for layer in self._encoder:
-            q, k, v = self._split(layer.qkv(layer.self_frame.enter(x)), n_rows, 3)
+            q, k, v = self._split(layer.qkv(layer.self_residual.pre_norm(x)), n_rows, 3)
             mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
             merged = mixed.transpose(1, 2).reshape(x.shape)  # (B S, D)
-            x = layer.feed_forward(layer.self_frame.leave(x, merged))
+            x = layer.feed_forward(layer.self_residual.add_residual(x, merged))
         return self._encoder_norm(x).view(n_rows, n_tokens, -1)
 
     def precompute_cross_attention(
         self, memory: Tensor, src_pad_mask: Tensor
     ) -> PackedCache | SentenceCache:
-        """Start step-wise decoding of memory (B, S, D)."""
+        """Create the decoder cache for memory (B, S, D)."""
         n_rows, n_tokens, d_model = memory.shape
         flat = memory.flatten(0, 1)  # (B S, D)
-        # Both matrices of a reading are smaller than the two they replace up to this length.
+        # Up to this length the two folded matrices are smaller than the two they replace.
         if n_rows == 1 and n_tokens * self._n_heads <= d_model and not src_pad_mask.any():
-            readings = [
-                FoldedCrossAttention.of(layer, flat, self._n_heads) for layer in self._decoder
-            ]
-            return SentenceCache(readings, self._n_heads)
+            cross = [FoldedCrossAttention.of(layer, flat, self._n_heads) for layer in self._decoder]
+            return SentenceCache(cross, self._n_heads)
         min_keys = MIN_KEYS if n_rows > 1 else 1
         caches = []
         for layer in self._decoder:
             k, v = self._split(layer.cross_kv(flat), n_rows, 2)  # (B, H, S, E) each
-            # (B, H, E, S) in memory: scores in half the time.
+            # Stored as (B, H, E, S), which halves the time of the scores.
             k = k.transpose(2, 3).contiguous().transpose(2, 3)
             caches.append(PackedLayerCache(k, v.contiguous(), min_keys=min_keys))
         return PackedCache(caches, padding_mask(src_pad_mask), min_keys=min_keys)
@@ -90,7 +85,7 @@ class PackedTransformer:
 
         Args:
             last_ids: (B, W) the newest token of each hypothesis; bos at first.
-            cache: what was decoded so far; grows by one position.
+            cache: state of the previous steps; extended by one position.
 
         Returns:
             hidden (B, W, D).
@@ -98,7 +93,7 @@ class PackedTransformer:
         position = cache.n_positions
         x = self._embed(self._tgt_table, last_ids.view(-1), position, position + 1)  # (B W, D)
         if isinstance(cache, SentenceCache):
-            x = self._decode_alone(x, cache)
+            x = self._decode_single(x, cache)
         else:
             x = self._decode(x, cache, *last_ids.shape)
         return self._decoder_norm(x).view(*last_ids.shape, -1)
@@ -108,50 +103,50 @@ class PackedTransformer:
         self_bias = _to_bias(cache.advance(width), x.dtype)
         memory_bias = _to_bias(cache.memory_mask, x.dtype)
         for layer, past in zip(self._decoder, cache.layers, strict=True):
-            qkv = layer.qkv(layer.self_frame.enter(x)).view(n_rows, width, 3, self._n_heads, -1)
+            qkv = layer.qkv(layer.self_residual.pre_norm(x)).view(
+                n_rows, width, 3, self._n_heads, -1
+            )
             q, kv = qkv[:, :, 0].transpose(1, 2), qkv[:, :, 1:]
-            x = layer.self_frame.leave(x, _attend(q, *past.append(kv), self_bias))
-            (q,) = self._split(layer.cross_q(layer.cross_frame.enter(x)), n_rows, 1)
+            x = layer.self_residual.add_residual(x, _attend(q, *past.append(kv), self_bias))
+            (q,) = self._split(layer.cross_q(layer.cross_residual.pre_norm(x)), n_rows, 1)
             mixed = _attend(q, past.memory_k, past.memory_v, memory_bias)
-            x = layer.feed_forward(layer.cross_frame.leave(x, mixed))
+            x = layer.feed_forward(layer.cross_residual.add_residual(x, mixed))
         return x
 
-    def _decode_alone(self, x: Tensor, cache: SentenceCache) -> Tensor:
+    def _decode_single(self, x: Tensor, cache: SentenceCache) -> Tensor:
         """Run the layers for one sentence: (W, D) to (W, D)."""
         bias, places = cache.advance(len(x))
-        for layer, reading, (row, q, k, v) in zip(
-            self._decoder, cache.readings, places, strict=True
-        ):
-            layer.qkv.write_to(row, layer.self_frame.enter(x))
+        for layer, cross, (row, q, k, v) in zip(self._decoder, cache.cross, places, strict=True):
+            layer.qkv.write_to(row, layer.self_residual.pre_norm(x))
             scores = torch.bmm(q, k) if bias is None else torch.baddbmm(bias, q, k)  # (H, W, K)
             mixed = torch.bmm(scores.softmax(-1), v).transpose(0, 1)  # (W, H, E)
-            x = layer.self_frame.leave(x, mixed.reshape(x.shape))
-            x = layer.feed_forward(reading(x, layer.cross_frame))
+            x = layer.self_residual.add_residual(x, mixed.reshape(x.shape))
+            x = layer.feed_forward(cross(x, layer.cross_residual))
         return x
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Score every piece of the vocabulary: (..., D) to logits (..., V)."""
+        """Project to the vocabulary: (..., D) to logits (..., V)."""
         return self._output(hidden)
 
     def _embed(self, table: Tensor, ids: Tensor, start: int, end: int) -> Tensor:
-        """Look up ids (B, T) at positions `start` to `end` - 1, or (N,) all at one: (..., D)."""
+        """Embed ids (B, T) at positions `start` to `end` - 1, or (N,) at one position: (..., D)."""
         positions = self._positions.lookup(start, end).to(table.dtype)  # (T or 1, D)
         return torch.add(positions, torch.embedding(table, ids), alpha=self._scale)
 
     def _split(self, packed: Tensor, n_rows: int, n_parts: int) -> tuple[Tensor, ...]:
-        """Cut (B T, parts D) into parts and heads: (B, H, T, E) each."""
+        """Split (B T, parts D) into parts and heads: (B, H, T, E) each."""
         shape = (n_rows, packed.shape[0] // n_rows, n_parts, self._n_heads, -1)
         return packed.view(shape).permute(2, 0, 3, 1, 4).unbind()
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Mix values by queries that are already scaled.
+    """Apply scaled dot-product attention to queries that are already scaled.
 
     Args:
         q: (B, H, Q, E).
         k: (B, H, K, E).
         v: (B, H, K, E).
-        bias: (B, 1, Q or 1, K), 0 = may look, -inf = may not; None = all may look at all.
+        bias: (B, 1, Q or 1, K) additive mask, 0 = attend, -inf = masked; None = no mask.
 
     Returns:
         (B Q, D).
@@ -168,17 +163,18 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _keep_freed_memory() -> None:
-    """Let malloc keep what each step frees, since the next step asks for the same again.
+    """Make malloc retain freed memory, since every step allocates the same sizes again.
 
-    By default glibc hands large blocks back to the system, and a fifth of the time of a beam search
-    goes into faulting them in again. It learns from the largest block ever freed, up to 32 MiB; the
-    one made here is never written to, so it takes no memory. Source: mallopt(3), M_MMAP_THRESHOLD.
+    By default glibc returns large blocks to the system, and page faults then take a fifth of the
+    time of a beam search. Its threshold adapts to the largest block freed, up to 32 MiB. The block
+    allocated here is never written to, so it takes no memory.
+    Source: mallopt(3), M_MMAP_THRESHOLD.
     """
     torch.empty(2**25 - 2**16, dtype=torch.uint8)
 
 
 def _to_bias(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """Turn a permission into summands for scores; None where it forbids nothing."""
+    """Convert a boolean mask to an additive one; return None if it masks nothing."""
     if mask.all():
         return None
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)

@@ -1,10 +1,7 @@
-"""The Transformer, from scratch: embeddings, attention, layers, the whole.
+"""The Transformer encoder-decoder, implemented from scratch: `Transformer` and its parts.
 
-Takes token ids and padding facts, gives hidden states, logits and, on request, attention weights.
-Must not know text, files, loss or search. Read in this order: `embedding`, `cache`, `attention`,
-`feed_forward`, `layers`, `transformer`; for speed `packed_layers`, `packed_cache`,
-`packed_sentence`, `packed`.
-`README.md` draws every data flow with its shapes.
+Suggested reading order: `embedding`, `kv_cache`, `attention`, `feed_forward`, `layers`,
+`transformer`. `README.md` draws every data flow with its shapes.
 
 Dimension letters, the same in every file: B batch, S source tokens, T target tokens, Q/K query and
 key positions, H heads, D d_model, E d_head = D / H, F d_ff, V vocabulary, L layers, W beam.

@@ -1,7 +1,6 @@
-"""Attention: queries look at keys and take home a mixture of values.
+"""Scaled dot-product attention and multi-head attention.
 
-Takes (B, N, D) sequences and a permission mask, gives (B, Q, D), and the weights if asked. Must not
-know layers or beams. Source: Vaswani et al. 2017, section 3.2.
+Source: Vaswani et al. 2017, section 3.2, https://arxiv.org/abs/1706.03762
 """
 
 import math
@@ -16,18 +15,18 @@ from hubnmt.model.dropout import dropout as drop
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Attend with an explicit softmax: the readable path, and the one that shows its weights.
+    """Compute attention with an explicit softmax, and return the attention weights.
 
     Args:
         q: (B, H, Q, E).
         k: (B, H, K, E).
         v: (B, H, K, E).
-        attn_mask: broadcastable to (B, H, Q, K), bool, True = may look. Each query needs at least
-            one key, else its row is not a number.
-        dropout: probability that a weight is dropped.
+        attn_mask: broadcastable to (B, H, Q, K), bool, True = attend. Each query needs at least
+            one key; a fully masked row is NaN.
+        dropout: dropout probability of the attention weights.
 
     Returns:
-        mixture (B, H, Q, E) and weights (B, H, Q, K), whose rows sum to 1.
+        output (B, H, Q, E) and weights (B, H, Q, K), whose rows sum to 1.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -39,14 +38,14 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """H attentions side by side, each in its own E = D / H features.
+    """Multi-head attention with H heads of E = D / H features.
 
-    The projections of queries, keys and values are one packed matrix: self-attention multiplies
-    once where three small products would each pay the overhead of a call.
+    The query, key and value projections are one packed matrix, so that self-attention needs one
+    product instead of three.
     """
 
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0) -> None:
-        """Draw the projections (Glorot, as if they were separate); biases start at 0."""
+        """Initialize each projection separately (Glorot uniform); biases are 0."""
         super().__init__()
         self.n_heads = n_heads
         self.d_model = d_model
@@ -60,17 +59,17 @@ class MultiHeadAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of one sequence x (B, N, D): three times (B, H, N, E)."""
+        """Project x (B, N, D) to queries, keys and values, (B, H, N, E) each."""
         q, k, v = self.qkv_proj(x).chunk(3, dim=-1)  # (B, N, D) each
         return self._split(q), self._split(k), self._split(v)
 
     def project_queries(self, x: Tensor) -> Tensor:
-        """Queries of x (B, Q, D): (B, H, Q, E)."""
+        """Project x (B, Q, D) to queries (B, H, Q, E)."""
         weight, bias = self.qkv_proj.weight, self.qkv_proj.bias
         return self._split(functional.linear(x, weight[: self.d_model], bias[: self.d_model]))
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the encoder output (B, S, D): two times (B, H, S, E)."""
+        """Project the encoder output (B, S, D) to keys and values, (B, H, S, E) each."""
         weight, bias = self.qkv_proj.weight, self.qkv_proj.bias
         packed = functional.linear(memory, weight[self.d_model :], bias[self.d_model :])
         k, v = packed.chunk(2, dim=-1)  # (B, S, D) each
@@ -86,24 +85,24 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend with projected queries (B, H, Q, E), keys and values (B, H, K, E).
+        """Compute attention and the output projection.
 
         Args:
-            q: queries.
-            k: keys.
-            v: values.
+            q: projected queries (B, H, Q, E).
+            k: projected keys (B, H, K, E).
+            v: projected values (B, H, K, E).
             attn_mask: see `scaled_dot_product_attention`.
-            is_causal: says that the mask is the causal one over as many keys as queries; the fused
-                kernels are faster for knowing it than for reading it from a mask.
-            need_weights: also return what was looked at.
+            is_causal: whether `attn_mask` is the causal mask with Q = K; fused kernels are faster
+                with this flag than with an explicit mask.
+            need_weights: whether to return the attention weights.
 
         Returns:
-            (B, Q, D), and weights (B, H, Q, K) if `need_weights`; both paths are tested equal.
+            output (B, Q, D), and weights (B, H, Q, K) or None.
         """
         dropout = self.dropout if self.training else 0.0
         weights: Tensor | None = None
-        # The fused kernel's backward pass on the CPU costs about nine times the explicit one at
-        # sentence length in bf16, so CPU training takes the readable path too.
+        # On the CPU the backward pass of the fused kernel takes about nine times as long as the
+        # explicit one, at sentence length in bfloat16.
         trains_on_cpu = q.requires_grad and q.device.type == "cpu"
         if need_weights or trains_on_cpu:
             mixed, weights = scaled_dot_product_attention(
@@ -118,5 +117,5 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(merged), weights if need_weights else None
 
     def _split(self, x: Tensor) -> Tensor:
-        """Cut features into heads: (B, N, D) to (B, H, N, E)."""
+        """Split features into heads: (B, N, D) to (B, H, N, E)."""
         return torch.unflatten(x, -1, (self.n_heads, -1)).transpose(1, 2)  # (B, H, N, E)

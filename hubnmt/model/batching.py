@@ -1,8 +1,6 @@
-"""Lists of token ids to padded tensors and back to order.
+"""Padding and batching of token ids.
 
-Takes ids without special tokens, gives (B, S) tensors with their `pad_mask`, and the shifted pair
-`tgt_in` (bos first) / `tgt_out` (eos last). The only room that adds bos and eos, so training and
-inference cannot drift apart. Must not know text or files.
+Only this module adds bos and eos, so that training and inference build identical batches.
 """
 
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ class SourceBatch(NamedTuple):
     """Padded source sentences."""
 
     src_ids: Tensor
-    """(B, S) int64, each row ends with eos, then pads."""
+    """(B, S) int64; each row ends with eos, followed by padding."""
     src_pad_mask: Tensor
     """(B, S) bool, True = padding."""
 
@@ -27,27 +25,27 @@ class TargetBatch(NamedTuple):
     tgt_in: Tensor
     """(B, T) int64, bos first."""
     tgt_out: Tensor
-    """(B, T) int64, eos last; what the model should say at each position."""
+    """(B, T) int64, eos last: the label of each position."""
     tgt_pad_mask: Tensor
     """(B, T) bool, True = padding, of `tgt_out`."""
 
 
 class Ragged(NamedTuple):
-    """Rows of ids that lie anywhere in one long tensor, such as a file mapped into memory."""
+    """Rows of ids stored in one flat tensor, such as a memory-mapped file."""
 
     values: Tensor
-    """(V,) ids of all rows and whatever stands between them."""
+    """(V,) ids of all rows, possibly with other data between them."""
     starts: Tensor
-    """(B,) int64, where each row begins."""
+    """(B,) int64, offset of each row."""
     lengths: Tensor
-    """(B,) int64, how many ids it has."""
+    """(B,) int64, number of ids in each row."""
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Stack rows of different lengths.
+    """Pad rows of different lengths to one tensor.
 
     Returns:
-        ids (B, N) int64 and pad_mask (B, N) bool, N the longest row.
+        ids (B, N) int64 and pad_mask (B, N) bool, with N the length of the longest row.
     """
     lengths = torch.tensor([len(row) for row in rows])  # (B,)
     n_columns = int(lengths.max())
@@ -66,19 +64,19 @@ def batch_sources(rows: Sequence[Sequence[int]], *, pad_id: int, eos_id: int) ->
 def batch_targets(
     rows: Sequence[Sequence[int]], *, pad_id: int, bos_id: int, eos_id: int
 ) -> TargetBatch:
-    """Make the decoder's input and labels: the same ids, shifted by one."""
+    """Build the decoder's inputs and labels: the same ids, shifted by one."""
     tgt_in, pad_mask = pad_rows([[bos_id, *row] for row in rows], pad_id)
     tgt_out, _ = pad_rows([[*row, eos_id] for row in rows], pad_id)
     return TargetBatch(tgt_in, tgt_out, pad_mask)
 
 
 def batch_ragged_sources(rows: Ragged, *, pad_id: int, eos_id: int) -> SourceBatch:
-    """Do what `batch_sources` does, for rows that are no lists; ten times faster."""
+    """`batch_sources` for `Ragged` rows, ten times as fast."""
     return SourceBatch(*_end_rows(_gather(rows, pad_id), rows.lengths, pad_id, eos_id))
 
 
 def batch_ragged_targets(rows: Ragged, *, pad_id: int, bos_id: int, eos_id: int) -> TargetBatch:
-    """Do what `batch_targets` does, for rows that are no lists."""
+    """`batch_targets` for `Ragged` rows."""
     ids = _gather(rows, pad_id)  # (B, T - 1)
     tgt_out, pad_mask = _end_rows(ids, rows.lengths, pad_id, eos_id)
     tgt_in = torch.cat([ids.new_full((len(ids), 1), bos_id), ids], dim=1)  # (B, T)
@@ -86,17 +84,17 @@ def batch_ragged_targets(rows: Ragged, *, pad_id: int, bos_id: int, eos_id: int)
 
 
 def _gather(rows: Ragged, pad_id: int) -> Tensor:
-    """Stack the rows, padded: (B, N) int64."""
+    """Gather the rows into a padded (B, N) int64 tensor."""
     columns = torch.arange(int(rows.lengths.max()))  # (N,)
     is_real = columns < rows.lengths[:, None]  # (B, N)
-    places = (rows.starts[:, None] + columns)[is_real]  # (ids,)
+    indices = (rows.starts[:, None] + columns)[is_real]  # (ids,)
     ids = torch.full(is_real.shape, pad_id, dtype=torch.int64)  # (B, N)
-    ids[is_real] = rows.values[places].long()
+    ids[is_real] = rows.values[indices].long()
     return ids
 
 
 def _end_rows(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[Tensor, Tensor]:
-    """Put eos behind each row of (B, N) ids: (B, N + 1) ids and pad_mask."""
+    """Append eos to each row of (B, N) ids: (B, N + 1) ids and pad_mask."""
     ended = torch.cat([ids, ids.new_full((len(ids), 1), pad_id)], dim=1)  # (B, N + 1)
     ended.scatter_(1, lengths[:, None], eos_id)
     return ended, torch.arange(ended.shape[1]) > lengths[:, None]
@@ -105,8 +103,8 @@ def _end_rows(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[T
 def group_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Split indices into batches of similar length, each at most `batch_tokens` padded tokens.
 
-    Longest first, so that a batch too large for memory shows at once. A row longer than the budget
-    still gets a batch of its own.
+    Batches are ordered longest first, so that running out of memory shows at once. A row longer
+    than the limit forms its own batch.
 
     Returns:
         batches of indices into `lengths`, every index exactly once.

@@ -1,10 +1,9 @@
-"""Dropout that does not dominate a training step on the CPU.
+"""Dropout with a fast CPU implementation.
 
-Takes any tensor, gives one of the same shape. Must not know what it drops. torch draws one slow
-random number per element on the CPU; here one 64-bit draw decides eight elements, about fifteen
-times faster. The rate is thereby rounded to a multiple of 1/256, and the scale follows the rounded
-rate, so the expectation stays exact. Source: Srivastava et al. 2014,
-https://jmlr.org/papers/v15/srivastava14a.html
+On the CPU torch draws one slow random number per element. Here one 64-bit number decides eight
+elements, which is about fifteen times as fast. The rate is rounded to a multiple of 1/256, and the
+scale follows the rounded rate, so the expectation is exact.
+Source: Srivastava et al. 2014, https://jmlr.org/papers/v15/srivastava14a.html
 """
 
 from typing import Any
@@ -19,7 +18,7 @@ class _ByteMaskDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, n_dropped: int) -> Tensor:
         words = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device)
         draws = words.random_(-(2**63), None).view(torch.uint8)[: x.numel()]
-        # Converted once: a product of numbers and truth values converts in every pass, and slowly.
+        # Converted once, because multiplying by a boolean tensor converts it slowly in every pass.
         mask = (draws >= n_dropped).view(x.shape).to(x.dtype)
         ctx.save_for_backward(mask)
         ctx.scale = 256 / (256 - n_dropped)
@@ -32,7 +31,7 @@ class _ByteMaskDropout(torch.autograd.Function):
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability p and scale up the rest; any shape, p in [0, 1)."""
+    """Zero each element with probability p in [0, 1) and scale up the rest; any shape."""
     n_dropped = round(256 * p)
     if n_dropped == 0:
         return x
@@ -43,13 +42,13 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """The module form: active in training only."""
+    """Module form of `dropout`, active in training only."""
 
     def __init__(self, p: float) -> None:
-        """Remember the probability."""
+        """Set the probability p in [0, 1)."""
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop while training, else return x itself."""
+        """Apply dropout in training; otherwise return x."""
         return dropout(x, self.p) if self.training else x

@@ -1,7 +1,6 @@
-"""Token ids to vectors that know their position.
+"""Token embedding and sinusoidal positional encoding.
 
-Takes ids (B, T), gives (B, T, D). Must not know attention. Source: Vaswani et al. 2017, sections
-3.4 and 3.5.
+Source: Vaswani et al. 2017, sections 3.4 and 3.5, https://arxiv.org/abs/1706.03762
 """
 
 import math
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from hubnmt.model.dropout import Dropout
 
 N_TABULATED = 1024
-"""Positions computed once; later ones are computed when a text is that long, so length is free."""
+"""Number of precomputed positions; later ones are computed on demand, so length is unlimited."""
 
 
 def sinusoidal_positions(start: int, end: int, d_model: int) -> Tensor:
@@ -31,23 +30,23 @@ def sinusoidal_positions(start: int, end: int, d_model: int) -> Tensor:
 
 
 class TokenEmbedding(nn.Embedding):
-    """A lookup table whose rows are scaled by sqrt(d_model), in training and inference alike."""
+    """Embedding table with outputs scaled by sqrt(d_model)."""
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
-        """Draw rows with variance 1 / D, so that scaled rows have variance 1."""
+        """Initialize with variance 1 / D, so that scaled rows have variance 1."""
         super().__init__(vocab_size, d_model)
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look up (B, T) ids: (B, T, D)."""
+        """Embed ids (B, T): (B, T, D)."""
         return super().forward(ids) * math.sqrt(self.embedding_dim)
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the fixed position pattern, then drops features at random while training."""
+    """Sinusoidal positional encoding, followed by dropout."""
 
     def __init__(self, d_model: int, dropout: float) -> None:
-        """Tabulate the first positions; the table is no part of the weights."""
+        """Precompute the first positions in a non-persistent buffer."""
         super().__init__()
         self.d_model = d_model
         self.table: Tensor
@@ -60,7 +59,7 @@ class SinusoidalPositions(nn.Module):
         return self._add(x, start, start + x.shape[1])
 
     def at(self, x: Tensor, position: int) -> Tensor:
-        """Add one and the same position to all of x (B, W, D), the beams of one step: (B, W, D)."""
+        """Add the same position to all hypotheses of one step, x (B, W, D): (B, W, D)."""
         return self._add(x, position, position + 1)
 
     def _add(self, x: Tensor, start: int, end: int) -> Tensor:
@@ -68,7 +67,7 @@ class SinusoidalPositions(nn.Module):
         return summed
 
     def lookup(self, start: int, end: int) -> Tensor:
-        """Positions `start` to `end` - 1: (T, D)."""
+        """Return the encodings of positions `start` to `end` - 1: (T, D)."""
         if end <= N_TABULATED:
             return self.table.narrow(0, start, end - start)  # (T, D)
         return sinusoidal_positions(start, end, self.d_model).to(self.table)  # (T, D)

@@ -1,6 +1,6 @@
-"""The position-wise network: each token thinks on its own.
+"""Position-wise feed-forward network.
 
-Takes (B, T, D), gives (B, T, D). Must not know attention. Source: Vaswani et al. 2017, section 3.3.
+Source: Vaswani et al. 2017, section 3.3, https://arxiv.org/abs/1706.03762
 """
 
 from typing import Literal
@@ -11,12 +11,12 @@ from hubnmt.model.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """Widen to F features, bend, drop some while training, come back to D."""
+    """Linear (D to F), activation, dropout, linear (F to D)."""
 
     def __init__(
         self, d_model: int, d_ff: int, *, activation: Literal["relu", "gelu"], dropout: float
     ) -> None:
-        """Draw both matrices (Glorot); biases start at 0."""
+        """Initialize both matrices (Glorot uniform); biases are 0."""
         super().__init__()
         self.widen = nn.Linear(d_model, d_ff)
         self.activate = nn.ReLU() if activation == "relu" else nn.GELU()

@@ -1,8 +1,7 @@
-"""One floor of the encoder and one of the decoder.
+"""Encoder and decoder layers.
 
-Takes a residual stream (B, N, D) and permissions, gives the stream after this layer, and attention
-weights if asked. Must not know the vocabulary. Source: Vaswani et al. 2017, section 3.1, Figure 1;
-pre-norm order after Xiong et al. 2020, https://arxiv.org/abs/2002.04745
+Source: Vaswani et al. 2017, section 3.1 and Figure 1, https://arxiv.org/abs/1706.03762; pre-norm
+order after Xiong et al. 2020, https://arxiv.org/abs/2002.04745
 """
 
 from collections.abc import Callable
@@ -17,17 +16,17 @@ from hubnmt.model.kv_cache import LayerCache
 
 
 class SubLayer(nn.Module):
-    """The frame around every block: layer norm, dropout, residual sum, in either order."""
+    """Residual connection with dropout and pre- or post-layer-norm around a block."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Read width, dropout and order from the config."""
+        """Build the norm and dropout from the config."""
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
         self.dropout = Dropout(config.dropout)
         self.norm_first = config.norm_order == "pre"
 
     def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
-        """Run `block` inside the frame: (B, N, D) to (B, N, D)."""
+        """Apply `block` with its residual connection: (B, N, D) to (B, N, D)."""
         if self.norm_first:
             return x + self.dropout(block(self.norm(x)))  # type: ignore[no-any-return]
         return self.norm(x + self.dropout(block(x)))  # type: ignore[no-any-return]
@@ -47,7 +46,7 @@ class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build the two framed blocks."""
+        """Build both blocks and their residual connections."""
         super().__init__()
         self.self_attention = _attention(config)
         self.feed_forward = _feed_forward(config)
@@ -57,7 +56,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, attn_mask: Tensor, *, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Map x (B, S, D) to (B, S, D); weights (B, H, S, S) if asked."""
+        """Map x (B, S, D) to (B, S, D), and weights (B, H, S, S) or None."""
         weights: Tensor | None = None
 
         def attend(h: Tensor) -> Tensor:
@@ -73,10 +72,10 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what was said, cross-attention to the source, then feed-forward."""
+    """Causal self-attention, cross-attention to the source, then feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build the three framed blocks."""
+        """Build the three blocks and their residual connections."""
         super().__init__()
         self.self_attention = _attention(config)
         self.cross_attention = _attention(config)
@@ -86,7 +85,7 @@ class DecoderLayer(nn.Module):
         self.frame_ff = SubLayer(config)
 
     def precompute_cross_attention(self, memory: Tensor) -> LayerCache:
-        """Project the encoder output (B, S, D) once, for all steps to come."""
+        """Compute cross-attention keys and values of the encoder output (B, S, D) once."""
         return LayerCache(*self.cross_attention.project_memory(memory))
 
     def forward(
@@ -102,12 +101,12 @@ class DecoderLayer(nn.Module):
         """Map x (B, T, D) to (B, T, D).
 
         Args:
-            x: the new target positions; earlier ones are in the cache.
-            cache: this layer's memory and past; the new keys and values are appended.
+            x: new target positions; earlier ones are in the cache.
+            cache: this layer's cross- and self-attention cache; new entries are appended.
             self_mask: (B or 1, 1, T, K) over cached and new positions.
             memory_mask: (B, 1, 1, S).
-            is_causal: whether `self_mask` is the causal one and nothing was cached before.
-            need_weights: also return what was looked at.
+            is_causal: whether `self_mask` is the causal mask and the cache is empty.
+            need_weights: whether to return the attention weights.
 
         Returns:
             (B, T, D), self weights (B, H, T, K) and cross weights (B, H, T, S), or None each.

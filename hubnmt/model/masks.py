@@ -1,8 +1,8 @@
-"""Who may look at whom.
+"""Attention masks.
 
-Takes padding facts (`pad_mask`, True = this token is padding), gives attention permissions
-(`attn_mask`, True = may look). The only room that turns one polarity into the other. Must not know
-the tokenizer or the model. Source: Vaswani et al. 2017, section 3.2.3, https://arxiv.org/abs/1706.03762
+A `pad_mask` is True at padding; an `attn_mask` is True where attention is allowed. Only this module
+converts one into the other.
+Source: Vaswani et al. 2017, section 3.2.3, https://arxiv.org/abs/1706.03762
 """
 
 import torch
@@ -10,24 +10,24 @@ from torch import Tensor
 
 
 def padding_mask(pad_mask: Tensor) -> Tensor:
-    """Let every query look at every key that is not padding.
+    """Return the mask that lets every query attend to every key except padding.
 
     Args:
         pad_mask: (B, K) bool, True = padding.
 
     Returns:
-        (B, 1, 1, K) bool, True = may look.
+        (B, 1, 1, K) bool, True = attend.
     """
     return ~pad_mask[:, None, None, :]  # (B, 1, 1, K)
 
 
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
-    """Let each position look at itself and at what stands before it.
+    """Return the mask that lets each position attend to itself and earlier positions.
 
     With more keys than queries (cached decoding), the queries are the last positions.
 
     Returns:
-        (1, 1, Q, K) bool, True = may look.
+        (1, 1, Q, K) bool, True = attend.
     """
     ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return ones.tril(n_keys - n_queries)[None, None]  # (1, 1, Q, K)

@@ -1,8 +1,6 @@
-"""The network opened up: every stage of one pass, with the shapes of its tensors.
+"""Trace of one forward pass: every stage with the shapes of its tensors.
 
-Takes an architecture and two lengths, gives stages in the order in which they run. The shapes come
-from running the network's own code on the `meta` device of PyTorch, which computes shapes without
-numbers, so they need no memory and cannot disagree with the code. Must not know text.
+The model's own code runs on PyTorch's `meta` device, which computes shapes without allocating data.
 """
 
 import dataclasses
@@ -20,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 class NamedShape(NamedTuple):
-    """A tensor without its numbers."""
+    """Name and shape of a tensor."""
 
     name: str
     shape: Shape
@@ -28,7 +26,7 @@ class NamedShape(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the pass."""
+    """One stage of the forward pass."""
 
     part: str
     """`encoder`, `decoder` or `output`."""
@@ -36,26 +34,26 @@ class Stage:
     """Counted from 1; None outside the stack."""
     name: str
     tensors: tuple[NamedShape, ...]
-    """What it makes, in order; its last is what the next stage reads."""
+    """Tensors it computes, in order; the last is the input of the next stage."""
     n_parameters: int
-    """Trainable numbers, those of the layer norm around the block included. What two stages share
-    counts in the first."""
+    """Trainable parameters, including those of the block's layer norm. Parameters shared by two
+    stages count in the first."""
 
 
 class _Calls:
-    """The shapes that went into and came out of every module, call by call."""
+    """Records the input and output shapes of every call of every module."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._seen: dict[nn.Module, list[tuple[list[Shape], list[Shape]]]] = {}
+        self._shapes: dict[nn.Module, list[tuple[list[Shape], list[Shape]]]] = {}
         for module in model.modules():
             module.register_forward_hook(self._record)
 
-    def _record(self, module: nn.Module, given: tuple[object, ...], made: object) -> None:
-        out = made if isinstance(made, tuple) else (made,)
-        self._seen.setdefault(module, []).append((_shapes(given), _shapes(out)))
+    def _record(self, module: nn.Module, inputs: tuple[object, ...], outputs: object) -> None:
+        out = outputs if isinstance(outputs, tuple) else (outputs,)
+        self._shapes.setdefault(module, []).append((_shapes(inputs), _shapes(out)))
 
     def of(self, module: nn.Module, call: int = 0) -> tuple[list[Shape], list[Shape]]:
-        return self._seen[module][call]
+        return self._shapes[module][call]
 
 
 def _shapes(values: tuple[object, ...]) -> list[Shape]:
@@ -63,12 +61,12 @@ def _shapes(values: tuple[object, ...]) -> list[Shape]:
 
 
 def dissect(config: ModelConfig, *, n_src_tokens: int, n_tgt_tokens: int) -> list[Stage]:
-    """Run one pass without numbers and list its stages.
+    """Trace one forward pass and return its stages in order.
 
     Args:
         config: the architecture.
-        n_src_tokens: S, eos counted.
-        n_tgt_tokens: T, what the decoder reads: bos and all but the last.
+        n_src_tokens: S, including eos.
+        n_tgt_tokens: T, length of the decoder input: bos and all target tokens but the last.
     """
     with torch.device("meta"):
         model = Transformer(config).eval()
@@ -152,6 +150,6 @@ def _count(module: nn.Module) -> int:
 
 
 def position_pattern(n_positions: int, d_model: int) -> list[list[float]]:
-    """Return what is added to the vectors of the first positions: a row of D numbers for each."""
+    """Return the positional encodings of the first positions, D numbers each."""
     rows: list[list[float]] = sinusoidal_positions(0, n_positions, d_model).tolist()
     return rows

@@ -1,7 +1,6 @@
-"""The whole: encoder, decoder, and the projection to the vocabulary.
+"""The Transformer: encoder, decoder and output projection.
 
-Takes ids and padding facts, gives `memory`, hidden states, logits or attention maps. Must not know
-text, files, loss or optimizer. Source: Vaswani et al. 2017, Figure 1.
+Source: Vaswani et al. 2017, Figure 1, https://arxiv.org/abs/1706.03762
 """
 
 from typing import NamedTuple, cast
@@ -18,7 +17,7 @@ from hubnmt.model.masks import causal_mask, padding_mask
 
 
 class AttentionMaps(NamedTuple):
-    """What every head looked at; rows (the last dimension) sum to 1."""
+    """Attention weights of every head; the last dimension sums to 1."""
 
     src_self_attn: Tensor
     """(B, L encoder, H, S, S)."""
@@ -29,10 +28,10 @@ class AttentionMaps(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers, with a final norm where the layers leave the stream unnormed."""
+    """Stack of encoder layers, followed by a layer norm with pre-norm."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build `n_encoder_layers` floors."""
+        """Build `n_encoder_layers` layers."""
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         pre = config.norm_order == "pre"
@@ -41,7 +40,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Tensor, attn_mask: Tensor, *, need_weights: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Map x (B, S, D) to memory (B, S, D), with each layer's (B, H, S, S) if asked."""
+        """Map x (B, S, D) to memory (B, S, D), and each layer's weights (B, H, S, S) if needed."""
         all_weights = []
         for layer in self.layers:
             x, weights = layer(x, attn_mask, need_weights=need_weights)
@@ -51,10 +50,10 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers, with a final norm where the layers leave the stream unnormed."""
+    """Stack of decoder layers, followed by a layer norm with pre-norm."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build `n_decoder_layers` floors."""
+        """Build `n_decoder_layers` layers."""
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         pre = config.norm_order == "pre"
@@ -63,7 +62,7 @@ class Decoder(nn.Module):
     def precompute_cross_attention(
         self, memory: Tensor, memory_mask: Tensor
     ) -> DecoderCache[LayerCache]:
-        """Start a cache for memory (B, S, D): keys and values of every layer, computed once."""
+        """Create a cache with the cross-attention keys and values of memory (B, S, D)."""
         layers = [
             cast(DecoderLayer, layer).precompute_cross_attention(memory) for layer in self.layers
         ]
@@ -78,7 +77,7 @@ class Decoder(nn.Module):
         is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Map x (B, T, D) to hidden (B, T, D), with self and cross weights per layer if asked."""
+        """Map x (B, T, D) to hidden (B, T, D), and each layer's weights if needed."""
         all_self, all_cross = [], []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             x, self_weights, cross_weights = layer(
@@ -96,14 +95,14 @@ class Decoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder Transformer: `encode`, `decode`, `project`; `step` is decode with a memory.
+    """Encoder-decoder Transformer: `encode`, `decode`, `project`; `step` decodes with a cache.
 
-    `decode` and `step` return hidden states, so that training may fuse projection and loss, and a
-    search may project the last position only. `forward` is the textbook composition of all three.
+    `decode` and `step` return hidden states, so that training can fuse projection and loss.
+    `forward` composes `encode`, `decode` and `project`.
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build and initialise all weights from torch's current random state."""
+        """Build and initialize all weights from torch's global random state."""
         super().__init__()
         self.config = config
         self.src_embedding = TokenEmbedding(config.src_vocab_size, config.d_model)
@@ -121,27 +120,27 @@ class Transformer(nn.Module):
             self.output_proj.weight = self.tgt_embedding.weight
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
-        """Read the source: ids (B, S), pad mask (B, S), True = padding, to memory (B, S, D)."""
+        """Encode source ids (B, S) with pad mask (B, S), True = padding: memory (B, S, D)."""
         memory, _ = self.encoder(self._embed_src(src_ids), padding_mask(src_pad_mask))
         return memory  # type: ignore[no-any-return]
 
     def decode(self, tgt_in: Tensor, memory: Tensor, src_pad_mask: Tensor) -> Tensor:
-        """Run the decoder over known target tokens, each seeing only its past.
+        """Run the decoder on known target tokens (teacher forcing) with a causal mask.
 
         Args:
-            tgt_in: (B, T) ids, bos first. Padding at the end needs no mask: no real token looks
-                ahead, and the loss skips what pads say.
+            tgt_in: (B, T) ids, bos first. Trailing padding needs no mask: the causal mask hides it
+                from real tokens, and the loss ignores padded positions.
             memory: (B, S, D) from `encode`.
             src_pad_mask: (B, S), True = padding.
 
         Returns:
-            hidden (B, T, D); `project` turns it into logits.
+            hidden (B, T, D); `project` maps it to logits.
         """
         hidden, _, _ = self._teacher_force(tgt_in, memory, src_pad_mask, need_weights=False)
         return hidden
 
     def project(self, hidden: Tensor) -> Tensor:
-        """Score every piece of the vocabulary: (..., D) to logits (..., V)."""
+        """Project to the vocabulary: (..., D) to logits (..., V)."""
         return functional.linear(hidden, self.output_proj.weight)
 
     def forward(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
@@ -152,7 +151,7 @@ class Transformer(nn.Module):
     def precompute_cross_attention(
         self, memory: Tensor, src_pad_mask: Tensor
     ) -> DecoderCache[LayerCache]:
-        """Start step-wise decoding of memory (B, S, D)."""
+        """Create the decoder cache for memory (B, S, D)."""
         return self.decoder.precompute_cross_attention(memory, padding_mask(src_pad_mask))
 
     def step(self, last_ids: Tensor, cache: DecoderCache[LayerCache]) -> Tensor:
@@ -160,7 +159,7 @@ class Transformer(nn.Module):
 
         Args:
             last_ids: (B, W) the newest token of each hypothesis; bos at first.
-            cache: what was decoded so far; grows by one position.
+            cache: state of the previous steps; extended by one position.
 
         Returns:
             hidden (B, W, D).
@@ -173,7 +172,7 @@ class Transformer(nn.Module):
     def attend(
         self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor
     ) -> tuple[Tensor, AttentionMaps]:
-        """Replay known tokens with explicit attention: logits (B, T, V) and all weights."""
+        """Run with teacher forcing: logits (B, T, V) and all attention weights."""
         memory, src_self = self.encoder(
             self._embed_src(src_ids), padding_mask(src_pad_mask), need_weights=True
         )
@@ -188,7 +187,7 @@ class Transformer(nn.Module):
         return self.project(hidden), maps
 
     def cross_attend(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
-        """Replay known tokens with explicit attention: the cross-attention, (B, L, H, T, S)."""
+        """Run with teacher forcing; return the cross-attention weights (B, L, H, T, S)."""
         memory = self.encode(src_ids, src_pad_mask)
         _, _, cross = self._teacher_force(tgt_in, memory, src_pad_mask, need_weights=True)
         return torch.stack(cross, dim=1)  # (B, L, H, T, S)

@@ -1,1 +1,1 @@
-"""From text to `Translation`: segmentation, search, fallback decoding, assembly."""
+"""Translate text: segmentation, decoding, fallback decoding and assembly of `Translation`s."""

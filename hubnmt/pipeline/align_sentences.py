@@ -1,8 +1,7 @@
-"""Which sentence of a source goes with which of a given translation.
+"""Align the sentences of a source with those of a given translation.
 
-Takes two texts, gives pairs of token rows, as `translate` would have translated them. Must not know
-the model. Sentences are paired in order where both sides have as many; where they have not, the
-whole texts are one pair, because nothing tells which sentence became two.
+Sentences are paired in order if both sides have the same number; otherwise the whole texts form one
+pair, because the alignment is unknown.
 """
 
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from hubnmt.types import Candidate
 
 
 class Pair(NamedTuple):
-    """One sentence on both sides: ids without special tokens, and the white space behind it."""
+    """A sentence pair: ids without special tokens, and the white space after each sentence."""
 
     src_ids: list[int]
     src_space: str
@@ -32,18 +31,18 @@ def pair_sentences(
     config: ModelConfig,
     split: bool = True,
 ) -> list[Pair]:
-    """Pair the sentences of two texts.
+    """Align the sentences of two texts.
 
     Args:
         src: the source.
-        tgt: its translation; of a `Candidate` exactly the tokens that were searched are taken.
-        src_tokenizer: of the source.
-        tgt_tokenizer: of the target.
-        config: of the model.
+        tgt: its translation; for a `Candidate`, exactly its `tgt_ids` are used.
+        src_tokenizer: source tokenizer.
+        tgt_tokenizer: target tokenizer.
+        config: model configuration.
         split: see `hubnmt.pipeline.segmentation.make_plan`.
 
     Raises:
-        InputError: if the source has no word.
+        InputError: if the source has no words.
     """
     plan = make_plan(
         src,
@@ -62,7 +61,7 @@ def pair_sentences(
                 for part, ids in zip(parts, tgt.tgt_ids, strict=True)
             ]
         tgt = tgt.text
-    said = make_plan(
+    tgt_parts = make_plan(
         tgt,
         tgt_tokenizer,
         language=config.tgt_lang,
@@ -70,14 +69,16 @@ def pair_sentences(
         split=split,
         lower_capitals=False,
     ).translatable
-    if len(parts) == len(said) > 1:
+    if len(parts) == len(tgt_parts) > 1:
         return [
             Pair(part.ids, part.space, each.ids, each.space)
-            for part, each in zip(parts, said, strict=True)
+            for part, each in zip(parts, tgt_parts, strict=True)
         ]
-    learned = normalize_casing(src, src_tokenizer)
-    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(learned)
+    normalized = normalize_casing(src, src_tokenizer)
+    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(normalized)
     tgt_ids = (
-        said[0].ids if len(parts) == len(said) == 1 else tgt_tokenizer.encode(single_spaced(tgt))
+        tgt_parts[0].ids
+        if len(parts) == len(tgt_parts) == 1
+        else tgt_tokenizer.encode(single_spaced(tgt))
     )
     return [Pair(src_ids, "", tgt_ids, "")]

@@ -1,8 +1,4 @@
-"""What else could come at one place of a translation, and where each choice would lead.
-
-Takes a source and the translation so far, gives the most probable next pieces, each with the whole
-text it leads to. Must not know which engine searches.
-"""
+"""Rank the most probable next tokens after a translation prefix and complete the text from each."""
 
 import dataclasses
 import functools
@@ -25,10 +21,10 @@ from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.types import Alternative
 
 MAX_TOGETHER = 16
-"""Pieces whose texts are searched in one batch."""
+"""Alternatives completed in one batch."""
 
-Ask = Callable[[Sequence[int]], Tensor]
-"""Target tokens so far to (V,) log-probabilities of the next one."""
+ScoreNext = Callable[[Sequence[int]], Tensor]
+"""Map the target ids so far to the log-probabilities of the next token, (V,)."""
 
 
 def find_alternatives(
@@ -43,31 +39,31 @@ def find_alternatives(
     tgt_tokenizer: Tokenizer,
     max_new_tokens: int | None = None,
 ) -> list[Alternative]:
-    """Rank the next pieces behind a prefix, and complete the text from each.
+    """Rank the next tokens after a prefix and complete the text from each.
 
     Args:
-        plan: of the source; not empty.
-        prefix: the translation so far, see `hubnmt.pipeline.prefix` if it has several sentences; or exactly
-            these tokens of the first sentence, without special ones.
-        k: how many.
-        decoding: how to complete.
-        engine: completes.
-        model: is asked what comes next.
-        src_tokenizer: of the source.
-        tgt_tokenizer: of the target.
-        max_new_tokens: where the texts are cut that would be longer.
+        plan: segmented source; not empty.
+        prefix: the translation so far, see `hubnmt.pipeline.prefix` if it has several sentences; or
+            the exact ids of the first sentence, without special tokens.
+        k: number of alternatives.
+        decoding: options for completing the texts.
+        engine: completes the texts.
+        model: scores the next token.
+        src_tokenizer: source tokenizer.
+        tgt_tokenizer: target tokenizer.
+        max_new_tokens: length limit of each completion, tokens.
 
     Returns:
-        most probable first; fewer than k if the prefix leaves fewer choices.
+        most probable first; fewer than k if the prefix allows fewer.
     """
     bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tgt_tokenizer)
-    part, *later = plan.translatable[len(bound.said) :]
-    before = "".join(text + space for text, space in bound.said)
-    behind = part.space + _translate(later, decoding, engine, tgt_tokenizer) if later else ""
-    ask = functools.partial(
+    part, *later = plan.translatable[len(bound.complete) :]
+    before = "".join(text + space for text, space in bound.complete)
+    after = part.space + _translate(later, decoding, engine, tgt_tokenizer) if later else ""
+    score_next = functools.partial(
         next_log_probs, model, part.ids, src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
     )
-    ranked = _rank(ask, open_text, forced, k, tgt_tokenizer)
+    ranked = _rank(score_next, open_text, forced, k, tgt_tokenizer)
     chosen = [token_id for _, token_id in ranked if token_id != tgt_tokenizer.eos_id]
     is_short = max_new_tokens is not None and max_new_tokens < max_tgt_tokens(
         len(part.ids), decoding
@@ -81,7 +77,7 @@ def find_alternatives(
         Alternative(
             piece=readable_pieces([token_id], tgt_tokenizer)[0],
             probability=math.exp(log_prob),
-            text=before + ends[token_id][0] + behind,
+            text=before + ends[token_id][0] + after,
             is_whole=not (is_short and ends[token_id][1]),
         )
         for log_prob, token_id in ranked
@@ -96,15 +92,15 @@ def _complete(
     engine: Engine,
     tokenizer: Tokenizer,
 ) -> Iterator[tuple[str, bool]]:
-    """Search on from the prefix and each of these pieces; yield the texts, and which were cut."""
+    """Continue decoding from the prefix plus each token; yield each text and whether it was cut."""
     groups: list[tuple[Sequence[int], ForcedPrefix]]
-    if forced is not None and forced.open_bytes:  # each piece leaves another end of the word owed
+    if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
         groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
     else:
-        said = () if forced is None else forced.forced_ids
+        forced_ids = () if forced is None else forced.forced_ids
         starts = range(0, len(chosen), MAX_TOGETHER)
-        together = [chosen[start : start + MAX_TOGETHER] for start in starts]
-        groups = [(forks, fork_prefix(said, forks, tokenizer)) for forks in together]
+        batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
+        groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
     for forks, prefix in groups:
         one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
         rows = [part.ids] * len(forks)
@@ -117,11 +113,11 @@ def _complete(
 def _read_prefix(
     prefix: str | Sequence[int], plan: Plan, language: str, tokenizer: Tokenizer
 ) -> tuple[BoundPrefix, ForcedPrefix | None, str]:
-    """Tell what a prefix says in full, what it forces, and the text of which a word is open."""
+    """Return the bound prefix, the constraint it imposes, and its text with an open last word."""
     if isinstance(prefix, str):
         bound = bind_prefix(prefix, plan, language=language)
         return bound, force_prefix(bound.open, tokenizer), bound.open
-    # Tokens leave no word open.
+    # A prefix of ids has no open word.
     bound = BoundPrefix(open=decode_line(prefix, tokenizer))
     return bound, force_tokens(prefix, tokenizer), ""
 
@@ -129,41 +125,48 @@ def _read_prefix(
 def _translate(
     parts: Sequence[Part], decoding: DecodingConfig, engine: Engine, tokenizer: Tokenizer
 ) -> str:
-    """Translate the sentences that no prefix touches, each with its white space."""
+    """Translate the sentences after the prefix, each followed by its white space."""
     found = run_search(engine.search([part.ids for part in parts], decoding))
     texts = (decode_line(best.ids, tokenizer) for best, *_ in found)
     return "".join(text + part.space for text, part in zip(texts, parts, strict=True))
 
 
 def _choose(token_id: int, forced: ForcedPrefix | None, tokenizer: Tokenizer) -> ForcedPrefix:
-    """Force one piece more; of an open word, what the piece did not say is still owed."""
-    said, owed = ((), b"") if forced is None else (forced.forced_ids, forced.open_bytes)
-    return force_tokens([*said, token_id], tokenizer, owed[len(tokenizer.piece_bytes(token_id)) :])
+    """Extend the forced prefix by one token; bytes of an open word beyond it remain forced."""
+    ids, open_bytes = ((), b"") if forced is None else (forced.forced_ids, forced.open_bytes)
+    remaining = open_bytes[len(tokenizer.piece_bytes(token_id)) :]
+    return force_tokens([*ids, token_id], tokenizer, remaining)
 
 
 def _rank(
-    ask: Ask, prefix: str, forced: ForcedPrefix | None, k: int, tokenizer: Tokenizer
+    score_next: ScoreNext,
+    prefix: str,
+    forced: ForcedPrefix | None,
+    k: int,
+    tokenizer: Tokenizer,
 ) -> list[tuple[float, int]]:
-    """Give the k best (log-probability, id) that agree with the prefix, and its end."""
-    said = [] if forced is None else list(forced.forced_ids)
-    log_probs = ask(said)  # (V,)
+    """Return the k best (log-probability, id) that match the prefix, including eos."""
+    forced_ids = [] if forced is None else list(forced.forced_ids)
+    log_probs = score_next(forced_ids)  # (V,)
     if forced is not None:
-        tokens = torch.tensor([[said]], dtype=torch.int64)
-        log_probs = forced(log_probs[None, None], tokens)[0, 0].clone()  # (V,), open to a change
-        log_probs[tokenizer.eos_id] = _end_log_prob(ask, prefix, said, tokenizer)
+        tokens = torch.tensor([[forced_ids]], dtype=torch.int64)
+        log_probs = forced(log_probs[None, None], tokens)[0, 0].clone()  # (V,), modified below
+        log_probs[tokenizer.eos_id] = _end_log_prob(score_next, prefix, forced_ids, tokenizer)
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
     return [pair for pair in pairs if pair[0] != -math.inf]
 
 
-def _end_log_prob(ask: Ask, prefix: str, said: list[int], tokenizer: Tokenizer) -> float:
-    """Log-probability that behind the whole words the open word is said, and then the end.
+def _end_log_prob(
+    score_next: ScoreNext, prefix: str, forced_ids: list[int], tokenizer: Tokenizer
+) -> float:
+    """Return the log-probability of the open word followed by eos, after the complete words.
 
-    The pieces beside it are counted from the same place, so the end has to pay for the open word; a
-    space at the end of the prefix costs nothing, because an end takes it away.
+    The other candidates are scored from the same position, so eos must include the open word; a
+    trailing space of the prefix is ignored, because the end of the text strips it.
     """
-    total, so_far = 0.0, list(said)
-    for token_id in [*tokenizer.encode(prefix.rstrip())[len(said) :], tokenizer.eos_id]:
-        total += float(ask(so_far)[token_id])
+    total, so_far = 0.0, list(forced_ids)
+    for token_id in [*tokenizer.encode(prefix.rstrip())[len(forced_ids) :], tokenizer.eos_id]:
+        total += float(score_next(so_far)[token_id])
         so_far.append(token_id)
     return total

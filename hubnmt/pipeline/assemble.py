@@ -1,8 +1,4 @@
-"""The translated parts of a text, put back together.
-
-Takes a text, its plan and the hypotheses of its parts, gives a `Translation`. Must not know how
-they were found. The white space between the parts is that of the source.
-"""
+"""Assemble a `Translation` from the hypotheses of its parts, with the white space of the source."""
 
 import collections
 import heapq
@@ -17,11 +13,11 @@ from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 
 Choice = list[Hypothesis]
-"""One hypothesis for each part that was translated."""
+"""One hypothesis per translated part."""
 
 
 def decode_line(ids: Sequence[int], tokenizer: Tokenizer) -> str:
-    """Return the text of a part; a source without line breaks gets a translation without."""
+    """Decode the ids of a part; line breaks become spaces, as a part of the source has none."""
     return " ".join(tokenizer.decode(ids).splitlines())
 
 
@@ -36,21 +32,21 @@ def join_parts(
     tgt_tokenizer: Tokenizer,
     notes: Sequence[str] = (),
 ) -> Translation:
-    """Put the parts' translations between the white space of the text.
+    """Join the translations of the parts with the white space of the source.
 
     Args:
-        text: as it was given.
+        text: the source text.
         parts: all parts of the plan.
         found: hypotheses of each part that has ids, best first.
-        n_best: translations of the whole text to return.
-        sample: the hypotheses are samples: text n is made of each part's n-th, so that all differ
-            everywhere. Otherwise the texts are the best of all combinations.
-        src_tokenizer: of the source.
-        tgt_tokenizer: of the target.
-        notes: warnings; equal ones are counted.
+        n_best: number of translations of the whole text to return.
+        sample: whether the hypotheses are samples. Then text n joins the n-th sample of each part,
+            so that the texts are independent; otherwise the best combinations are returned.
+        src_tokenizer: source tokenizer.
+        tgt_tokenizer: target tokenizer.
+        notes: warnings; equal ones are merged and counted.
     """
     candidates: dict[str, Candidate] = {}
-    # Twice as many as asked for: parts cut differently may still make the same text.
+    # Twice as many as requested, because different token sequences may give the same text.
     choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
     for choice in choices:
         score = sum(each.score for each in choice) / max(len(choice), 1)
@@ -77,9 +73,10 @@ def join_parts(
 
 
 def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]:
-    """Choose one hypothesis for each part; the n choices with the best sum of scores, best first.
+    """Return the n combinations of one hypothesis per part with the highest total scores.
 
-    Part by part, keeping the n best: a choice among the n best of all is so in its beginning, too.
+    Keeping the n best after each part is exact: every prefix of one of the n best combinations is
+    itself among the n best.
     """
     best: list[tuple[float, Any]] = [(0.0, None)]
     for hypotheses in found:
@@ -103,7 +100,7 @@ def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
 
 
 def _interleave(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[str]:
-    """Yield words and white space in turn, two strings per part."""
+    """Yield text and white space alternately, two strings per part."""
     queue = iter(choice)
     for part in parts:
         yield decode_line(next(queue).ids, tokenizer) if part.ids else ""
@@ -111,7 +108,7 @@ def _interleave(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> 
 
 
 def _link(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[SentencePair]:
-    """Say where each translated part stands on both sides."""
+    """Yield the character spans of each translated part in source and translation."""
     position, strings = 0, _interleave(parts, choice, tokenizer)
     for part, words, space in zip(parts, strings, strings, strict=True):
         if part.ids:

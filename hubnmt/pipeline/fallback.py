@@ -1,9 +1,4 @@
-"""A second try for translations that look wrong.
-
-Takes parts with their hypotheses and a search, gives hypotheses and what to say about some. Must
-not know what runs the search. What looks wrong is `guard`'s to say; here it is searched once more
-with other settings, and whichever looks less wrong is kept.
-"""
+"""Heuristics for degenerate output, and fallback decoding with other settings."""
 
 import dataclasses
 import math
@@ -14,21 +9,21 @@ from hubnmt.decoding import Hypothesis, Search
 from hubnmt.text.tokenizer import Tokenizer
 
 MIN_REPEATS = 4
-"""The same stretch this often in a row is a loop ..."""
+"""Consecutive repetitions that count as a loop ..."""
 MIN_LOOP_TOKENS = 8
-"""... if it fills at least this many tokens: "ha ha ha ha" may be meant."""
+"""... if they span at least this many tokens: "ha ha ha ha" may be intended."""
 MAX_PERIOD = 8
-"""Longest repeated stretch looked for, tokens."""
+"""Longest repeated sequence considered, tokens."""
 MIN_COPIED_WORDS = 4
 """Shorter copies are names, numbers and cognates."""
 MIN_SRC_TOKENS = 12
-"""Sources shorter than this may well have a one-word translation."""
+"""Shorter sources may legitimately have a one-word translation, tokens."""
 SHORT_SHARE = 0.3
-"""A target with less than this share of the source's tokens has dropped something."""
+"""Smallest plausible ratio of target to source tokens."""
 
 
 def longest_loop(ids: Sequence[int]) -> int:
-    """Measure the longest stretch that repeats itself at once, in tokens; 0 if there is none."""
+    """Return the length of the longest loop (repeated n-gram), tokens; 0 if there is none."""
     longest = 0
     for period in range(1, min(MAX_PERIOD, len(ids) // MIN_REPEATS) + 1):
         run = 0
@@ -40,7 +35,7 @@ def longest_loop(ids: Sequence[int]) -> int:
 
 
 def is_copy(src: str, text: str) -> bool:
-    """Tell whether a translation is its source, word for word."""
+    """Return whether a translation equals its source, ignoring case."""
     words = src.casefold().split()
     return len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
 
@@ -53,35 +48,35 @@ def find_degenerate(
     tgt_ids: Sequence[int],
     is_cut: bool = False,
 ) -> list[str]:
-    """Name what is wrong with a translation at first sight; an empty list if nothing is.
+    """Return descriptions of the signs of degenerate output; an empty list if there are none.
 
     Args:
         src: source text of one part.
         src_ids: its tokens.
         text: the translation.
         tgt_ids: its tokens.
-        is_cut: the user asked for so few tokens, so being short is no fault.
+        is_cut: whether `max_new_tokens` ended the translation, so that a short one is expected.
     """
-    suspicions = []
+    problems = []
     if longest_loop(tgt_ids) and not longest_loop(src_ids):
-        suspicions.append("repeats itself")
+        problems.append("repeats itself")
     if is_copy(src, text):
-        suspicions.append("copies the source")
+        problems.append("copies the source")
     if not is_cut and len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids):
-        suspicions.append("is far shorter than the source")
-    return suspicions
+        problems.append("is far shorter than the source")
+    return problems
 
 
 RETRY_BEAM_SIZE = 8
 RETRY_NGRAM_SIZE = 3
-"""A second try looks wider and forbids what loops are made of; all else is as the user set it."""
+"""Fallback decoding widens the beam and forbids repeated n-grams; other options are unchanged."""
 
 StartSearch = Callable[[Sequence[Sequence[int]], DecodingConfig], Search]
-"""Rows of source ids to the search of their hypotheses."""
+"""Start the search for the hypotheses of rows of source ids."""
 
 
 def retry_options(decoding: DecodingConfig) -> DecodingConfig:
-    """Choose the options of the second try."""
+    """Return the options of fallback decoding."""
     return dataclasses.replace(
         decoding,
         sample=False,
@@ -99,16 +94,16 @@ def fallback_search(
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> Generator[list[int], None, tuple[list[list[Hypothesis]], list[str]]]:
-    """Retry what looks wrong once; keep whichever looks less wrong.
+    """Decode degenerate translations again once, and keep the result with fewer problems.
 
     Yields:
-        what the search yields.
+        the steps of the search.
 
     Returns:
-        for each row its hypotheses, and a note for the reader, empty where all is well.
+        for each row its hypotheses, and a warning, empty if there is no problem.
     """
 
-    def suspect(row: Sequence[int], hypothesis: Hypothesis) -> list[str]:
+    def find_problems(row: Sequence[int], hypothesis: Hypothesis) -> list[str]:
         return find_degenerate(
             src=src_tokenizer.decode(row),
             src_ids=row,
@@ -117,17 +112,19 @@ def fallback_search(
             is_cut=len(hypothesis.ids) >= (decoding.max_new_tokens or math.inf),
         )
 
-    first = [suspect(row, best) for row, (best, *_) in zip(rows, found, strict=True)]
+    first = [find_problems(row, best) for row, (best, *_) in zip(rows, found, strict=True)]
     kept, notes = list(found), [""] * len(rows)
-    doubtful = [number for number, suspicions in enumerate(first) if suspicions]
-    if not doubtful:
+    degenerate = [number for number, problems in enumerate(first) if problems]
+    if not degenerate:
         return kept, notes
-    again = yield from search([rows[number] for number in doubtful], retry_options(decoding))
-    for number, second in zip(doubtful, again, strict=True):
-        said = " and ".join(first[number])
-        if len(suspect(rows[number], second[0])) < len(first[number]):
+    again = yield from search([rows[number] for number in degenerate], retry_options(decoding))
+    for number, second in zip(degenerate, again, strict=True):
+        description = " and ".join(first[number])
+        if len(find_problems(rows[number], second[0])) < len(first[number]):
             kept[number] = second
-            notes[number] = f"the first try {said}: translated again with other settings"
+            notes[number] = (
+                f"the first translation {description}: translated again with other settings"
+            )
         else:
-            notes[number] = f"the translation {said}"
+            notes[number] = f"the translation {description}"
     return kept, notes

@@ -1,8 +1,4 @@
-"""The way of a text through the model: plan, search, second try, join.
-
-Takes texts and decoding options, gives `Translation`s, at once or growing. Must not know which
-engine searches, nor how a model is loaded.
-"""
+"""Translation pipeline: segmentation, search, fallback decoding and assembly, with streaming."""
 
 import codecs
 import contextlib
@@ -25,11 +21,11 @@ from hubnmt.types import Translation
 Result = TypeVar("Result")
 
 Replay = Callable[[Sequence[tuple[Sequence[int], Sequence[int]]]], list[tuple[float, ...]]]
-"""Pairs of source and target ids to the log-probability of each target token and of eos, nats."""
+"""Map (source ids, target ids) pairs to log-probabilities of each target token and eos, nats."""
 
 
 class Engine(Protocol):
-    """What runs a model: rows of source ids to hypotheses. `TorchEngine` is the reference."""
+    """Decoding engine: rows of source ids to hypotheses. `TorchEngine` is the reference."""
 
     def search(
         self,
@@ -39,46 +35,46 @@ class Engine(Protocol):
         prefix: ForcedPrefix | None = None,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
-        """Translate rows of ids (no special tokens).
+        """Decode rows of source ids without special tokens.
 
         Args:
-            rows: sources.
+            rows: source ids.
             decoding: strategy and options.
-            prefix: what every target begins with.
+            prefix: forced prefix of every target.
             batch_tokens: source tokens times hypotheses per batch.
 
         Returns:
-            a search; it returns for each row up to `n_best` hypotheses, best first, no two with
-            the same text.
+            a search that returns up to `n_best` hypotheses per row, best first, with distinct
+            texts.
         """
         ...
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class _Draft:
-    """A text on its way."""
+    """A text in translation."""
 
     text: str
     parts: tuple[Part, ...]
-    """Of the plan; behind what a prefix says in full stands the white space of the prefix."""
+    """Parts of the plan; those that the prefix completes have the white space of the prefix."""
     n_given: int
-    """Spoken parts that the prefix says in full."""
+    """Translatable parts that the prefix completes."""
     open_prefix: str
-    """What the part behind those must begin with; empty binds nothing."""
+    """Forced prefix of the part after those; empty for none."""
     found: list[list[Hypothesis]]
-    """Of each spoken part, as far as they are known."""
+    """Hypotheses of the translatable parts decoded so far."""
     warnings: tuple[str, ...]
     n_fallbacks: int = 0
-    """Parts that were searched again."""
+    """Parts that were decoded again."""
 
     @property
     def rows(self) -> list[list[int]]:
-        """The spoken parts."""
+        """Source ids of the translatable parts."""
         return [part.ids for part in self.parts if part.ids]
 
 
 class Pipeline:
-    """Texts to translations, through one engine."""
+    """Translate texts with one engine."""
 
     def __init__(
         self,
@@ -89,14 +85,14 @@ class Pipeline:
         tgt_tokenizer: Tokenizer,
         config: ModelConfig,
     ) -> None:
-        """Bind what every text needs.
+        """Set up the pipeline.
 
         Args:
-            engine: searches.
-            replay: scores what a prefix says in full.
-            src_tokenizer: of the source.
-            tgt_tokenizer: of the target.
-            config: languages, and how long a source may be.
+            engine: decodes the parts.
+            replay: scores the sentences that a prefix completes.
+            src_tokenizer: source tokenizer.
+            tgt_tokenizer: target tokenizer.
+            config: gives the languages and the longest source.
         """
         self.engine = engine
         self._replay = replay
@@ -114,20 +110,20 @@ class Pipeline:
         split: bool,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> list[Translation]:
-        """Translate texts, all their parts together; each begins with the prefix."""
+        """Translate texts, batching all their parts; every translation begins with the prefix."""
         drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
-        # The prefix binds one part of each text; all parts that begin alike are searched at once.
+        # The prefix constrains one part of each text; parts with the same prefix share a search.
         places: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for number, draft in enumerate(drafts):
             for part in range(draft.n_given, len(draft.rows)):
                 draft.found.append([])
-                beginning = draft.open_prefix if part == draft.n_given else ""
-                places[beginning].append((number, part))
-        for beginning, group in places.items():
+                part_prefix = draft.open_prefix if part == draft.n_given else ""
+                places[part_prefix].append((number, part))
+        for part_prefix, group in places.items():
             search = self.engine.search(
                 [drafts[number].rows[part] for number, part in group],
                 decoding,
-                prefix=force_prefix(beginning, self._tgt_tokenizer),
+                prefix=force_prefix(part_prefix, self._tgt_tokenizer),
                 batch_tokens=batch_tokens,
             )
             for (number, part), found in zip(group, run_search(search), strict=True):
@@ -144,14 +140,14 @@ class Pipeline:
         split: bool,
         n_together: int,
     ) -> Generator[str, None, Translation]:
-        """Translate one text and yield it as it grows; return what `translate` does."""
+        """Translate one text, yielding partial translations; return the `Translation`."""
         draft = self._draft(text, decoding, prefix=prefix, split=split)
         forced = force_prefix(draft.open_prefix, self._tgt_tokenizer)
         first, rows = len(draft.found), draft.rows
         while first < len(rows):
             group = rows[first : first + (1 if forced else n_together)]
             search = self.engine.search(group, decoding, prefix=forced)
-            # Of several sentences, the tokens are those of one after the other.
+            # With several sentences, the yielded tokens do not belong to the next part alone.
             draft.found += yield from self._show_steps(draft, search, by_words=len(group) == 1)
             first += len(group)
             forced = None
@@ -163,12 +159,12 @@ class Pipeline:
     def _show_steps(
         self, draft: _Draft, search: Generator[list[int], None, Result], *, by_words: bool
     ) -> Generator[str, None, Result]:
-        """Run a search and show the text at each of its steps.
+        """Run a search and yield the partial translation at each of its steps.
 
         Args:
-            draft: the text, with the parts found before.
-            search: what goes on behind them.
-            by_words: whether the search's tokens are those of the next part.
+            draft: the text, with the parts decoded before.
+            search: the search to run.
+            by_words: whether the yielded tokens are those of the next part.
         """
         shown = self._show(draft, [])
         with contextlib.closing(search):
@@ -181,7 +177,7 @@ class Pipeline:
                 yield self._show(draft, ids) if by_words else shown
 
     def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> _Draft:
-        """Plan a text and share out the prefix."""
+        """Segment a text and distribute the prefix over its parts."""
         plan = make_plan(
             text,
             self._src_tokenizer,
@@ -191,12 +187,12 @@ class Pipeline:
             emoji_apart=not prefix,
         )
         bound = bind_prefix(prefix, plan, language=self._config.tgt_lang)
-        said = iter(bound.said)
+        complete = iter(bound.complete)
         parts = []
         for part in plan.parts:
-            sentence = next(said, None) if part.ids else None
+            sentence = next(complete, None) if part.ids else None
             parts.append(part._replace(space=sentence.space) if sentence else part)
-        given = [self._tgt_tokenizer.encode(sentence.text) for sentence in bound.said]
+        given = [self._tgt_tokenizer.encode(sentence.text) for sentence in bound.complete]
         pairs = [(part.ids, ids) for part, ids in zip(plan.translatable, given, strict=False)]
         scored = zip(given, self._replay(pairs) if pairs else [], strict=True)
         return _Draft(
@@ -205,7 +201,7 @@ class Pipeline:
             n_given=len(given),
             open_prefix=bound.open,
             found=[
-                [_take_as_said(ids, log_probs, decoding.length_penalty)]
+                [_to_hypothesis(ids, log_probs, decoding.length_penalty)]
                 for ids, log_probs in scored
             ],
             warnings=plan.warnings,
@@ -214,7 +210,7 @@ class Pipeline:
     def _finish(
         self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool, batch_tokens: int
     ) -> Generator[list[int], None, list[Translation]]:
-        """Look at every part with suspicion, then join the parts of each text."""
+        """Apply fallback decoding, then join the parts of each text."""
         notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
             yield from self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
@@ -228,11 +224,11 @@ class Pipeline:
                     sample=decoding.sample,
                     src_tokenizer=self._src_tokenizer,
                     tgt_tokenizer=self._tgt_tokenizer,
-                    notes=said,
+                    notes=draft_notes,
                 ),
                 n_fallbacks=draft.n_fallbacks,
             )
-            for draft, said in zip(drafts, notes, strict=True)
+            for draft, draft_notes in zip(drafts, notes, strict=True)
         ]
 
     def _retry(
@@ -243,13 +239,13 @@ class Pipeline:
         *,
         batch_tokens: int,
     ) -> Generator[list[int], None, None]:
-        """Retry suspicious parts once and note it; what a prefix binds is as the user wants it."""
+        """Decode degenerate parts again, except those that the user's prefix constrains."""
         places = [
             (number, part)
             for number, draft in enumerate(drafts)
             for part in range(draft.n_given + bool(draft.open_prefix), len(draft.rows))
         ]
-        kept, said = yield from fallback_search(
+        kept, new_notes = yield from fallback_search(
             [drafts[number].rows[part] for number, part in places],
             [drafts[number].found[part] for number, part in places],
             decoding,
@@ -257,27 +253,27 @@ class Pipeline:
             src_tokenizer=self._src_tokenizer,
             tgt_tokenizer=self._tgt_tokenizer,
         )
-        for (number, part), hypotheses, note in zip(places, kept, said, strict=True):
+        for (number, part), hypotheses, note in zip(places, kept, new_notes, strict=True):
             drafts[number].found[part] = hypotheses
             notes[number].append(note)
             drafts[number].n_fallbacks += bool(note)
 
     def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
-        """Say of each part whose translation was ended by its length that it was."""
-        said = []
+        """Return one warning per part that was cut at the length limit."""
+        warnings = []
         for part in range(draft.n_given, len(draft.rows)):
             text = draft.open_prefix if part == draft.n_given else ""
             prefix = force_prefix(text, self._tgt_tokenizer)
             if is_cut(draft.found[part][0].ids, len(draft.rows[part]), decoding, prefix):
-                said.append("the translation reached max_new_tokens and was ended there")
-        return said
+                warnings.append("the translation reached max_new_tokens and was cut")
+        return warnings
 
-    def _show(self, draft: _Draft, said: list[int]) -> str:
-        """Show a text whose later parts are not translated yet, up to the last word said."""
+    def _show(self, draft: _Draft, partial_ids: list[int]) -> str:
+        """Return the text of the parts decoded so far, and the partial next one."""
         texts = [decode_line(each[0].ids, self._tgt_tokenizer) for each in draft.found]
-        # Bytes that may become a character are held back; those that never can are shown as such.
+        # Incomplete UTF-8 sequences are held back; invalid ones become U+FFFD.
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        partial = decoder.decode(self._tgt_tokenizer.decode_bytes(said))
+        partial = decoder.decode(self._tgt_tokenizer.decode_bytes(partial_ids))
         texts.append(" ".join(partial.splitlines()))
         shown = ""
         for part in draft.parts:
@@ -289,9 +285,9 @@ class Pipeline:
         return shown
 
 
-def _take_as_said(
+def _to_hypothesis(
     ids: Sequence[int], log_probs: tuple[float, ...], length_penalty: float
 ) -> Hypothesis:
-    """Make a hypothesis of a translation that was given, with what the model thinks of it."""
+    """Return a given translation as a hypothesis with the model's scores."""
     total = sum(log_probs)
     return Hypothesis(list(ids), total, total / len(log_probs) ** length_penalty, log_probs)

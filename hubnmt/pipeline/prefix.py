@@ -1,10 +1,8 @@
-"""What a forced beginning means for a text of several sentences.
+"""Distribute a forced prefix over the sentences of a text.
 
-Takes the prefix of a translation and the plan of its source, gives which sentences the prefix says
-in full and with what the next one begins. Must not know the model. Whoever corrects the second
-sentence of a translation sends the first one along, so sentences that end inside the prefix are
-taken as they stand, one for each sentence of the source's first line; a prefix is one line, so it
-never reaches a second. The last sentence of the prefix is open: the model goes on behind it.
+Sentences that end within the prefix are taken unchanged as translations of the first source
+sentences, so that a user can correct a later sentence. The last sentence of the prefix is open: the
+model continues it. A prefix is one line and therefore applies to the first source line only.
 """
 
 import dataclasses
@@ -18,39 +16,40 @@ from hubnmt.text.tokenizer import normalize
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundPrefix:
-    """A prefix, shared out among the parts of a plan."""
+    """A prefix distributed over the parts of a plan."""
 
-    said: tuple[Segment, ...] = ()
-    """Sentences in full, each with the white space behind it: what the first parts become."""
+    complete: tuple[Segment, ...] = ()
+    """Complete sentences with their white space: the translations of the first parts."""
     open: str = ""
-    """What the next part begins with; empty binds nothing."""
+    """Forced prefix of the next part; empty for none."""
 
 
 def check_prefix(prefix: Any) -> None:
-    """Refuse what no translation can begin with.
+    """Validate a prefix.
 
     Raises:
-        InputError: if it is no text, or has several lines.
+        InputError: if it is not a string or has several lines.
     """
     if not isinstance(prefix, str):
         raise InputError(f"prefix must be a string, not {type(prefix).__name__}")
     if prefix.splitlines() not in ([], [prefix]):
-        raise InputError("prefix must be one line; take the line breaks out")
+        raise InputError("prefix must be one line; remove the line breaks")
 
 
 def bind_prefix(prefix: str, plan: Plan, *, language: str) -> BoundPrefix:
-    """Share a prefix out.
+    """Distribute a prefix over the parts of a plan.
 
     Args:
         prefix: one line.
-        plan: of the source.
-        language: of the translation, BCP 47 tag, for sentence borders.
+        plan: segmented source.
+        language: target language (BCP 47 tag), for sentence splitting.
     """
     text = normalize(prefix)
-    said = split_sentences(text, language)
-    if len(said) > 1 and not said[0].text:  # white space in front is said with the first sentence
-        said[:2] = [Segment(said[0].space + said[1].text, said[1].space)]
-    ended = [each for each in said if each.text.strip() and each.space]
-    said = ended[: max(plan.n_in_first_line - 1, 0)]
-    n_generated = sum(len(each.text) + len(each.space) for each in said)
-    return BoundPrefix(tuple(said), text[n_generated:])
+    sentences = split_sentences(text, language)
+    if len(sentences) > 1 and not sentences[0].text:  # leading white space joins the first sentence
+        lead, first = sentences[:2]
+        sentences[:2] = [Segment(lead.space + first.text, first.space)]
+    ended = [each for each in sentences if each.text.strip() and each.space]
+    complete = ended[: max(plan.n_in_first_line - 1, 0)]
+    n_chars = sum(len(each.text) + len(each.space) for each in complete)
+    return BoundPrefix(tuple(complete), text[n_chars:])

@@ -1,10 +1,9 @@
-"""A text to the parts that a model translates in one go, and the white space between them.
+"""Segment a text into the parts that the model translates, and the white space between them.
 
-Takes a text and a tokenizer, gives parts. Must not know the model. Lines are translated apart, and
-so are the sentences of a line, as most models learned to translate; a sentence longer than any the
-model was trained on is cut into clauses. Nothing is dropped, and every such cut is reported. Emoji
-around a sentence go with the white space: few corpora have any, and they need no translation. A
-sentence in capitals that the vocabulary does not know is read in small letters.
+Each line, and each sentence of a line, is translated separately, as most models are trained on
+single sentences; sentences beyond the training length are split into clauses and reported. Emoji
+around a sentence are copied, because few corpora contain them. All-caps sentences that the
+vocabulary does not cover are lower-cased.
 """
 
 import dataclasses
@@ -17,41 +16,40 @@ from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentenc
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
 MAX_TEXT_CHARS = 1_000_000
-"""A single text longer than this is refused; translate a file line by line instead."""
+"""Longest accepted text; longer input should be translated as a file, line by line."""
 CAPITALS_RATIO = 2
-"""Capitals that make so many times as many pieces as small letters are none that a model learned
-from: ordinary sentences make about three times as many, what is always written so, such as "USA",
-no more."""
+"""An all-caps text with at least this many times the tokens of its lower-cased form is unlike the
+training data: ordinary sentences have about three times as many, acronyms such as "USA" no more."""
 
 
 class Part(NamedTuple):
-    """A stretch of source that is translated in one go; without ids there are no words in it."""
+    """A unit of translation; without ids it has no words."""
 
     ids: list[int]
     space: str
-    """White space that follows it in the text, and emoji."""
+    """White space and emoji that follow it in the text."""
     span: tuple[int, int]
-    """Where it stands in the text as it was given, characters, its white space not counted."""
+    """(start, end) in the source text, characters, without its white space."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A text, cut."""
+    """A segmented text."""
 
     parts: tuple[Part, ...]
     warnings: tuple[str, ...] = ()
 
     @property
     def translatable(self) -> list[Part]:
-        """The parts that need translating."""
+        """The parts that contain words."""
         return [part for part in self.parts if part.ids]
 
     @property
     def n_in_first_line(self) -> int:
-        """How many spoken parts there are up to the first line break behind words."""
-        spoken = self.translatable
-        has_break = ["".join(part.space.splitlines()) != part.space for part in spoken]
-        return has_break.index(True) + 1 if True in has_break else len(spoken)
+        """Number of translatable parts before the first line break that follows words."""
+        parts = self.translatable
+        has_break = ["".join(part.space.splitlines()) != part.space for part in parts]
+        return has_break.index(True) + 1 if True in has_break else len(parts)
 
 
 def make_plan(
@@ -64,89 +62,87 @@ def make_plan(
     emoji_apart: bool = True,
     lower_capitals: bool = True,
 ) -> Plan:
-    """Cut a text into parts that the model can take.
-
-    How a part reads to the model is `normalize_casing`'s to say.
+    """Segment a text into parts that fit the model, with their casing normalised.
 
     Args:
-        text: any text; line breaks, white space and emoji between the parts are kept as they are,
-            white space inside a part becomes single spaces for the model.
-        tokenizer: of the source language.
-        language: BCP 47 tag, for sentence borders.
-        max_src_tokens: longest part, eos counted.
-        split: translate the sentences of a line apart; if not, a line is cut only if it is longer
-            than the model can take.
-        emoji_apart: keep those around a sentence from the model, as if they were white space; not
-            where a prefix has to say them or leave them out.
-        lower_capitals: see `normalize_casing`; not for a target, which is taken as it stands.
+        text: any text; line breaks, white space and emoji between parts are preserved, white space
+            inside a part becomes single spaces.
+        tokenizer: source tokenizer.
+        language: BCP 47 tag, for sentence splitting.
+        max_src_tokens: longest part, including eos.
+        split: translate each sentence of a line separately; otherwise a line is cut only if it is
+            too long for the model.
+        emoji_apart: treat emoji around a sentence as white space; not with a prefix, which may
+            contain or omit them.
+        lower_capitals: lower-case all-caps sentences, see `normalize_casing`; not for targets.
 
     Raises:
-        InputError: if the text is no string, no valid Unicode, or too long.
+        InputError: if the text is not a string, is not valid Unicode, or is too long.
     """
     if not isinstance(text, str):
         raise InputError(f"a text must be a string, not {type(text).__name__}")
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(
             f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
-            "give it as a file, one sentence or paragraph a line"
+            "give it as a file, one sentence or paragraph per line"
         )
-    normalize(text)  # refuses what is no valid Unicode, wherever it stands
+    normalize(text)  # raises on invalid Unicode
     parts: list[Part] = []
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split)
     for words, space in _without_emoji(segments) if emoji_apart else segments:
         is_lowered = lower_capitals and is_all_caps(words, tokenizer)
-        encode = functools.partial(_encode, tokenizer=tokenizer, in_small=is_lowered)
+        encode = functools.partial(_encode, tokenizer=tokenizer, lowercase=is_lowered)
         n_lowered += is_lowered
         pieces = [(words, space, encode(words))]
         if len(pieces[0][2]) >= max_src_tokens:
             pieces = _cut(words, space, encode, language=language, max_src_tokens=max_src_tokens)
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
-        for stretch, space_behind, ids in pieces:
+        for stretch, space_after, ids in pieces:
             end = position + len(stretch)
-            parts.append(Part(ids, space_behind, (position, end)))
-            position = end + len(space_behind)
+            parts.append(Part(ids, space_after, (position, end)))
+            position = end + len(space_after)
     what = "sentence(s)" if split else "line(s)"
     warnings = {
         f"{n_cut} {what} longer than the {max_src_tokens} tokens this model was trained on: "
         f"translated in {n_cut_parts} parts": n_cut,
-        f"{n_lowered} {what} in capitals, which this model's vocabulary hardly knows: translated "
-        "as if in small letters": n_lowered,
-        "most of this text is in characters that the model's vocabulary does not know (it was made "
-        f"for {language!r}): the translation is likely to be wrong": _is_mostly_unknown(
+        f"{n_lowered} {what} in capitals, which this model's vocabulary hardly covers: "
+        "translated in lower case": n_lowered,
+        "most characters of this text are not in the model's vocabulary (the source language is "
+        f"{language!r}): the translation is likely to be wrong": _is_mostly_unknown(
             (token_id for part in parts for token_id in part.ids), tokenizer
         ),
     }
-    return Plan(tuple(parts), tuple(said for said, holds in warnings.items() if holds))
+    return Plan(tuple(parts), tuple(warning for warning, applies in warnings.items() if applies))
 
 
 def normalize_casing(text: str, tokenizer: Tokenizer) -> str:
-    """Return a source as models learn it: single spaces, and no capitals that fall to pieces.
+    """Return the source with single spaces, lower-cased if it is all caps and not in vocabulary.
 
-    Corpora hardly shout. "WO BIST DU" becomes a row of single letters, and these nonsense; in small
-    letters people type all the time.
+    Corpora contain few all-caps sentences: "WO BIST DU" becomes single letters, which the model
+    mistranslates, whereas lower-case text is common.
     """
-    return _read(text, in_small=is_all_caps(text, tokenizer))
+    return _read(text, lowercase=is_all_caps(text, tokenizer))
 
 
 def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Tell whether a text is in capitals, and the vocabulary was not learned from such."""
-    if not text.replace("ß", "").isupper():  # "GROß": few keyboards have the capital
+    """Return whether a text is all caps and the vocabulary does not cover it in that form."""
+    if not text.replace("ß", "").isupper():  # "GROß": few keyboards have a capital ß
         return False
     n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
     return n_capital >= CAPITALS_RATIO * n_small
 
 
-def _read(text: str, *, in_small: bool) -> str:
-    return single_spaced(text.lower() if in_small else text)
+def _read(text: str, *, lowercase: bool) -> str:
+    return single_spaced(text.lower() if lowercase else text)
 
 
-def _encode(text: str, *, tokenizer: Tokenizer, in_small: bool) -> list[int]:
-    return tokenizer.encode(_read(text, in_small=in_small))
+def _encode(text: str, *, tokenizer: Tokenizer, lowercase: bool) -> list[int]:
+    return tokenizer.encode(_read(text, lowercase=lowercase))
 
 
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
-    """Tell whether most characters, white space left out, come as bytes that say nothing alone."""
+    """Return whether most characters, except white space, are split into single bytes."""
     n_known = n_unknown = 0
     for raw in map(tokenizer.piece_bytes, ids):
         n_begun = sum(byte & 0xC0 != 0x80 and byte != 0x20 for byte in raw)  # in UTF-8
@@ -160,7 +156,7 @@ def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
 
 
 def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
-    """Cut into lines, or into sentences; white space in front is a piece without words."""
+    """Split into lines or sentences; leading white space is a segment with an empty text."""
     for line in text.splitlines(keepends=True):
         lead = line[: len(line) - len(line.lstrip())]
         if lead:
@@ -174,13 +170,13 @@ def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
 
 
 def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Count emoji at the ends of what is translated as space."""
+    """Move emoji at the ends of a segment into its white space."""
     for words, space in segments:
-        front, core, behind = split_off_emoji(words)
+        front, core, after = split_off_emoji(words)
         if front:
             yield Segment("", front)
         if core or not front:
-            yield Segment(core, behind + space)
+            yield Segment(core, after + space)
         elif space:
             yield Segment("", space)
 
@@ -193,17 +189,17 @@ def _cut(
     language: str,
     max_src_tokens: int,
 ) -> list[tuple[str, str, list[int]]]:
-    """Cut what is over-long into sentences, and those into clauses where needed."""
+    """Split an over-long segment into sentences, and those into clauses where needed."""
     stack = list(reversed(split_sentences(words, language)))
     stack[0] = Segment(stack[0].text, stack[0].space + space)
     pieces = []
     while stack:
-        stretch, behind = stack.pop()
+        stretch, after = stack.pop()
         ids = encode(stretch)
         halves = halve(stretch) if len(ids) >= max_src_tokens else None
         if halves is None:
-            pieces.append((stretch, behind, ids))
+            pieces.append((stretch, after, ids))
         else:
             left, between, right = halves
-            stack += [Segment(right, behind), Segment(left, between)]
+            stack += [Segment(right, after), Segment(left, between)]
     return pieces

@@ -1,1 +1,1 @@
-"""Text: tokenizers, sentence splitting, grapheme clusters, text files, metrics, language names."""
+"""Tokenizers, sentence splitting, grapheme clusters, text files, metrics and language names."""

@@ -1,20 +1,19 @@
-"""Which code points of a text belong together, as characters and as words, to a reader.
+"""Group the code points of a text into grapheme clusters and words.
 
-Takes a text, gives one number per code point; equal numbers belong together. Must not know
-tokens. Characters follow the rules of Unicode's grapheme clusters that matter to text in NFC
-(https://www.unicode.org/reports/tr29/): marks and joiners stay with their letter, consonants joined
-by a virama stay together, emoji sequences and flags are one.
+Implements the rules of Unicode's extended grapheme clusters that apply to NFC text: combining
+marks, joiners, conjuncts with a virama, emoji sequences and flags.
+Source: https://www.unicode.org/reports/tr29/
 """
 
 import unicodedata
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
 VIRAMA_CLASS = 9
-"""Canonical combining class of the sign that joins two consonants."""
+"""Canonical combining class of the virama, which joins two consonants."""
 
 
 def number_characters(text: str) -> list[int]:
-    """Give the code points of one character the same number, from 0 upwards."""
+    """Return the index of the grapheme cluster of each code point."""
     numbers: list[int] = []
     n_flags = 0
     for position, char in enumerate(text):
@@ -26,7 +25,7 @@ def number_characters(text: str) -> list[int]:
 
 
 def joins_previous(text: str, position: int) -> bool:
-    """Tell whether the code point at a position is part of the character before it."""
+    """Return whether a code point belongs to the same grapheme cluster as the one before it."""
     char, before = text[position], text[position - 1]
     category = unicodedata.category(char)
     is_attached = category[0] == "M" or char in (ZWNJ, ZWJ) or _modifies_emoji(char)
@@ -35,16 +34,15 @@ def joins_previous(text: str, position: int) -> bool:
 
 
 def _modifies_emoji(char: str) -> bool:
-    """Skin tones, and the tags that spell the flags of regions."""
+    """Return whether a character is a skin tone or a tag of a regional flag."""
     return "\U0001f3fb" <= char <= "\U0001f3ff" or "\U000e0020" <= char <= "\U000e007f"
 
 
 def number_words(text: str) -> list[int]:
-    """Give the code points of one word the same number, from 0 upwards.
+    """Return the index of the word of each code point.
 
-    A word is a run of letters and digits; a run of punctuation, or of symbols such as emoji, is one
-    of its own. White space counts with the word behind it. Scripts that write no spaces make words
-    as long as a clause.
+    A word is a run of letters and digits, of punctuation, or of symbols such as emoji. White space
+    belongs to the following word. In scripts without spaces a word may be a whole clause.
     """
     numbers: list[int] = []
     word, kind_before = -1, ""
@@ -62,7 +60,7 @@ def number_words(text: str) -> list[int]:
 
 
 def _kind(char: str) -> str:
-    """Sort a character: `w` in words, a space, or the letter of its category (P, S, C)."""
+    """Return the class of a character: `w` for word, a space, or its category (P, S, C)."""
     if char.isspace():
         return " "
     category = unicodedata.category(char)[0]

@@ -1,7 +1,4 @@
-"""Languages as people call them.
-
-Takes BCP 47 tags, gives names. Must not know models.
-"""
+"""English names of languages by BCP 47 tag."""
 
 NAMES = {
     "ar": "Arabic",
@@ -45,10 +42,10 @@ NAMES = {
 
 
 def language_name(tag: str) -> str:
-    """Name a language in English; a tag that is not in the table stands for itself."""
+    """Return the English name of a language, or the tag itself if it is unknown."""
     return NAMES.get(main_tag(tag), tag)
 
 
 def main_tag(tag: str) -> str:
-    """Return the language without script and region: `pt` of `pt-BR`."""
+    """Return the language subtag: `pt` for `pt-BR`."""
     return tag.replace("_", "-").split("-")[0].lower()

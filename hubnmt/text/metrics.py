@@ -1,7 +1,7 @@
-"""BLEU and chrF, always with the signature that says how they were computed.
+"""BLEU and chrF with their sacreBLEU signatures.
 
-Takes translations and references, gives scores. The one door to sacreBLEU. Source: Post 2018,
-https://aclanthology.org/W18-6319/; Popovic 2015, https://aclanthology.org/W15-3049/
+Sources: Post 2018, https://aclanthology.org/W18-6319/; Popović 2015,
+https://aclanthology.org/W15-3049/
 """
 
 import dataclasses
@@ -27,18 +27,18 @@ class Scores:
     chrf_plus_plus: float
     """chrF++: characters and word pairs."""
     bleu_interval: float | None = None
-    """Half the width of the 95 % bootstrap interval, if it was asked for."""
+    """Half the width of the 95 % bootstrap confidence interval, if requested."""
 
 
 def score_corpus(
     hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: bool = False
 ) -> Scores:
-    """Score raw, cased, detokenised text; the tokenisation is sacreBLEU's 13a.
+    """Score raw, cased, detokenised text with sacreBLEU's 13a tokenisation.
 
     Args:
         hypotheses: one translation per reference.
-        references: one each.
-        bootstrap: also resample 1,000 times for a confidence interval (seconds).
+        references: one reference per hypothesis.
+        bootstrap: also compute a confidence interval from 1,000 resamples (takes seconds).
 
     Raises:
         InputError: if the two differ in length or are empty.
@@ -73,5 +73,5 @@ def _score(
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
-    """Score one sentence with chrF2, 0 to 100: for ranking examples, not for reporting."""
+    """Return the sentence-level chrF2, 0 to 100, for ranking examples rather than reporting."""
     return float(CHRF().sentence_score(hypothesis, [reference]).score)

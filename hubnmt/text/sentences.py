@@ -1,8 +1,6 @@
-"""Texts to sentences and back, with every line break and space where it was.
+"""Split text into sentences, preserving all white space and line breaks.
 
-Takes a text, gives its sentences and the white space around them. Must not know the tokenizer or
-the model. The splitting itself is `sentencex`'s, which needs no download and knows some 250
-languages.
+Sentence boundaries come from `sentencex`, which supports about 250 languages without downloads.
 """
 
 import functools
@@ -39,20 +37,20 @@ _CODES = (
 TWO_LETTERS = {
     long: short for short, *longs in map(str.split, _CODES.split(", ")) for long in longs
 }
-"""ISO 639-2 and 639-3 codes of languages that the splitter or `ORDINAL_LANGUAGES` may know better
-under their ISO 639-1 code, as the package `iso-codes` lists them."""
+"""ISO 639-2 and 639-3 codes to ISO 639-1 codes, for languages with rules in `sentencex` or
+`ORDINAL_LANGUAGES`. Source: the package `iso-codes`."""
 IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
-"""The space of every day, and the thin and unbreakable ones that stand behind "3." in print."""
+"""Spaces that may follow "3." within a line: normal, no-break and thin ones."""
 
 _SYMBOL = "[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 _EMOJI = rf"{_SYMBOL}{_VARIANT}*(?:\u200d{_SYMBOL}{_VARIANT}*)*"
 EMOJI_RUN = re.compile(rf"(?:\s*{_EMOJI})+")
-"""Emoji and dingbats with the spaces between them. Joiners and variants count only behind one: a
-word of Malayalam may end with a joiner of its own."""
+"""Emoji and dingbats with the spaces between them. Joiners and variation selectors match only after
+one, because a Malayalam word may end with a joiner."""
 
 MAX_CHARACTER = 32
-"""Code points in one character as a reader sees it; real ones have at most a dozen."""
+"""Most code points considered part of one grapheme cluster; real ones have at most a dozen."""
 
 
 class Segment(NamedTuple):
@@ -63,14 +61,14 @@ class Segment(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> list[Segment]:
-    """Cut a text into sentences; joined again they are the text.
+    """Split a text into sentences, which concatenate to the original text.
 
-    White space in front of the first sentence is a segment with an empty text.
+    Leading white space becomes a segment with an empty text.
 
     Args:
         text: any text, line breaks included.
         language: BCP 47 tag, or as FLORES or a locale spell it (`deu_Latn`, `de_DE`); an unknown
-            one is split by general rules.
+            language is split by general rules.
     """
     segments = []
     for line in text.splitlines(keepends=True):
@@ -80,7 +78,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
         position = 0
         for sentence in _splitter(line, base_language(language)):
             start = line.find(sentence, position) if sentence else position
-            if start < 0:  # the library changed characters: keep the rest of the line whole
+            if start < 0:  # the library changed characters: do not split the rest
                 break
             _append(segments, line[position:start])
             segments.append(Segment(sentence, ""))
@@ -96,7 +94,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 
 
 def _join_ordinals(segments: list[Segment]) -> list[Segment]:
-    """Put together again what was cut behind an ordinal number: "der 3. Stock" is no end."""
+    """Undo splits after an ordinal number, as in "der 3. Stock"."""
     joined: list[Segment] = []
     for segment in segments:
         before = joined[-1] if joined else None
@@ -108,11 +106,11 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
 
 
 def split_off_emoji(words: str) -> tuple[str, str, str]:
-    """Take off the emoji at both ends of a sentence; they mean the same in every language.
+    """Separate the emoji at both ends of a sentence, which need no translation.
 
     Returns:
-        what stands in front, the rest, what stands behind; joined they are the sentence. Those
-        between words stay where they are.
+        leading emoji, the rest, trailing emoji; they concatenate to the sentence. Emoji between
+        words are kept in the rest.
     """
     runs = list(EMOJI_RUN.finditer(words))
     if not runs:
@@ -125,7 +123,7 @@ def split_off_emoji(words: str) -> tuple[str, str, str]:
 
 
 def base_language(language: str) -> str:
-    """Return the language of a tag without its region or script, in two letters if it has any."""
+    """Return the language subtag of a tag, as an ISO 639-1 code if there is one."""
     code = language.replace("_", "-").split("-")[0].lower()
     return TWO_LETTERS.get(code, code)
 
@@ -145,10 +143,10 @@ def _splitter(line: str, language: str) -> tuple[str, ...]:
 
 
 def halve(text: str) -> tuple[str, str, str] | None:
-    """Cut a sentence near its middle: after a clause if possible, else between words.
+    """Split a sentence near its middle, after a clause if possible, else between words.
 
     Returns:
-        left, the white space between, right; None if there is no place to cut.
+        left, the white space between, right; None if it cannot be split.
     """
     for border in (CLAUSE_BORDER, PIECE_BORDER):
         cuts = [m for m in border.finditer(text) if m.start() > 0 and m.end() < len(text)]
@@ -159,7 +157,7 @@ def halve(text: str) -> tuple[str, str, str] | None:
     if len(text) < 2:
         return None
     middle = len(text) // 2
-    # Not between a letter and its marks, unless those go on for ever.
+    # Not within a grapheme cluster, unless it is longer than any real one.
     places = range(middle, max(middle - MAX_CHARACTER, 0), -1)
     middle = next((cut for cut in places if not joins_previous(text, cut)), middle)
     left, right = text[:middle], text[middle:]

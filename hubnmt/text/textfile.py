@@ -1,8 +1,7 @@
-"""Lines of text, in and out, of any size.
+"""Read and write text files line by line, with resumable output.
 
-Takes paths or streams, gives lines one at a time, and appends lines so that an interrupted job can
-go on. Must not know models. Only a line feed ends a line: what other characters Unicode calls line
-breaks stay inside, so line n of two aligned files stays line n.
+Only a line feed ends a line; other Unicode line separators are kept, so that the lines of aligned
+files stay aligned.
 """
 
 import codecs
@@ -19,19 +18,19 @@ from typing import BinaryIO
 from hubnmt.errors import InputError, ModelFolderError
 
 MAX_LINE_CHARS = 50_000
-"""A line longer than this is no sentence and no paragraph; it would hold up all others."""
+"""Longest accepted line, far beyond a sentence or paragraph."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""How a system says that a disk, or a user's share of it, is full."""
-TOO_LONG = "put every sentence or paragraph on a line of its own"
+"""Error numbers for a full disk or an exceeded quota or file size limit."""
+TOO_LONG = "put each sentence or paragraph on its own line"
 
 
 def read_small(path: Path, max_bytes: int) -> bytes:
-    """Read a file of a model folder that must be small.
+    """Read a file of a model folder with a size limit.
 
-    Its size is not asked for: a file that the system makes up, as in /proc, has none.
+    The limit applies while reading, because special files, as in /proc, report no size.
 
     Raises:
-        ModelFolderError: if it is larger, or cannot be read.
+        ModelFolderError: if it exceeds the limit or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -40,35 +39,35 @@ def read_small(path: Path, max_bytes: int) -> bytes:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ModelFolderError(f"{path}: cannot be read ({reason.lower()})") from None
     if len(content) > max_bytes:
-        raise ModelFolderError(f"{path}: larger than {max_bytes / 2**20:.3g} MiB; refused")
+        raise ModelFolderError(f"{path}: larger than the limit of {max_bytes / 2**20:.3g} MiB")
     return content
 
 
 def decode_line(raw: bytes, *, where: str) -> str:
-    """Turn the bytes of one line into text, without its line feed.
+    """Decode one line and remove its line feed.
 
     Raises:
-        InputError: naming the place, if it is not UTF-8, holds a zero byte (a binary file) or is
-            far too long.
+        InputError: naming the line, if it is not UTF-8, contains a null byte (a binary file) or is
+            too long.
     """
     try:
         text = raw.removesuffix(b"\n").decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{where}: not valid UTF-8; is it a text file? convert it first") from None
+        raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8 first") from None
     if "\0" in text:
-        raise InputError(f"{where}: holds a zero byte; this is a binary file, not text")
+        raise InputError(f"{where}: contains a null byte; this is a binary file, not text")
     return check_line(text, where=where)
 
 
 def check_line(text: str, *, where: str) -> str:
-    """Give a line back if it is not far too long.
+    """Return a line if it is not too long.
 
     Raises:
-        InputError: naming the place and the limit.
+        InputError: naming the line and the limit.
     """
     if len(text) > MAX_LINE_CHARS:
         raise InputError(
-            f"{where}: {len(text):,} characters, a line may have {MAX_LINE_CHARS:,}; {TOO_LONG}"
+            f"{where}: {len(text):,} characters, over the limit of {MAX_LINE_CHARS:,}; {TOO_LONG}"
         )
     return text
 
@@ -76,9 +75,9 @@ def check_line(text: str, *, where: str) -> str:
 def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
     """Yield the lines of an open binary stream from line `skip` (counted from 0) on.
 
-    A byte order mark in front, as Windows writes it, is no part of the first line.
+    A leading byte order mark, as written on Windows, is removed.
     """
-    most = 4 * MAX_LINE_CHARS + 1  # bytes: no more of an endless line is read
+    most = 4 * MAX_LINE_CHARS + 1  # bytes; bounds the memory for one line
     for number, raw in enumerate(iter(lambda: stream.readline(most), b""), start=1):
         where = f"{name}, line {number:,}"
         if len(raw) == most and not raw.endswith(b"\n"):
@@ -93,7 +92,7 @@ def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
     """Yield the lines of a file from line `skip` (counted from 0) on.
 
     Raises:
-        InputError: if it cannot be opened or is no text.
+        InputError: if it cannot be opened or is not text.
     """
     try:
         file = path.open("rb")
@@ -115,34 +114,34 @@ def read_stdin() -> Iterator[str]:
 
 
 def read_aligned(*paths: Path) -> list[list[str]]:
-    """Read files whose lines belong together.
+    """Read line-aligned files.
 
     Raises:
-        InputError: if they differ in their number of lines, or are empty.
+        InputError: if their numbers of lines differ, or they are empty.
     """
     columns = [list(read_lines(path)) for path in paths]
     counts = {len(column) for column in columns}
     if len(counts) > 1:
-        said = ", ".join(
+        listing = ", ".join(
             f"{path} has {len(column):,}" for path, column in zip(paths, columns, strict=True)
         )
-        raise InputError(f"the files must have the same number of lines: {said}")
+        raise InputError(f"the files must have the same number of lines: {listing}")
     if counts == {0}:
-        raise InputError(f"{paths[0]} is empty: there is nothing to score")
+        raise InputError(f"{paths[0]} is empty; give a file with at least one line")
     return columns
 
 
 def can_be_read_twice(path: Path) -> bool:
-    """Tell a file from a pipe or a device, whose bytes are gone once they are read."""
+    """Return whether a path is a file or folder rather than a pipe or device."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # whoever reads it says what is wrong
+    except OSError:  # reported when it is read
         return True
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def count_lines(path: Path) -> int:
-    """Count line feeds, plus one for a last line without."""
+    """Return the number of lines, including a last one without line feed."""
     n_lines, last = 0, b"\n"
     try:
         with path.open("rb") as file:
@@ -155,7 +154,7 @@ def count_lines(path: Path) -> int:
 
 
 def is_torn(path: Path) -> bool:
-    """Tell whether a file's last line lacks its line feed: whoever wrote it was stopped there."""
+    """Return whether a file's last line has no line feed, because writing was interrupted."""
     with path.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
         return file.read() not in (b"\n", b"")
@@ -163,19 +162,19 @@ def is_torn(path: Path) -> bool:
 
 @contextmanager
 def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a result file without harming what it holds.
+    """Open an output file without losing its existing contents.
 
     Args:
-        path: the file; a pipe or a device is just written to.
-        overwrite: an existing file may be replaced; it is, when the block ends well. When it does
-            not, what was written stays beside it, under the name of the open file.
-        carry_on: an existing file is continued; a last line without line feed was torn and is cut.
+        path: the file; a pipe or device is written to directly.
+        overwrite: replace an existing file when the block succeeds; otherwise it is unchanged and
+            the partial output remains next to it, under the name of the yielded file.
+        carry_on: append to an existing file, after truncating an incomplete last line.
 
     Yields:
-        the open file, and how many whole lines it holds.
+        the open file, and its number of complete lines.
 
     Raises:
-        InputError: if it exists and neither was asked for, or it cannot be written.
+        InputError: if it exists and neither option is set, or it cannot be written.
     """
     try:
         file, n_lines = _open_output(path, overwrite=overwrite, carry_on=carry_on)
@@ -191,8 +190,10 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        said = f"{written}: cannot be written ({error.strerror}); make room and try again"
-        raise InputError(said) from None
+        message = (
+            f"{written}: cannot be written ({error.strerror}); free disk space, then try again"
+        )
+        raise InputError(message) from None
     finally:
         if is_draft and written.is_file() and not written.stat().st_size:
             written.unlink()
@@ -204,19 +205,17 @@ def _open_output(path: Path, *, overwrite: bool, carry_on: bool) -> tuple[Binary
     if not can_be_read_twice(path):
         return path.open("wb"), 0
     if overwrite and path.is_file():
-        target = path.resolve()  # a link to a file stays a link
+        target = path.resolve()  # a symbolic link stays a link
         draft = target.with_name(f"{target.name}.draft-{os.getpid()}")
         file = draft.open("wb")
         shutil.copymode(target, draft)
         return file, 0
     if carry_on:
-        return _open_behind(path)
-    raise InputError(
-        f"{path} exists: --continue goes on behind its last line, --overwrite replaces it"
-    )
+        return _open_for_append(path)
+    raise InputError(f"{path} exists: --continue appends to it, --overwrite replaces it")
 
 
-def _open_behind(path: Path) -> tuple[BinaryIO, int]:
+def _open_for_append(path: Path) -> tuple[BinaryIO, int]:
     file = path.open("r+b")
     n_lines, end = 0, 0
     for line in file:

@@ -1,18 +1,16 @@
-"""Text to token ids and back: byte-level BPE that respects words in every script.
+"""Byte-level BPE tokenizer, based on the `tokenizers` library.
 
-Takes a string, gives ids, the bytes behind each id, and byte offsets into the normalised text. Must
-not know tensors or the model. The merges are learned and applied by the `tokenizers` library; what
-is ours is where words begin and end, and the normalisation:
+Pre-tokenization keeps combining marks and joiners within words. Normalisation:
 
 1. Unicode NFC.
-2. The six Malayalam chillus written as consonant + virama + ZWJ become their own letters (Unicode
-   5.1 made them so, but no normalisation form unifies the spellings). No ZWJ or ZWNJ is dropped.
-3. One space is put in front, so that a word is the same piece at the start of a line and inside
-   it; decoding takes exactly one away.
+2. The six Malayalam chillus written as consonant + virama + ZWJ become the atomic letters of
+   Unicode 5.1, which no normalisation form does. Other joiners are kept.
+3. One space is prepended, so that a word is tokenized alike at the start of a line and within it;
+   decoding removes exactly one.
 
-Apart from that any text comes back exactly, byte for byte. Source: Sennrich et al. 2016
+Apart from these, decoding is lossless. Sources: Sennrich et al. 2016
 (https://arxiv.org/abs/1508.07909) for BPE, Wang et al. 2019 (https://arxiv.org/abs/1909.03341) for
-bytes in translation.
+byte-level BPE in translation.
 """
 
 import functools
@@ -30,7 +28,7 @@ from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, 
 from hubnmt.text.textfile import read_small
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
-"""In the vocabulary, but never produced by text: the string `<eos>` in a text stays a string."""
+"""Special tokens, never produced from text: the string `<eos>` in a text is ordinary text."""
 
 CHILLUS = {
     "\u0d23\u0d4d\u200d": "\u0d7a",
@@ -43,33 +41,33 @@ CHILLUS = {
 
 WORD_PATTERN = (
     r" ?[\p{L}\p{M}\x{200C}\x{200D}]+"  # a word with its marks and joiners, and the space before it
-    r"| ?\p{N}"  # one digit at a time: numbers are copied digit by digit
+    r"| ?\p{N}"  # single digits: numbers are copied digit by digit
     r"| ?[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}]+"  # a run of punctuation or symbols
-    r"|\s+(?!\S)"  # white space that ends the text
+    r"|\s+(?!\S)"  # trailing white space
     r"|\s+"
 )
-"""The GPT-2 pattern stops at every combining mark, which cuts one Malayalam word into many; this
-one keeps `\\p{M}`, ZWJ and ZWNJ inside the word."""
+"""Based on the GPT-2 pattern, which splits Malayalam words at combining marks; this one keeps
+`\\p{M}`, ZWJ and ZWNJ within the word."""
 
 MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
 MAX_FILE_MIB = 64
-"""A tokenizer file larger than this is refused: 1,000,000 pieces take about 40 MiB."""
+"""Size limit of a tokenizer file; 1,000,000 pieces take about 40 MiB."""
 PIECE_BYTES = 512
-"""Most that a piece and its merge may take in the file, on average; ours take 60 to 90."""
+"""Upper bound of the mean file size per piece and its merge; typical are 60 to 90."""
 PIECE_COMMAS = 6
-"""Most commas for a piece in the file, on average; 3 stand between values, others are text."""
+"""Upper bound of the mean number of commas per piece in the file: 3 separators, the rest text."""
 
 ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
-"""What a sound tokenizer gives back as it was: scripts, joiners, a tab, a special piece's name."""
+"""Text for round-trip checks: several scripts, joiners, a tab, the name of a special token."""
 
 
 def max_file_bytes(vocab_size: int) -> int:
-    """Say how large a file with so many pieces may be."""
+    """Return the size limit of a tokenizer file for a vocabulary size."""
     return min(MAX_FILE_MIB * 2**20, 2**16 + PIECE_BYTES * vocab_size)
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Map each printable stand-in of the byte-level alphabet to its byte (GPT-2's table)."""
+    """Map the printable characters of GPT-2's byte-level alphabet to bytes."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in set(printable)]
     table = {chr(byte): byte for byte in printable}
@@ -80,7 +78,7 @@ BYTE_OF_CHAR = _byte_alphabet()
 
 
 _NORMAL_STEPS = [
-    # The library's NFC, not Python's: the two follow different versions of Unicode.
+    # The library's NFC rather than Python's, as their Unicode versions differ.
     normalizers.NFC(),
     *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
 ]
@@ -89,29 +87,29 @@ _SPLITTER = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isola
 
 
 def normalize(text: str) -> str:
-    """Return the text as the model sees it: NFC, chillus unified.
+    """Return the text in NFC with unified chillus, as the model receives it.
 
     Raises:
-        InputError: for half a surrogate pair, which is no character and has no UTF-8 form.
+        InputError: if the text has a lone surrogate, which cannot be encoded in UTF-8.
     """
     try:
         return _NORMALIZER.normalize_str(text)
     except (TypeError, UnicodeEncodeError):
         raise InputError(
-            "the text has half a surrogate pair in it, which is no character"
+            "the text has a lone surrogate, which is not a valid character; remove it"
         ) from None
 
 
 def single_spaced(text: str) -> str:
-    """Return the text as models learn it: each run of white space is one space, none around it.
+    """Collapse white space to single spaces and strip it at both ends.
 
-    A no-break space, a tab or a second space are pieces that no model has met in training.
+    Tabs, no-break spaces and repeated spaces do not occur in the training data.
     """
     return " ".join(text.split())
 
 
 def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
-    """Put normaliser, word pattern and byte alphabet around the merges."""
+    """Combine a BPE model with normalizer, pre-tokenizer and decoder."""
     inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Sequence([*_NORMAL_STEPS, normalizers.Prepend(" ")])
     inner.pre_tokenizer = pre_tokenizers.Sequence(
@@ -125,9 +123,9 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
 
 
 def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return all that decides how text is cut, apart from vocabulary and merges.
+    """Return the settings that affect tokenization, without vocabulary and merges.
 
-    What is off or empty is left out: versions of the library differ in whether they write it.
+    Unset values are omitted, because versions of the library differ in whether they write them.
     """
     model = {("model", key): value for key, value in settings["model"].items()}
     rules = {(key,): value for key, value in settings.items()} | model
@@ -135,45 +133,45 @@ def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
     return {path: value for path, value in rules.items() if value and path not in learned}
 
 
-def _our_settings() -> dict[str, Any]:
-    """Return what a file of ours says, no pieces in it."""
+def _default_settings() -> dict[str, Any]:
+    """Return the settings of a hubnmt tokenizer with an empty vocabulary."""
     settings: dict[str, Any] = json.loads(_assemble(models.BPE()).to_str())
     return settings
 
 
 def _check_rules(settings: dict[str, Any]) -> None:
-    """Refuse rules that are not ours: they would cut text differently, and nothing would say so.
+    """Check that the settings are those of hubnmt, as others would tokenize text differently.
 
     Raises:
-        ModelFolderError: naming those that differ.
+        ModelFolderError: naming the settings that differ.
     """
-    found, ours = _rules(settings), _rules(_our_settings())
-    others = [".".join(path) for path in ours if found.get(path) != ours[path]]
-    others += sorted(".".join(path)[:80] for path in set(found) - set(ours))
+    found, expected = _rules(settings), _rules(_default_settings())
+    others = [".".join(path) for path in expected if found.get(path) != expected[path]]
+    others += sorted(".".join(path)[:80] for path in set(found) - set(expected))
     if others:
         raise ModelFolderError(
-            f"{first_few(others, ', ')}: not as hubnmt writes it; not a hubnmt tokenizer"
+            f"settings differ ({first_few(others, ', ')}); not a hubnmt tokenizer"
         )
 
 
 def _check_number(content: bytes, vocab_size: int) -> None:
-    """Refuse far more values than a vocabulary has: parsing 64 MiB of brackets takes gigabytes.
+    """Bound the number of JSON values before parsing, which could otherwise take gigabytes.
 
     Raises:
-        ModelFolderError: not yet naming the file.
+        ModelFolderError: without the name of the file.
     """
     if content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
         raise ModelFolderError(f"far more pieces or merges than the {vocab_size:,} it should have")
 
 
 def _parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
-    """Read a file whose rules are ours.
+    """Parse a tokenizer file with the settings of hubnmt.
 
-    The library may panic over a stranger's rules, which is no `Exception`: it gets to see our own,
-    and of the file the vocabulary and the merges alone.
+    Only vocabulary and merges are passed to the library, which may panic (not an `Exception`) on
+    settings in an untrusted file.
 
     Raises:
-        ModelFolderError: if it is no tokenizer, or another kind; not yet naming the file.
+        ModelFolderError: if it is not a hubnmt tokenizer; without the name of the file.
     """
     try:
         if vocab_size is not None:
@@ -184,28 +182,28 @@ def _parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
         _check_rules(settings)
         learned = {key: settings["model"].get(key) for key in ("vocab", "merges")}
         sizes = [len(values) for values in learned.values()]
-        # Now and then two merges make one piece, so there may be a few more than pieces.
+        # Two merges may give the same piece, so there may be more merges than pieces.
         if vocab_size is not None and (sizes[0] > vocab_size or sizes[1] > 2 * vocab_size):
             raise ModelFolderError(
                 f"{sizes[0]:,} pieces and {sizes[1]:,} merges, but config.json says {vocab_size:,}"
             )
-        ours = _our_settings()
-        ours["model"] |= learned
-        return tokenizers.Tokenizer.from_str(json.dumps(ours))
+        expected = _default_settings()
+        expected["model"] |= learned
+        return tokenizers.Tokenizer.from_str(json.dumps(expected))
     except ModelFolderError:
         raise
-    except Exception as error:  # the library raises bare Exception for every kind of bad file
+    except Exception as error:  # the library raises bare Exception for invalid files
         raise ModelFolderError(f"not a tokenizer file ({shorten(error)})") from None
 
 
 class Tokenizer:
-    """One vocabulary with its merges: `encode`, `decode`, and the bytes behind every id."""
+    """A byte-level BPE vocabulary with its merges."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         """Wrap a byte-level BPE of the `tokenizers` library.
 
         Raises:
-            ModelFolderError: if it is another kind of tokenizer.
+            ModelFolderError: if it is not a byte-level BPE with the special tokens of hubnmt.
         """
         vocab: dict[str, int] = inner.get_vocab()
         if sorted(vocab.values()) != list(range(len(vocab))):
@@ -213,11 +211,11 @@ class Tokenizer:
         missing = [piece for piece in SPECIAL_PIECES if piece not in vocab]
         if missing:
             raise ModelFolderError(f"tokenizer: no {', '.join(missing)}; not a hubnmt tokenizer")
-        unsaid = [byte for char, byte in BYTE_OF_CHAR.items() if char not in vocab]
-        if unsaid:
+        uncovered = [byte for char, byte in BYTE_OF_CHAR.items() if char not in vocab]
+        if uncovered:
             raise ModelFolderError(
-                f"tokenizer: no piece for {len(unsaid)} of the 256 bytes, such as "
-                f"0x{unsaid[0]:02X}; not a hubnmt tokenizer"
+                f"tokenizer: no piece for {len(uncovered)} of the 256 bytes, such as "
+                f"0x{uncovered[0]:02X}; not a hubnmt tokenizer"
             )
         self._inner = inner
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
@@ -226,21 +224,21 @@ class Tokenizer:
             if piece in SPECIAL_PIECES:
                 continue
             if any(char not in BYTE_OF_CHAR for char in piece):
-                raise ModelFolderError(f"tokenizer: {piece!r} is no byte-level piece")
+                raise ModelFolderError(f"tokenizer: {piece!r} is not a byte-level piece")
             self._piece_bytes[token_id] = self._bytes_of(piece)
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, show_progress: bool = False) -> Self:
-        """Learn merges from text (the training split only).
+        """Learn the merges from the training split.
 
         Args:
-            texts: sentences, as many as there are.
-            vocab_size: pieces in all: 3 special, 256 bytes, the rest merges. Small texts may end
-                with fewer.
-            show_progress: draw the library's progress bars on standard error.
+            texts: sentences.
+            vocab_size: number of pieces: 3 special, 256 bytes, the rest merges. Small corpora may
+                give fewer.
+            show_progress: show the library's progress bars on standard error.
 
         Raises:
-            ConfigError: if `vocab_size` leaves no room for the bytes.
+            ConfigError: if `vocab_size` is smaller than the special and byte pieces.
         """
         if vocab_size < MIN_VOCAB_SIZE:
             raise ConfigError(f"vocab_size = {vocab_size} must be at least {MIN_VOCAB_SIZE}")
@@ -254,20 +252,19 @@ class Tokenizer:
         learner.train_from_iterator(texts, trainer)
         learned = json.loads(learner.to_str())["model"]
         merges = [tuple(pair) for pair in learned["merges"]]
-        # A fresh tokenizer knows no "added tokens", which would be matched inside ordinary text.
+        # A new tokenizer has no "added tokens", which would be matched within ordinary text.
         return cls(_assemble(models.BPE(vocab=learned["vocab"], merges=merges)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocab_size: int | None = None) -> Self:
-        """Read a tokenizer file.
+        """Load a tokenizer file.
 
         Args:
-            path: of the file.
-            vocab_size: how many pieces it should have; a file with more is refused before it is
-                parsed, which would take memory.
+            path: path of the file.
+            vocab_size: expected number of pieces, which bounds the memory for parsing.
 
         Raises:
-            ModelFolderError: if the file is missing, torn, too large, or another kind of tokenizer.
+            ModelFolderError: if the file is missing, invalid, too large, or not a hubnmt tokenizer.
         """
         path = Path(path)
         if not path.is_file():
@@ -280,28 +277,28 @@ class Tokenizer:
             raise ModelFolderError(f"{path}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tokenizer as one JSON file that the `tokenizers` library also reads."""
+        """Save the tokenizer in the JSON format of the `tokenizers` library."""
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def to_json(self) -> str:
-        """Return what `save` writes: all that decides how text is cut."""
+        """Return the tokenizer in the JSON format of `save`."""
         return self._inner.to_str(pretty=False)
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, special ones included."""
+        """Number of pieces, including special ones."""
         return len(self._piece_bytes)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without bos and eos (`batching` adds those)."""
+        """Return the ids of a text, without bos and eos (added by `hubnmt.model.batching`)."""
         return self._inner.encode(text, add_special_tokens=False).ids if text else []
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of many texts, using all cores."""
+        """Return the ids of each text, encoded in parallel."""
         return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
 
     def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return all merges: ids of two neighbours to rank (lowest first) and id of the whole."""
+        """Map each merged pair of ids to its rank (0 first) and the id of the result."""
         vocab: dict[str, int] = self._inner.get_vocab()
         learned = json.loads(self._inner.to_str())["model"]["merges"]
         return {
@@ -310,7 +307,7 @@ class Tokenizer:
         }
 
     def byte_ids(self) -> list[int]:
-        """Return the ids of the 256 single bytes, in their order."""
+        """Return the ids of the bytes 0 to 255."""
         vocab: dict[str, int] = self._inner.get_vocab()
         chars = {byte: char for char, byte in BYTE_OF_CHAR.items()}
         return [vocab[chars[byte]] for byte in range(256)]
@@ -320,18 +317,17 @@ class Tokenizer:
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the UTF-8 bytes of the ids, special tokens left out."""
+        """Return the UTF-8 bytes of the ids, without special tokens."""
         return b"".join(map(self._piece_bytes.__getitem__, ids)).removeprefix(b" ")
 
     def piece_bytes(self, token_id: int) -> bytes:
-        """Return the bytes behind one id; empty for the special tokens."""
+        """Return the bytes of one id; empty for special tokens."""
         return self._piece_bytes[token_id]
 
     def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Locate each token in the UTF-8 bytes of the normalised text.
+        """Return the byte span of each token in the UTF-8 encoding of the normalised text.
 
-        The pieces are the text, so offsets are running lengths; the space put in front is no part
-        of the text and counts for nothing. A special token is an empty span.
+        The prepended space is not counted. A special token has an empty span.
 
         Returns:
             (start, end) in bytes for each id.
@@ -346,22 +342,21 @@ class Tokenizer:
         return spans
 
     def pre_tokens(self, text: str) -> list[str]:
-        """Split a text as the merges see it: no merge crosses these borders."""
+        """Pre-tokenize a text; merges never cross these boundaries."""
         assert self._inner.normalizer is not None
         normal = self._inner.normalizer.normalize_str(text) if text else ""
         return [word for word, _ in _SPLITTER.pre_tokenize_str(normal)]
 
     def merge_steps(self, word: str) -> list[list[bytes]]:
-        """Show how a word becomes pieces: one merge a step, of the pair that was learned first.
+        """Return the intermediate segmentations of a word, one merge per step, lowest rank first.
 
-        Every step copies the word, so this is for showing words, not for encoding text.
+        Quadratic in the length of the word, so meant for visualisation rather than encoding.
 
         Args:
             word: one of `pre_tokens`.
 
         Returns:
-            the single bytes at first, then the pieces after each merge; the last are those that
-            `encode` gives.
+            the single bytes, then the pieces after each merge; the last equals `encode`.
         """
         pieces = [bytes([byte]) for byte in word.encode("utf-8")]
         steps = [pieces]
@@ -376,7 +371,7 @@ class Tokenizer:
 
     @functools.cached_property
     def _merge_rank(self) -> dict[tuple[bytes, bytes], int]:
-        """When each pair was learned, 0 first."""
+        """Rank of each merge, 0 first."""
         merges = json.loads(self._inner.to_str())["model"]["merges"]
         return {
             (self._bytes_of(left), self._bytes_of(right)): rank

@@ -4,10 +4,10 @@
         [--model MODEL --text FILE [--ref FILE]]
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
-CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers` Marian has its own. Real
-part (`--text`, one sentence a line): one model in ours and in CTranslate2, with BLEU if there are
-references. Systems take turns, so that a busy machine slows all of them; medians are printed, and
-in brackets how much faster ours in float32 is. Asserts nothing.
+CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers`
+Marian has its own. Real part (`--text`, one sentence a line): one model in ours and in CTranslate2,
+with BLEU if there are references. Systems take turns, so that a busy machine slows all of them;
+medians are printed, and in brackets how much faster ours in float32 is. Asserts nothing.
 """
 
 import argparse

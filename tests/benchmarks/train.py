@@ -10,10 +10,10 @@ On a machine with a GPU, all there is to know in one command (wants what `pip in
 
 The same shape in every system, the same batches (of real text with `--train`, else of lengths like
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
-clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns; medians
-over the rounds are printed as a Markdown table, with the share of the rate of matrix products that
-is measured in the same run, the most memory of a GPU, and the floor: what operations and bytes
-alone would take. `--compile` adds each system under `torch.compile`. Asserts nothing.
+clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns;
+medians over the rounds are printed as a Markdown table, with the share of the rate of matrix
+products that is measured in the same run, the most memory of a GPU, and the floor: what operations
+and bytes alone would take. `--compile` adds each system under `torch.compile`. Asserts nothing.
 """
 
 import argparse

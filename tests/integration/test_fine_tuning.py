@@ -65,12 +65,12 @@ def test_a_folder_is_trained_further_and_the_result_again(
     start, end = load_model(model_folder), load_model(mine / "last")
     assert start.src_tokenizer.to_json() == end.src_tokenizer.to_json()
     assert start.model.config.n_heads == end.model.config.n_heads
-    assert "trained further from de-en-tiny with hubnmt" in load_model(mine / "best").card
+    assert "trained by fine-tuning de-en-tiny with hubnmt" in load_model(mine / "best").card
     assert [each["step"] for each in read_metrics(mine, "valid")] == [0, 2, 4]
     again = ["--set", "run.name=again"]
     assert main([write_recipe(mine / "best"), *again]) == 0
     again_best = tmp_path / "runs" / "again" / "best"
-    assert "trained further from mine with hubnmt" in load_model(again_best).card
+    assert "trained by fine-tuning mine with hubnmt" in load_model(again_best).card
     assert isinstance(Translator.from_pretrained(again_best).translate("Die Kuh.").text, str)
 
 

@@ -101,9 +101,9 @@ def wait_for(condition: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     ("command", "step", "hint"),
     [
-        ("pull", "GET /objects/", "pull again to go on"),
-        ("push", "PUT /objects/", "push again to be sure"),
-        ("push", "POST .*/commit/", "push again to be sure"),
+        ("pull", "GET /objects/", "pull again to continue"),
+        ("push", "PUT /objects/", "push again to make sure"),
+        ("push", "POST .*/commit/", "push again to make sure"),
     ],
 )
 def test_ctrl_c_is_one_line_and_the_next_try_works(

@@ -206,7 +206,7 @@ def test_a_recipe_takes_a_step_with_local_files_and_no_network(
     assert min(corpus.train.counts) > 0
     run = Run(config, tmp_path, corpus, Team(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
-    numbers = run.stepper.launch(run.feed.take(1).batches, lr=1e-3)
+    numbers = run.stepper.launch(run.loader.take(1).batches, lr=1e-3)
     outcome = run.stepper.read(numbers, step=1)
     assert 1 < outcome.loss < 40
     assert 0 < outcome.grad_norm < float("inf")

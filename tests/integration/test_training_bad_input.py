@@ -82,9 +82,9 @@ SETTINGS = [
     ("run.max_step=3", "'max_step' (did you mean 'max_steps'?)"),
     ("rum.max_steps=3", "'rum' (did you mean 'run'?)"),
     ("run.max_steps=many", "max_steps = 'many' must be int"),
-    ("run.max_steps", "must read section.key=value"),
+    ("run.max_steps", "must have the form section.key=value"),
     ("data.train=", "train is empty and dataset is not set"),
-    ("data.train=one.de", "train: one.de has no translation beside it"),
+    ("data.train=one.de", "train: one.de has no matching translation file"),
     ("data.train=none.tsv", "none.tsv: cannot be read"),
     ("data.corpora.x.files=none.jsonl", "none.jsonl: cannot be read"),
     ("data.corpora.x.file=a.tsv", "corpora.x: unknown key 'file' (did you mean 'files'?"),
@@ -103,7 +103,7 @@ SETTINGS = [
     ("decoding.beam_size=0", "beam_size = 0 must be 1 to 256"),
     ("run.n_threads=-1", "n_threads"),
     ("run.seed=99999999999999999999999", "seed"),
-    ("run.device=gpu", "'gpu' is no device; try auto, cpu or cuda"),
+    ("run.device=gpu", "'gpu' is not a device; use auto, cpu or cuda"),
     ("run.device=mps", "'mps'"),
 ]
 
@@ -122,7 +122,7 @@ def test_a_gpu_that_is_not_there_is_refused(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert desk.train("run.device=cuda") == 2
-    assert "no GPU is there; try auto or cpu" in one_line()
+    assert "no GPU is available; use auto or cpu" in one_line()
 
 
 # --- the recipe ----------------------------------------------------------------------------------
@@ -250,13 +250,13 @@ def test_without_the_datasets_library_the_message_says_what_to_install(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.tsv", "a\tb\tc\n1\t2\t3\n", "no column 'de' or 'en'; its first line reads: a, b, c"),
-        ("x.csv", "de,fr\neins,un\n", "x.csv: no column 'en'; its first line reads: de, fr"),
+        ("x.tsv", "a\tb\tc\n1\t2\t3\n", "no column 'de' or 'en'; its first line is: a, b, c"),
+        ("x.csv", "de,fr\neins,un\n", "x.csv: no column 'en'; its first line is: de, fr"),
         ("x.jsonl", '{"de": "x", "text": "y"}\n', "no column 'en'; its columns: de, text; set"),
         ("x.jsonl", "{\n", "x.jsonl, line 1: not JSON"),
-        ("x.parquet", "no parquet", "x.parquet: not a whole Parquet file"),
-        ("x.tsv.gz", "no gzip", "x.tsv.gz: not a whole gzip file"),
-        ("x.xlsx", "", "x.xlsx has no translation beside it: name two text files, SRC,TGT, or"),
+        ("x.parquet", "no parquet", "x.parquet: incomplete or not a Parquet file"),
+        ("x.tsv.gz", "no gzip", "x.tsv.gz: incomplete or not a gzip file"),
+        ("x.xlsx", "", "x.xlsx has no matching translation file: set two text files, SRC,TGT, or"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_named(
@@ -310,7 +310,7 @@ def test_a_second_run_of_the_same_name_is_refused(
     capsys.readouterr()
     assert desk.train() == 2
     line = one_line()
-    assert f"go on with --resume {desk.folder / 'runs' / 'farm'}" in line
+    assert f"resume it with --resume {desk.folder / 'runs' / 'farm'}" in line
     assert "run.name=" in line
     assert snapshot(desk.folder / "runs") == before
 
@@ -355,7 +355,7 @@ def test_a_torn_state_is_refused(
     capsys.readouterr()
     folder = str(desk.folder / "runs" / "farm")
     assert desk.train("run.max_steps=2", extra=("--resume", folder)) == 2
-    assert "state.pt: not a whole state of this run" in one_line()
+    assert "state.pt: damaged, or not a state of this run" in one_line()
     assert path.read_bytes() == torn
 
 

@@ -1,1 +1,1 @@
-"""Synthetic training text: back-translation and phrase tables."""
+"""Synthetic training data: back-translation, phrase tables and word alignment."""

@@ -1,23 +1,22 @@
-"""Synthetic pairs from text of the target language alone: a reverse model makes their sources.
+"""Back-translation: synthetic pairs from monolingual text of the target language.
 
     python -m training.augment.back_translate --model REVERSE --input captions.en --output FOLDER
 
-Takes a model that translates the wrong way round (en to de, to train de to en) and lines of text,
-gives `FOLDER/pairs.tsv` with a column for each language, which a recipe takes as one more corpus:
+The reverse model translates from target to source (en to de, to train de to en). The output,
+`FOLDER/pairs.tsv`, has a column for each language; add it to a recipe as another corpus:
 
     [data.corpora.back]
     files = ["FOLDER/pairs.tsv"]
     weight = 0.5
     tag = "<bt>"
 
-The tag that tells the model synthetic sources from real ones is the recipe's, not the file's: so
-cleaning sees the text alone, and tags and weights can be tried on one file. It is text, not a
-special token: three pieces in place of a change to the tokenizer's format. Must not know recipes.
-One line of input is one line of output, in chunks, in constant memory; a run that was stopped goes
-on behind the last whole chunk when it is started again with the same settings.
+The tag that marks synthetic sources is set in the recipe, so that cleaning sees the text alone and
+tags and weights can be changed without translating again. It is plain text, three pieces long, not
+a special token. Lines are translated in chunks, in constant memory; a stopped run continues after
+the last complete chunk when started again with the same settings.
 
-Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1511.06709); Edunov et al. 2018 on sampling in
-place of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 on tags
+Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1511.06709); Edunov et al. 2018 on sampling
+instead of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 on tags
 (https://arxiv.org/abs/1906.06442).
 """
 
@@ -42,7 +41,7 @@ from hubnmt.translator import Translator
 log = logging.getLogger("training")
 
 CHUNK_LINES = 512
-"""Lines translated and written together: enough to sort by length, few enough to lose."""
+"""Lines translated and written together; at most this many are lost when the run is stopped."""
 PAIRS_FILE = "pairs.tsv"
 SETTINGS_FILE = "back_translate.json"
 
@@ -57,17 +56,17 @@ def back_translate(
     batch_tokens: int,
     limit: int | None = None,
 ) -> Path:
-    """Translate a file and write the pairs, or go on where an earlier call stopped.
+    """Translate a file and write the pairs, or continue an earlier call.
 
     Args:
         translator: the reverse model.
-        source: text of the language that the new model shall speak, one sentence a line.
-        folder: gets the pairs and the settings they were made with.
+        source: text in the target language of the new model, one sentence per line.
+        folder: output folder for the pairs and the settings they were made with.
         model: the name of the reverse model, for the record.
-        settings: decoding options that differ from the model's own; with `sample`, each chunk has
-            its own seed.
+        settings: decoding options that override the model's; with `sample`, each chunk has its
+            own seed.
         batch_tokens: source tokens times hypotheses per batch.
-        limit: lines to translate; None is all.
+        limit: number of lines to translate; None for all.
 
     Returns:
         the file of pairs.
@@ -78,9 +77,11 @@ def back_translate(
     """
     translator.translate(
         [], batch_tokens=batch_tokens, **settings
-    )  # a bad option shows before a file is touched
+    )  # validates the options before a file is written
     if source.is_fifo():
-        raise InputError(f"{source}: a pipe can be read but once; save it as a file first")
+        raise InputError(
+            f"{source}: is a pipe, which can be read only once; save it as a file first"
+        )
     n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
     path = folder / PAIRS_FILE
     try:
@@ -107,11 +108,13 @@ def _digest(path: Path) -> str:
 
 
 def _claim(folder: Path, facts: dict[str, Any]) -> None:
-    """Write down what the pairs are made with, or compare."""
+    """Store the settings that the pairs are made with, or compare them with the stored ones."""
     path = folder / SETTINGS_FILE
     if not path.exists():
         if (folder / PAIRS_FILE).exists():
-            raise InputError(f"{folder / PAIRS_FILE} exists, and nobody knows how it was made")
+            raise InputError(
+                f"{folder / PAIRS_FILE} exists without {SETTINGS_FILE}; choose another --output"
+            )
         write_json(path, facts)
         return
     known = read_json(path)
@@ -122,15 +125,16 @@ def _claim(folder: Path, facts: dict[str, Any]) -> None:
     ]
     if differences:
         raise InputError(
-            f"{folder} holds pairs made otherwise: {'; '.join(differences)}; name another --output"
+            f"{folder} holds pairs made with other settings: {'; '.join(differences)}; "
+            "choose another --output"
         )
 
 
 def _find_end(file: BinaryIO, *, header: str) -> int:
-    """Go behind the last whole chunk and cut off what follows.
+    """Seek to the end of the last complete chunk and truncate the rest.
 
     Returns:
-        lines of input that are done.
+        number of input lines already translated.
     """
     end = n_lines = n_read = 0
     for line in file:
@@ -138,7 +142,7 @@ def _find_end(file: BinaryIO, *, header: str) -> int:
             break
         n_read += len(line)
         n_lines += 1
-        if n_lines % CHUNK_LINES == 1:  # the header, then a chunk each time
+        if n_lines % CHUNK_LINES == 1:  # after the header and after each chunk
             end = n_read
     n_done = max(0, (n_lines - 1) // CHUNK_LINES * CHUNK_LINES)
     file.seek(end)
@@ -161,7 +165,7 @@ def _translate(
     settings: dict[str, Any],
     batch_tokens: int,
 ) -> bytes:
-    """Translate a chunk to lines of the table; a tab in a text becomes a space."""
+    """Translate a chunk into lines of the table; tabs in texts become spaces."""
     options = dict(settings)
     if options.get("sample"):
         options["seed"] = options.get("seed", 0) + start
@@ -174,21 +178,32 @@ def _translate(
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m training.augment.back_translate", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", required=True, help="the reverse model: bundled name or folder")
-    parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="one text a line")
+    parser.add_argument(
+        "--input", required=True, type=Path, metavar="FILE", help="text file, one sentence per line"
+    )
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER")
-    parser.add_argument("--limit", type=int, metavar="N", help="translate the first N lines only")
+    parser.add_argument("--limit", type=int, metavar="N", help="translate only the first N lines")
     parser.add_argument("--beam-size", type=int, metavar="N", help="1 is greedy search")
-    parser.add_argument("--sample", action="store_true", default=None, help="draw the tokens")
-    parser.add_argument("--temperature", type=float, metavar="T", help="of sampling")
-    parser.add_argument("--top-k", type=int, metavar="K", help="sample among the K best only")
-    parser.add_argument("--top-p", type=float, metavar="P", help="sample among the likely only")
-    parser.add_argument("--seed", type=int, metavar="N", help="of sampling")
+    parser.add_argument(
+        "--sample", action="store_true", default=None, help="sample instead of searching"
+    )
+    parser.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
+    parser.add_argument(
+        "--top-k", type=int, metavar="K", help="sample from the K most probable tokens"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="sample from the smallest set of tokens with probability P",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="sampling seed")
     parser.add_argument("--batch-tokens", type=int, default=8192, metavar="N")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
     parser.add_argument("--dtype", default="float32", choices=sorted({*DTYPES, AUTO}))
@@ -199,10 +214,10 @@ _OPTIONS = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line.
+    """Run the command line.
 
     Returns:
-        the exit status: 0 done, 2 the request was wrong, 130 interrupted.
+        exit status: 0 success, 2 invalid request, 130 interrupted.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     options = parse_arguments(arguments)
@@ -226,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("error: %s", " ".join(str(error).split()))
         return 2
     except KeyboardInterrupt:
-        log.error("interrupted; start it again to go on")
+        log.error("interrupted; run the same command again to continue")
         return 130
     config = translator.config
     log.info(

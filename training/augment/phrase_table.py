@@ -1,24 +1,21 @@
-"""A phrase book made of sentence pairs: words and short sentences, each with its translation.
+"""Extract a phrase table from parallel text: words and short sentences with their translations.
 
     python -m training.augment.phrase_table RECIPE --output FOLDER/phrases.tsv [--lowercase]
         [--set SECTION.KEY=VALUE ...]
 
-Takes a recipe, reads the pairs it would train on, gives a table of phrases that the recipe, or one
-that goes on from its model, takes as one more corpus:
+The pairs are the training pairs of the recipe. Add the table to a recipe as another corpus:
 
     [data.corpora.phrases]
     files = ["FOLDER/phrases.tsv"]
 
-A corpus of sentences has few pairs like "Hund" and "dog", and a model of it answers a single word
-with half a sentence. A phrase is a run of words within a sentence, without punctuation and without
-contractions, for "kann" would be linked to "can't". Its translation is the run of words linked to
-it and to nothing else, as in phrase-based translation (Koehn et al. 2003, section 3.1,
-https://aclanthology.org/N03-1017), but without words at the ends of either side that are linked to
-none. Of several the most frequent one is kept, if it is frequent enough: what is translated in
-another way by every sentence has no translation of its own. Short sentences, such as "Danke!",
-stand here without their mark and with the translation they have. With `--lowercase` what has
-capitals stands here a second time without them, as it is typed in a hurry. Words are found between
-spaces; scripts that write none give few. Must not know the model.
+A model trained on full sentences tends to answer a single word with half a sentence, because such
+inputs are rare in its corpus. A phrase is a sequence of words without punctuation and contractions;
+its translation is the span of words aligned with it and with no other word, as in phrase-based
+translation (Koehn et al. 2003, section 3.1, https://aclanthology.org/N03-1017), except that words
+at both ends of either side must be aligned. The most frequent translation is kept if it is frequent
+enough. Short sentences, such as "Danke!", are added without their final punctuation. With
+`--lowercase`, entries with capitals are added in lower case, too. Words are separated by spaces, so
+scripts without spaces give few phrases.
 """
 
 import argparse
@@ -51,20 +48,20 @@ _TOKEN: Final = re.compile(r"\S+")
 _APOSTROPHE: Final = re.compile(r"['’]")
 
 LONGEST = 1
-"""Words in a phrase, unless asked otherwise; as many may be in its translation. With two a model
-learned from fragments, "wohnst du" and "you live", to leave out the ends of short questions."""
+"""Default of `--longest`: words in a phrase, and in its translation. With two, fragments such as
+"wohnst du" and "you live" taught a model to drop the ends of short questions."""
 LONGEST_SENTENCE = 3
-"""Words in a sentence that stands here whole."""
+"""Words in a sentence that is added as a whole."""
 MIN_COUNT = 3
-"""Sentences that must translate a phrase alike."""
+"""Default of `--min-count`: least number of sentences with the same translation."""
 MIN_SHARE = 0.3
-"""Part of its occurrences that must be translated like that."""
+"""Default of `--min-share`: least share of the occurrences with the same translation."""
 LIMIT = 300_000
-"""Pairs read, unless asked otherwise: their words are kept in memory."""
+"""Default of `--limit`: pairs to read, whose words are kept in memory."""
 
 
 class Word(NamedTuple):
-    """A word of a sentence, and where it stands."""
+    """A word of a sentence, and its character span."""
 
     text: str
     start: int
@@ -72,7 +69,7 @@ class Word(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Tell whether it is a word and no more: no mark, and not two as in "can't"."""
+        """Whether it is a single word: neither punctuation nor a contraction such as "can't"."""
         return not all(map(_is_mark, self.text)) and not _APOSTROPHE.search(self.text)
 
 
@@ -80,7 +77,7 @@ Sentence = Sequence[Word]
 
 
 class Phrase(NamedTuple):
-    """A row of the table."""
+    """A row of the phrase table."""
 
     src: str
     tgt: str
@@ -88,7 +85,7 @@ class Phrase(NamedTuple):
 
 
 def find_words(text: str) -> list[Word]:
-    """Find the words of a text, and the marks around them; "don't" and "T-shirt" are words."""
+    """Split a text into words and surrounding punctuation; "don't" and "T-shirt" are words."""
     words = []
     for token in _TOKEN.finditer(text):
         core = token.group().strip("".join(char for char in token.group() if _is_mark(char)))
@@ -105,7 +102,7 @@ def _is_mark(char: str) -> bool:
 def find_phrases(
     src: Sentence, tgt: Sentence, links: Iterable[Link], *, longest: int
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield the phrases of a pair with their translations, as (first, last) words of each side."""
+    """Yield the phrase pairs of a sentence pair, as (first, last) word of each side."""
     of_src = {s: t for t, s in links}
     of_tgt = {t: s for s, t in of_src.items()}
     for first, last in find_runs(src, longest=longest):
@@ -114,13 +111,13 @@ def find_phrases(
         linked = [of_src[place] for place in range(first, last + 1) if place in of_src]
         low, high = min(linked), max(linked)
         is_short = high - low < longest
-        is_theirs = all(first <= of_tgt.get(t, first) <= last for t in range(low, high + 1))
-        if is_short and is_theirs and all(word.is_one for word in tgt[low : high + 1]):
+        is_consistent = all(first <= of_tgt.get(t, first) <= last for t in range(low, high + 1))
+        if is_short and is_consistent and all(word.is_one for word in tgt[low : high + 1]):
             yield (first, last), (low, high)
 
 
 def find_runs(sentence: Sentence, *, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of single words, as (first, last)."""
+    """Yield all spans of single words, as (first, last)."""
     for first in range(len(sentence)):
         for last in range(first, min(first + longest, len(sentence))):
             if not sentence[last].is_one:
@@ -135,17 +132,17 @@ def make_phrase_book(
     min_count: int = MIN_COUNT,
     min_share: float = MIN_SHARE,
 ) -> list[Phrase]:
-    """Make a phrase book of sentence pairs, the most frequent phrases first.
+    """Extract a phrase table from sentence pairs, most frequent phrases first.
 
     Args:
-        pairs: texts with their translations.
-        longest: words in a phrase, and in its translation.
-        min_count: sentences that must translate it alike.
-        min_share: part of all its occurrences that must be translated like that.
+        pairs: sources and targets.
+        longest: maximum number of words in a phrase, and in its translation.
+        min_count: minimum number of sentences with the same translation.
+        min_share: minimum share of the phrase's occurrences with the same translation.
     """
     words = [tuple(map(find_words, pair)) for pair in pairs]
     sides = [[[word.text.casefold() for word in each[side]] for each in words] for side in (0, 1)]
-    with tqdm(total=PASSES * len(pairs), unit="pair", desc="linking words") as bar:
+    with tqdm(total=PASSES * len(pairs), unit="pair", desc="aligning words") as bar:
         links = align(*sides, tell=bar.update)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for (src, tgt), (src_words, tgt_words), found in zip(pairs, words, links, strict=True):
@@ -168,9 +165,9 @@ def make_phrase_book(
 
 
 def add_lowercase(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """Add each phrase in small letters, with the same translation, unless it is there already.
+    """Add each phrase in lower case with the same translation, unless it exists already.
 
-    Of several that differ in capitals only ("Weg", "WEG") the first gives the translation.
+    Of several phrases that differ only in case ("Weg", "WEG") the first one is used.
     """
     book = {phrase.src: phrase for phrase in phrases}
     for phrase in list(book.values()):
@@ -180,12 +177,12 @@ def add_lowercase(phrases: Iterable[Phrase]) -> list[Phrase]:
 
 
 def _most_common(counts: Counter[str]) -> tuple[str, int]:
-    """Return the same one of several in every process."""
+    """Return the most common item and its count; ties are broken deterministically."""
     return max(counts.items(), key=lambda item: (item[1], item[0]))
 
 
 def _short_sentences(pairs: Iterable[tuple[str, str]]) -> list[Phrase]:
-    """Find the sentences that are typed like phrases; they lose the mark at their end."""
+    """Return short sentences as phrases, without their final punctuation."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:
         if len(pair[0].split()) <= LONGEST_SENTENCE:
@@ -199,10 +196,10 @@ def _cut(text: str, words: Sentence, run: tuple[int, int]) -> str:
 
 
 def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[str, str]]:
-    """Read what a recipe trains on, cleaned, as it was written, without the phrases themselves.
+    """Read the cleaned training pairs of a recipe, without `output` and without augmentation.
 
     Raises:
-        InputError: if nothing is there, or a file cannot be read.
+        InputError: if there are no pairs, or a file cannot be read.
     """
     corpora = {
         name: values
@@ -218,17 +215,17 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         (pair.plain_src, pair.tgt) for pair in tqdm(itertools.islice(clean, limit), unit="pair")
     ]
     if not pairs:
-        raise InputError(f"no pairs to make phrases of: {report}")
+        raise InputError(f"no pairs to extract phrases from: {report}")
     if len(pairs) == limit:
-        log.info("the first %s pairs are taken; --limit takes more", f"{limit:,}")
+        log.info("using the first %s pairs; raise --limit to use more", f"{limit:,}")
     return pairs
 
 
 def write_phrases(path: Path, phrases: Iterable[Phrase], *, src_lang: str, tgt_lang: str) -> None:
-    """Write the table: a column for each language, and one for how often it was seen.
+    """Write the table atomically: a column for each language, and the count.
 
     Raises:
-        InputError: if it cannot be written; then no part of it is there.
+        InputError: if it cannot be written.
     """
     rows = [(src_lang, tgt_lang, "count"), *phrases]
     draft = path.with_name(f".{path.name}.draft")
@@ -246,31 +243,35 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); try another") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another") from None
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m training.augment.phrase_table", description=__doc__
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("recipe", type=Path, help="a .toml, as for training.train")
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="a .tsv")
+    parser.add_argument("recipe", type=Path, help="recipe (.toml), as for training.train")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE", help="table to write (.tsv)"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument("--longest", type=int, default=LONGEST, metavar="N", help="words in one")
+    parser.add_argument(
+        "--longest", type=int, default=LONGEST, metavar="N", help="words in a phrase"
+    )
     parser.add_argument("--min-count", type=int, default=MIN_COUNT, metavar="N")
     parser.add_argument("--min-share", type=float, default=MIN_SHARE, metavar="P")
-    parser.add_argument("--lowercase", action="store_true", help="small letters, too")
+    parser.add_argument("--lowercase", action="store_true", help="add lower-case variants")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help="pairs to read")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line.
+    """Run the command line.
 
     Returns:
-        the exit status: 0 done, 2 the request was wrong, 130 interrupted.
+        exit status: 0 success, 2 invalid request, 130 interrupted.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     options = parse_arguments(arguments)
@@ -285,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             min_share=options.min_share,
         )
         if not phrases:
-            raise InputError(f"{len(pairs):,} pairs gave no phrase; try a lower --min-count")
+            raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
         if options.lowercase:
             phrases = add_lowercase(phrases)
         write_phrases(options.output, phrases, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
@@ -313,10 +314,10 @@ def _check(options: argparse.Namespace) -> None:
     if not 0 <= options.min_share <= 1:
         raise ConfigError(f"--min-share {options.min_share} must be 0 to 1")
     if options.output.suffix != ".tsv":
-        raise ConfigError(f"--output {options.output} must end in .tsv, as what is in it")
+        raise ConfigError(f"--output {options.output} must end in .tsv")
     if options.output.exists():
-        raise InputError(f"{options.output} is there already; name another file, or remove it")
-    with _writing(options.output):  # found out before minutes of work, not after
+        raise InputError(f"{options.output} already exists; choose another file, or remove it")
+    with _writing(options.output):  # checked before minutes of work
         options.output.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=options.output.parent).close()
 

@@ -1,10 +1,10 @@
-"""Which word of a translation stands for which word of its source, learned from pairs alone.
+"""Statistical word alignment of sentence pairs.
 
-Takes tokenised sentence pairs, gives links. Must not know models or recipes. Two word translation
-tables, one for each direction, are learned by expectation-maximisation with a preference for the
-diagonal, and only links that both directions agree on count: few, and reliable. Sources: Brown et
-al. 1993 (model 1), https://aclanthology.org/J93-2003; Dyer et al. 2013 (the diagonal),
-https://aclanthology.org/N13-1073; Och and Ney 2003 (agreement), https://aclanthology.org/J03-1002.
+IBM model 1 with a diagonal prior is trained by expectation-maximisation in both directions; only
+links that both directions agree on are kept, which favours precision over recall. Sources: Brown et
+al. 1993 (model 1), https://aclanthology.org/J93-2003; Dyer et al. 2013 (diagonal prior),
+https://aclanthology.org/N13-1073; Och and Ney 2003 (intersection),
+https://aclanthology.org/J03-1002.
 """
 
 import functools
@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 ROUNDS: Final = 6
-"""Of expectation-maximisation; a table of this size has settled by then."""
+"""Iterations of expectation-maximisation, enough to converge on corpora of this size."""
 PASSES: Final = 2 * (ROUNDS + 1)
-"""How often `align` goes through the pairs: in each direction, and once more to look up."""
+"""Passes of `align` over the pairs: training and a final decoding, in both directions."""
 DIAGONAL: Final = 4.0
-"""How fast the prior falls with the distance from the diagonal, as in fast_align."""
-NULL_SHARE: Final = 0.08
-"""Prior of a word that translates nothing."""
-FORGOTTEN: Final = 1e-6
-"""Probability that is taken for none, so that what cannot be is passed over in later rounds."""
-NOTHING: Final = ""
-"""Stands for no word at all where a source word is asked for."""
+"""Precision of the diagonal prior, as in fast_align."""
+NULL_PRIOR: Final = 0.08
+"""Prior probability of a link to the null word."""
+MIN_PROBABILITY: Final = 1e-6
+"""Translation probabilities below this are pruned, which saves time in later iterations."""
+NULL_WORD: Final = ""
+"""The null word."""
 
 Words = Sequence[str]
 Link = tuple[int, int]
@@ -38,12 +38,12 @@ def align(
     *,
     tell: Callable[[], object] = lambda: None,
 ) -> list[set[Link]]:
-    """Link the words of sentence pairs, where both directions agree: each word once at most.
+    """Return the word links of sentence pairs that both directions agree on, at most one per word.
 
     Args:
         sources: words of each source.
-        targets: of its translation.
-        tell: called `PASSES` times for each pair, to show how far it is.
+        targets: words of each translation.
+        tell: called `PASSES` times for each pair, to show progress.
     """
     forward = _most_probable(sources, targets, tell)
     backward = _most_probable(targets, sources, tell)
@@ -54,25 +54,25 @@ def align(
 
 
 def _most_probable(
-    givens: Sequence[Words], saids: Sequence[Words], tell: Callable[[], object]
+    sources: Sequence[Words], targets: Sequence[Words], tell: Callable[[], object]
 ) -> list[dict[int, int]]:
-    """For each word said find the given word it most probably translates; none for no word."""
-    table: _Table | None = None  # all alike, before anything is known
+    """Map each target position to its most probable source position; null links are omitted."""
+    table: _Table | None = None  # uniform in the first iteration
     for _ in range(ROUNDS):
         counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for given, said in zip(givens, saids, strict=True):
-            rows = [counts[other] for other in (NOTHING, *given)]
-            for place, word in enumerate(said):
-                for row, share in zip(rows, _share_out(table, given, said, place), strict=True):
+        for source, target in zip(sources, targets, strict=True):
+            rows = [counts[other] for other in (NULL_WORD, *source)]
+            for place, word in enumerate(target):
+                for row, share in zip(rows, _posterior(table, source, target, place), strict=True):
                     if share:
                         row[word] += share
             tell()
-        table = {given: _to_probabilities(row) for given, row in counts.items()}
+        table = {source: _to_probabilities(row) for source, row in counts.items()}
     found = []
-    for given, said in zip(givens, saids, strict=True):
+    for source, target in zip(sources, targets, strict=True):
         links = {}
-        for place in range(len(said)):
-            shares = _share_out(table, given, said, place)
+        for place in range(len(target)):
+            shares = _posterior(table, source, target, place)
             best = max(range(len(shares)), key=shares.__getitem__)
             if best:
                 links[place] = best - 1
@@ -83,27 +83,27 @@ def _most_probable(
 
 def _to_probabilities(counts: Mapping[str, float]) -> dict[str, float]:
     total = sum(counts.values())
-    least = FORGOTTEN * total
+    least = MIN_PROBABILITY * total
     return {word: count / total for word, count in counts.items() if count > least}
 
 
-def _share_out(table: _Table | None, given: Words, said: Words, place: int) -> list[float]:
-    """Share a word out among no word at all and the given ones."""
-    weights = _prior(len(given), len(said), place)
+def _posterior(table: _Table | None, source: Words, target: Words, place: int) -> list[float]:
+    """Return the posterior over the null word and the source words."""
+    weights = _prior(len(source), len(target), place)
     if table is not None:
-        word = said[place]
+        word = target[place]
         weights = [
             weight * table[other].get(word, 0.0)
-            for weight, other in zip(weights, (NOTHING, *given), strict=True)
+            for weight, other in zip(weights, (NULL_WORD, *source), strict=True)
         ]
     total = sum(weights)
-    return [weight / total for weight in weights] if total else [1.0, *([0.0] * len(given))]
+    return [weight / total for weight in weights] if total else [1.0, *([0.0] * len(source))]
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _prior(n_given: int, n_generated: int, place: int) -> list[float]:
-    """How likely a place translates nothing, and each given place, before the words are known."""
-    distances = [abs((n + 0.5) / n_given - (place + 0.5) / n_generated) for n in range(n_given)]
+def _prior(n_source: int, n_target: int, place: int) -> list[float]:
+    """Return the prior over the null word and the source positions."""
+    distances = [abs((n + 0.5) / n_source - (place + 0.5) / n_target) for n in range(n_source)]
     weights = [math.exp(-DIAGONAL * distance) for distance in distances]
-    scale = (1 - NULL_SHARE) / max(sum(weights), 1e-9)
-    return [NULL_SHARE, *(scale * weight for weight in weights)]
+    scale = (1 - NULL_PRIOR) / max(sum(weights), 1e-9)
+    return [NULL_PRIOR, *(scale * weight for weight in weights)]

@@ -1,7 +1,4 @@
-"""The `[data]` part of a recipe: where pairs come from, which are dropped, how they are mixed.
-
-Takes plain dictionaries, gives frozen, validated settings. Must not know files or the Hub.
-"""
+"""The `[data]` section of a recipe: sources of pairs, cleaning and mixing."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,22 +9,22 @@ from hubnmt.config import FromDict, require
 from hubnmt.errors import ConfigError
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
-"""Files that hold both sides of a pair; any other file is text and needs a partner."""
+"""Suffixes of tables, which hold both sides; other files are text and come in pairs."""
 MAIN = "main"
-"""The corpus that `train` or `dataset` makes; those of `corpora` have their own names."""
+"""Name of the corpus defined by `train` or `dataset`."""
 
 
 def suffix_of(name: str) -> str:
-    """Return the ending that tells the format: `.tsv` of `a.tsv` and of `a.tsv.gz`."""
+    """Return the suffix that identifies the format: `.tsv` for `a.tsv` and `a.tsv.gz`."""
     path = PurePath(name)
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix
 
 
 def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Group names into tables, which stand alone, and pairs of texts.
+    """Group file names into single tables and pairs of text files.
 
     Raises:
-        ConfigError: if a text has no partner.
+        ConfigError: if a text file has no counterpart.
     """
     groups: list[tuple[str, ...]] = []
     waiting = iter(files)
@@ -38,7 +35,7 @@ def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:
         partner = next(waiting, None)
         if partner is None or suffix_of(partner) in TABLE_SUFFIXES:
             raise ConfigError(
-                f"{name} has no translation beside it: name two text files, SRC,TGT, "
+                f"{name} has no matching translation file: set two text files, SRC,TGT, "
                 f"or one file that ends in {', '.join(TABLE_SUFFIXES)} or one of these and .gz"
             )
         groups.append((name, partner))
@@ -55,44 +52,44 @@ def _find_file_problem(files: tuple[str, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusConfig(FromDict):
-    """One source of pairs."""
+    """One training corpus."""
 
     files: tuple[str, ...] = ()
-    """Local files: source text, target text, line by line; or a table of both; more may follow."""
+    """Local files: line-aligned source and target text, or a table of both; several are allowed."""
     dataset: str | None = None
-    """Hub dataset, if there are no files."""
+    """Hub dataset, used if there are no files."""
     config: str | None = None
     """Configuration of the Hub dataset."""
     split: str = "train"
-    """Split of the Hub dataset; `train[10:20]` takes part of it."""
+    """Split of the Hub dataset; `train[10:20]` selects rows."""
     revision: str | None = None
     """Branch, tag or commit of the Hub dataset; a commit needs no network once it is cached."""
     streaming: bool = False
-    """Read over the network row by row in place of downloading the whole first."""
+    """Stream the dataset instead of downloading it first."""
     src_column: str | None = None
-    """Column of the source; null means the language's name, in whatever case. In a table
-    without names, a number counted from 1; `a.b` is column b inside a."""
+    """Source column; null means the language code, ignoring case. In a table without a header, a
+    number counted from 1; `a.b` is the nested column b of a."""
     tgt_column: str | None = None
-    """Column of the target."""
+    """Target column."""
     where_column: str | None = None
-    """Take only rows that have one of `where_values` in this column."""
+    """Use only rows that have one of `where_values` in this column."""
     where_values: tuple[str, ...] = ()
     """See `where_column`."""
     limit: int | None = None
-    """Take only so many pairs, the first ones."""
+    """Use only the first pairs, at most this many."""
     weight: float = 1.0
-    """How often an epoch meets each pair: 2 is twice, 0.25 another random quarter every epoch."""
+    """Repetitions of each pair per epoch: 2 is twice, 0.25 a new random quarter every epoch."""
     tag: str = ""
-    """Put in front of each source, as text, after the checks: `<bt>` for synthetic sources
+    """Text prepended to each source after cleaning: `<bt>` for synthetic sources
     (Caswell et al. 2019, https://arxiv.org/abs/1906.06442)."""
 
     def __post_init__(self) -> None:
-        """Check ranges and that there is something to read."""
+        """Check ranges and that files or a dataset are set."""
         problem = _find_file_problem(self.files)
         texts = [name for name in self.files if suffix_of(name) not in TABLE_SUFFIXES]
         require(
             (not problem, problem),
-            (bool(self.files or self.dataset), "name files or a Hub dataset"),
+            (bool(self.files or self.dataset), "set files or a Hub dataset"),
             (self.weight > 0, f"weight = {self.weight} must be above 0"),
             (self.limit is None or self.limit >= 1, f"limit = {self.limit} must be at least 1"),
             (
@@ -101,14 +98,14 @@ class CorpusConfig(FromDict):
             ),
             (
                 self.where_column is None or not texts,
-                f"where_column needs columns, and {', '.join(texts)} has none",
+                f"where_column requires a table, but {', '.join(texts)} is a text file",
             ),
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig(FromDict):
-    """Where the sentence pairs come from, which are dropped, how they are mixed."""
+    """Sources of sentence pairs, cleaning, augmentation and mixing."""
 
     src_lang: str
     """Source language, BCP 47."""
@@ -121,71 +118,70 @@ class DataConfig(FromDict):
     revision: str | None = None
     """Branch, tag or commit of the Hub dataset."""
     streaming: bool = False
-    """Read the Hub dataset row by row in place of downloading the whole first."""
+    """Stream the Hub dataset instead of downloading it first."""
     split: str = "train"
-    """Split of the Hub dataset to train on; `train[:1000000]` takes part of it."""
+    """Split of the Hub dataset to train on; `train[:1000000]` selects rows."""
     valid_split: str = "validation"
-    """Split of the Hub dataset to choose on."""
+    """Split of the Hub dataset for validation."""
     test_split: str | None = None
-    """Split of the Hub dataset that nothing may learn from, and that a run measures itself on once,
-    at its end; read only when `split` is read too."""
+    """Test split of the Hub dataset, held out from training and evaluated once at the end of a run;
+    used only if `split` is used, too."""
     src_column: str | None = None
-    """Column of the source text; null means `src_lang`."""
+    """Source column; null means `src_lang`."""
     tgt_column: str | None = None
-    """Column of the target text; null means `tgt_lang`."""
+    """Target column; null means `tgt_lang`."""
     train: tuple[str, ...] = ()
-    """Local files instead: source text, target text, line by line; or a .tsv, .csv, .jsonl or
-    .parquet file; each may end in .gz; more may follow."""
+    """Local files instead of `dataset`: line-aligned source and target text, or a .tsv, .csv,
+    .jsonl or .parquet file, optionally gzip-compressed (.gz); several are allowed."""
     valid: tuple[str, ...] = ()
-    """The same for validation."""
+    """Local files of the validation set."""
     test: tuple[str, ...] = ()
-    """The same for the test set: training pairs that stand in it are dropped, and a run measures
-    itself on it once, at its end."""
+    """Local files of the test set, held out from training and evaluated once at the end."""
     limit: int | None = None
-    """Train on so many pairs only, the first ones of `train` or `split`."""
+    """Use only the first pairs of `train` or `split`, at most this many."""
     valid_limit: int | None = None
-    """Choose on so many pairs only, the first ones: each validation translates them all."""
+    """Use only the first validation pairs; every validation translates all of them."""
     weight: float = 1.0
-    """How often an epoch meets each pair of `train` or `split`; see `corpora`."""
+    """Repetitions per epoch of each pair of `train` or `split`; see `CorpusConfig.weight`."""
     corpora: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """More to train on, `[data.corpora.NAME]`, each with the fields of `CorpusConfig`."""
+    """Additional training corpora, `[data.corpora.NAME]`, with the fields of `CorpusConfig`."""
     max_tokens: int = 100
     """Training pairs with more tokens on either side are dropped."""
     max_length_ratio: float = 3.0
     """Training pairs are dropped if one side is this many times longer, in characters, than the
-    other (short pairs, under 20 characters of difference, are kept)."""
+    other; pairs that differ by less than 20 characters are kept."""
     min_script_share: float = 0.5
-    """Training pairs are dropped if less than this share of the letters of a side are of a script
-    that its language is written in; 0 keeps them."""
+    """Training pairs are dropped if less than this share of the letters of a side is in a script of
+    its language; 0 disables the check."""
     drop_duplicates: bool = True
-    """Keep the first of equal training pairs; several translations of one source all stay."""
+    """Keep only the first of equal training pairs; different translations of a source are kept."""
     drop_copies: bool = True
-    """Drop training pairs whose target is their source: a model that learns to copy does so."""
+    """Drop training pairs whose target equals the source, which teach the model to copy."""
     drop_held_out: bool = True
-    """Drop training pairs that share a side with the validation or the test set, whatever their
-    case, spaces and punctuation."""
+    """Drop training pairs that share a side with the validation or the test set, ignoring case,
+    spaces and punctuation."""
     drop_final_mark: float = 0.0
-    """Share of training pairs that lose the full stop, question or exclamation mark both sides end
-    in: people leave it out when they type, and corpora do not."""
+    """Share of training pairs whose final punctuation is removed on both sides, as in casual
+    typing."""
     lowercase_src: float = 0.0
-    """Share of training pairs whose source is put in small letters, for the same reason."""
+    """Share of training pairs whose source is lower-cased, for the same reason."""
     vary_names: float = 0.0
-    """Share of training pairs whose names and numbers, where both sides spell them alike, are
-    exchanged for made-up ones: else a model writes a name it knows for one it does not."""
+    """Share of training pairs in which names and numbers that both sides share are replaced by
+    random ones; otherwise a model may replace unknown names with known ones."""
     valid_as_typed: bool = False
-    """Shorten and lower the same shares of the validation pairs, to choose what is best at what
-    people type. Scores then compare only with those of runs that do so, too."""
+    """Apply `drop_final_mark` and `lowercase_src` to the validation pairs, too, to select the model
+    for casual typing. Scores are then comparable only between runs that do so."""
     bpe_dropout: float = 0.0
-    """Chance of each merge to be skipped in training batches, anew every epoch (Provilkov et al.
-    2020, https://arxiv.org/abs/1910.13267, use 0.1). Batches are cut by the lengths without it, so
-    some then hold more than `optimizer.batch_tokens`, the largest maybe after the first step."""
+    """Probability to skip each merge in training batches (Provilkov et al. 2020,
+    https://arxiv.org/abs/1910.13267, use 0.1). Batches are planned with the lengths without it, so
+    some exceed `optimizer.batch_tokens`, and the largest may not be the first."""
     bpe_dropout_sides: Literal["both", "src", "tgt"] = "both"
-    """Which side `bpe_dropout` is for."""
+    """Sides that `bpe_dropout` applies to."""
     cache: str | None = None
-    """Folder for cleaned and tokenised text; null is `.cache` in `run.folder`."""
+    """Cache folder for cleaned and tokenised text; null means `.cache` in `run.folder`."""
 
     def __post_init__(self) -> None:
-        """Check ranges and that there is something to train and to choose on."""
+        """Check ranges and that training and validation data are set."""
         problems = [
             f"{name}: {problem}"
             for name in ("train", "valid", "test")
@@ -198,7 +194,10 @@ class DataConfig(FromDict):
                 problems.append(str(error))
         require(
             *((False, problem) for problem in problems),
-            (MAIN not in self.corpora, f"corpora.{MAIN} is the name of train or dataset itself"),
+            (
+                MAIN not in self.corpora,
+                f"corpora.{MAIN} is reserved for train or dataset; choose another name",
+            ),
             (self.max_tokens >= 1, f"max_tokens = {self.max_tokens} must be at least 1"),
             (
                 self.max_length_ratio > 1,
@@ -224,17 +223,17 @@ class DataConfig(FromDict):
             (self.weight > 0, f"weight = {self.weight} must be above 0"),
             (
                 bool(self.dataset or self.train or self.corpora),
-                "train is empty and dataset is not set: name local files, a Hub dataset or "
+                "train is empty and dataset is not set: set local files, a Hub dataset or "
                 "[data.corpora.NAME]",
             ),
             (
                 bool(self.dataset or self.valid),
-                "valid is empty and dataset is not set: name local files or a Hub dataset",
+                "valid is empty and dataset is not set: set local files or a Hub dataset",
             ),
         )
 
     def training_corpora(self) -> dict[str, CorpusConfig]:
-        """Return all there is to train on, by name, in reading order."""
+        """Return all training corpora by name, in reading order."""
         corpora = {}
         if self.train or self.dataset:
             corpora[MAIN] = self._main(self.train, self.split, self.limit)
@@ -243,7 +242,7 @@ class DataConfig(FromDict):
         return corpora
 
     def held_out_corpus(self, split: Literal["valid", "test"]) -> CorpusConfig | None:
-        """Return the validation set, or the test set if one is named."""
+        """Return the validation set, or the test set if there is one."""
         if split == "valid":
             return self._main(self.valid, self.valid_split, self.valid_limit)
         if self.test:
@@ -267,14 +266,14 @@ class DataConfig(FromDict):
         )
 
     def typing_habits(self) -> dict[str, float]:
-        """Return the shares that `training.data.casing.as_typed` wants to know."""
+        """Return the arguments of `training.data.casing.as_typed`."""
         return {"drop_final_mark": self.drop_final_mark, "lowercase_src": self.lowercase_src}
 
     def cleaning_settings(self) -> Mapping[str, Any]:
-        """Return what decides, apart from the texts, which pairs stay and how they read."""
+        """Return the settings that determine the cleaned pairs, for the cache key."""
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
-        # Named only where set: texts that were prepared before there was a choice stay good.
+        # Only if set, so that cache entries from before these settings existed stay valid.
         shares = {**self.typing_habits(), "vary_names": self.vary_names}
         habits = {name: share for name, share in shares.items() if share}
         return {name: getattr(self, name) for name in names} | habits

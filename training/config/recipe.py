@@ -1,7 +1,6 @@
-"""A recipe: everything that decides a training run.
+"""Recipes: TOML files with `--set section.key=value` overrides, parsed into a `RunConfig`.
 
-Takes a TOML file and `--set section.key=value` overrides, gives a frozen `RunConfig`. Must not know
-the model's inside. All mistakes in a recipe are reported at once.
+All mistakes in a recipe are reported at once.
 """
 
 import copy
@@ -20,22 +19,22 @@ from training.config.data import CorpusConfig, DataConfig
 from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
 
 FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
-"""Fields of `ModelConfig` that the run finds out; a recipe does not set them."""
+"""Fields of `ModelConfig` that are determined by the run and must not be set in a recipe."""
 FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
-"""Fields of `ModelConfig` that a run may set otherwise than the model it starts from."""
+"""Fields of `ModelConfig` that may differ from those of the pretrained model."""
 Tables = Mapping[str, Mapping[str, Any]]
-"""Sections of a recipe, or some of them."""
+"""Sections of a recipe."""
 CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerConfig(FromDict):
-    """The vocabulary."""
+    """Size and type of the vocabulary."""
 
     vocab_size: int = 8000
-    """Pieces, 3 special ones and 256 bytes included."""
+    """Vocabulary size, including 3 special tokens and 256 bytes."""
     joint: bool = True
-    """One vocabulary for both languages, or one each."""
+    """Whether both languages share one vocabulary."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -45,7 +44,7 @@ class TokenizerConfig(FromDict):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunConfig:
-    """A whole recipe, one field per TOML section."""
+    """A complete recipe, one field per TOML section."""
 
     run: RunSettings
     data: DataConfig
@@ -59,11 +58,11 @@ class RunConfig:
     log: LogConfig
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the resolved recipe, as JSON and TOML can hold it."""
+        """Return the resolved recipe as plain values."""
         return dataclasses.asdict(self)
 
     def model_config(self, *, src_vocab_size: int, tgt_vocab_size: int) -> ModelConfig:
-        """Complete the architecture with what the tokenizers brought."""
+        """Return the architecture with the vocabulary sizes of the tokenizers."""
         values = {
             "src_lang": self.data.src_lang,
             "tgt_lang": self.data.tgt_lang,
@@ -88,16 +87,16 @@ SECTIONS: dict[str, type] = {
 def load_recipe(
     recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
 ) -> RunConfig:
-    """Read a recipe, apply overrides, validate.
+    """Read a recipe, apply overrides and validate it.
 
     Args:
-        recipe: a TOML file, or the sections that a run has stored.
+        recipe: a TOML file, or the stored sections of a run.
         overrides: `section.key=value` each.
-        inherited: `[model]` and `[tokenizer]` of the model to start from. None means that it is
-            not known, or that there is none.
+        inherited: `[model]` and `[tokenizer]` of the pretrained model; None if there is none or it
+            is not loaded yet.
 
     Raises:
-        ConfigError: listing every mistake, with the nearest name for an unknown key.
+        ConfigError: if the recipe is invalid; lists all mistakes, with suggestions for typos.
     """
     tables: dict[str, Any]
     if isinstance(recipe, Path):
@@ -112,7 +111,7 @@ def load_recipe(
             problems.append(str(error))
     problems += inherit(tables, inherited or {})
     try:
-        config = parse_recipe(tables, where=where, is_whole=inherited is not None)
+        config = parse_recipe(tables, where=where, is_complete=inherited is not None)
     except ConfigError as error:
         problems.append(str(error))
     if problems:
@@ -121,7 +120,7 @@ def load_recipe(
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    if not path.is_file():  # a device may have no end
+    if not path.is_file():  # also excludes devices, which may be endless
         raise ConfigError(f"{path}: no such recipe; see training/recipes")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -132,33 +131,33 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
-    """Put what a pretrained model brings beneath what the recipe says, in place.
+    """Fill in the settings of a pretrained model, in place.
 
     Returns:
-        what the recipe says otherwise, though a model cannot change it.
+        problems: settings of the recipe that contradict those of the model.
     """
     differences = []
     for name, values in inherited.items():
-        said = tables.get(name, {})
-        if not isinstance(said, Mapping):
-            continue  # told by `parse_recipe`
+        given = tables.get(name, {})
+        if not isinstance(given, Mapping):
+            continue  # reported by `parse_recipe`
         for key, value in values.items():
-            if key not in FREE_OF_PRETRAINED and said.get(key, value) != value:
-                differences.append(f"{name}.{key} = {said[key]!r} and not {value!r}")
+            if key not in FREE_OF_PRETRAINED and given.get(key, value) != value:
+                differences.append(f"{name}.{key} = {given[key]!r} and not {value!r}")
         fixed = {key: value for key, value in values.items() if key not in FREE_OF_PRETRAINED}
-        tables[name] = {**values, **said, **fixed}
+        tables[name] = {**values, **given, **fixed}
     if not differences:
         return []
     return [
-        "a run keeps shape and vocabulary of the model it starts from (run.pretrained), but the "
-        f"recipe has {', '.join(differences)}: leave these out"
+        "architecture and vocabulary are those of the pretrained model (run.pretrained), but the "
+        f"recipe has {', '.join(differences)}: remove these settings"
     ]
 
 
-def parse_recipe(tables: Mapping[str, Any], *, where: str, is_whole: bool = False) -> RunConfig:
+def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = False) -> RunConfig:
     """Validate the sections of a recipe; see `load_recipe`.
 
-    One that starts from a model is whole once it has the model's shape and vocabulary.
+    A recipe with a pretrained model is complete once the settings of that model are filled in.
     """
     known = {field.name for field in dataclasses.fields(RunConfig)}
     problems = find_problems(RunConfig, {key: tables[key] for key in tables if key not in known})
@@ -174,9 +173,9 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_whole: bool = Fals
         sections[name] = dict(table) if isinstance(table, Mapping) else {}
         if not isinstance(table, Mapping):
             problems.append(f"[{name}]: must be a table of keys and values")
-    is_whole = is_whole or not ("run" in sections and sections["run"].pretrained)
+    is_complete = is_complete or not ("run" in sections and sections["run"].pretrained)
     tokenizer = sections.get("tokenizer")
-    problems += _model_problems(sections["model"], tokenizer, is_whole=is_whole)
+    problems += _model_problems(sections["model"], tokenizer, is_complete=is_complete)
     try:
         DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
     except ConfigError as error:
@@ -187,14 +186,14 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_whole: bool = Fals
 
 
 def _model_problems(
-    model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_whole: bool
+    model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_complete: bool
 ) -> list[str]:
-    """Check the architecture with the vocabulary size asked for; the run may find a smaller one.
+    """Check the architecture with the requested vocabulary size.
 
-    Of one that a pretrained model is to complete, the names and types.
+    If a pretrained model is still to complete it, check names and types only.
     """
     forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
-    problems = [f"[model] {name} is found out by the run; remove it" for name in forbidden]
+    problems = [f"[model] {name} is determined by the run; remove it" for name in forbidden]
     rest = {key: value for key, value in model.items() if key not in forbidden}
     tokenizer = tokenizer or TokenizerConfig()
     size = tokenizer.vocab_size
@@ -204,7 +203,7 @@ def _model_problems(
         "src_vocab_size": size,
         "tgt_vocab_size": size,
     }
-    if not is_whole:
+    if not is_complete:
         return problems + [f"[model] {p}" for p in find_problems(ModelConfig, rest | placeholders)]
     try:
         config = ModelConfig.from_dict({**rest, **placeholders}, where="[model]")
@@ -212,25 +211,25 @@ def _model_problems(
         return [*problems, str(error).replace("[model]: ", "[model] ", 1)]
     if config.share_embeddings and not tokenizer.joint:
         problems.append(
-            "[model] share_embeddings = true needs one vocabulary: set tokenizer.joint = true, "
-            "or model.share_embeddings = false"
+            "[model] share_embeddings = true requires a joint vocabulary: set "
+            "tokenizer.joint = true, or model.share_embeddings = false"
         )
     return problems
 
 
 def apply_override(tables: dict[str, Any], override: str) -> None:
-    """Set one value, `section.key=value`, in place; the value is TOML, or a bare word.
+    """Apply one override, `section.key=value`, in place; the value is TOML or a bare word.
 
-    A comma-separated value is a list where the key holds one (`data.train=a.de,a.en`). A corpus is
-    reached by its name (`data.corpora.NAME.files=a.de,a.en`).
+    For keys that hold a list, the value may be comma-separated (`data.train=a.de,a.en`). Corpora
+    are addressed by name (`data.corpora.NAME.files=a.de,a.en`).
 
     Raises:
-        ConfigError: if it does not read like that.
+        ConfigError: if it is not of this form.
     """
     target, equals, text = override.partition("=")
     section, dot, key = target.strip().partition(".")
     if not (equals and dot and key):
-        raise ConfigError(f"--set {override}: must read section.key=value")
+        raise ConfigError(f"--set {override}: must have the form section.key=value")
     cls = {**SECTIONS, "model": ModelConfig}.get(section)
     match = CORPUS_KEY.fullmatch(key) if section == "data" else None
     if match:
@@ -241,7 +240,7 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     for name in (section, "corpora", match["name"]) if match else (section,):
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise ConfigError(f"--set {override}: {name} is no section of the recipe")
+            raise ConfigError(f"--set {override}: {name} is not a section of the recipe")
     options = typing.get_args(hints.get(key)) or (hints.get(key),)
     if text.strip() == "null" and type(None) in options:
         value = None

@@ -1,8 +1,4 @@
-"""The sections of a recipe that say how to learn: optimizer, run, log; and what the card adds.
-
-Takes plain values, gives frozen, validated dataclasses; `training.config.recipe` reads them from a recipe.
-Must not know the data, the model or torch.
-"""
+"""The `[optimizer]`, `[run]`, `[log]` and `[card]` sections of a recipe."""
 
 import dataclasses
 import re
@@ -11,38 +7,37 @@ from typing import Literal
 from hubnmt.config import FromDict, require
 
 NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
-"""Of one folder on any system, and no way to another."""
+"""Valid name of a single folder on any operating system."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizerConfig(FromDict):
-    """One optimizer step."""
+    """Optimizer, learning-rate schedule, loss and batch size."""
 
     lr: float = 5e-3
-    """Peak learning rate; with `noam` the factor of the paper's formula, which has none (1.0)."""
+    """Peak learning rate; with `noam`, a factor on the paper's formula (1.0 in the paper)."""
     schedule: Literal["inverse_sqrt", "noam", "cosine", "constant"] = "inverse_sqrt"
-    """How the rate goes on after the warm-up, see `training.optim.lr_schedule`."""
+    """Learning-rate schedule after the warm-up, see `training.optim.lr_schedule`."""
     warmup_steps: int = 2000
-    """Steps of linear rise to the peak."""
+    """Steps of linear warm-up to the peak."""
     decay_steps: int | None = None
-    """Step at which `cosine` arrives at `min_lr` and stays; it needs one."""
+    """Step at which `cosine` reaches `min_lr`; required for `cosine`."""
     min_lr: float = 0.0
-    """Lowest rate of `cosine`."""
+    """Final learning rate of `cosine`."""
     betas: tuple[float, float] = (0.9, 0.98)
-    """AdamW's decay rates (Vaswani et al. 2017, section 5.3)."""
+    """AdamW's betas (Vaswani et al. 2017, section 5.3)."""
     weight_decay: float = 0.0
-    """AdamW's decoupled decay, of the matrices of linear layers; norms, biases and embeddings have
-    none."""
+    """AdamW's decoupled weight decay, applied to the matrices of linear layers only."""
     label_smoothing: float = 0.1
-    """Probability spread over all pieces."""
+    """Probability mass spread over the vocabulary."""
     r_drop: float = 0.0
-    """Weight of the distance between two passes with different dropout (Liang et al. 2021); costs a
-    second pass; 0 means off, 5 is their value for translation."""
+    """Weight of R-Drop, the divergence of two passes with different dropout (Liang et al. 2021, who
+    use 5 for translation); 0 disables it and saves the second pass."""
     grad_clip_norm: float = 1.0
-    """Largest gradient norm; 0 means no clipping."""
+    """Maximum gradient norm; 0 disables clipping."""
     batch_tokens: int = 4096
-    """Padded tokens per forward pass and process, on the longer side; at most that many, unless one
-    pair is longer or `data.bpe_dropout` splits some into more, see there."""
+    """Maximum number of padded tokens per forward pass and process, on the longer side; exceeded by
+    a single longer pair, or with `data.bpe_dropout`."""
     accumulate: int = 1
     """Forward passes per optimizer step and process."""
 
@@ -54,7 +49,7 @@ class OptimizerConfig(FromDict):
             (0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} must be 0 to lr = {self.lr}"),
             (
                 self.schedule != "cosine" or decay is not None,
-                "schedule = 'cosine' needs decay_steps, the step of the lowest rate",
+                "schedule = 'cosine' requires decay_steps, the step that reaches min_lr",
             ),
             (
                 decay is None or decay > self.warmup_steps,
@@ -62,7 +57,7 @@ class OptimizerConfig(FromDict):
             ),
             (
                 self.schedule != "noam" or self.warmup_steps >= 1,
-                "schedule = 'noam' needs warmup_steps of at least 1",
+                "schedule = 'noam' requires warmup_steps of at least 1",
             ),
             (
                 all(0 <= beta < 1 for beta in self.betas),
@@ -83,50 +78,50 @@ class OptimizerConfig(FromDict):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class RunSettings(FromDict):
-    """How long, how often, where."""
+    """Duration, intervals, device and output folder of a run."""
 
     name: str
     """Name of the run folder in `folder`."""
     folder: str = "runs"
-    """Where run folders are made."""
+    """Parent folder of run folders."""
     pretrained: str = ""
-    """Model to start from in place of random weights: a bundled name, a model folder such as
-    `runs/NAME/best`, or `user/name[@revision]` on the Hub. Its shape and its vocabulary are kept,
-    so `[model]` and `[tokenizer]` may be left out; dropout is the recipe's own if it names one.
-    Empty: from scratch."""
+    """Pretrained model to start from: a bundled name, a model folder such as `runs/NAME/best`, or
+    `user/name[@revision]` on the Hub. Its architecture and vocabulary are used, so `[model]` and
+    `[tokenizer]` may be omitted; dropout is taken from the recipe if set there. Empty: train from
+    scratch."""
     max_steps: int = 20_000
-    """Optimizer steps at most."""
+    """Maximum number of optimizer steps."""
     max_minutes: float | None = None
-    """Wall-clock limit, minutes; a resumed run counts what it used before."""
+    """Time limit in minutes, over all sessions of a run."""
     eval_every: int = 250
     """Steps between validations; each also takes a snapshot for averaging."""
     save_every: int = 250
-    """Steps between saves of the state: what a power cut can cost. A validation saves too."""
+    """Steps between saved states; a validation also saves one."""
     judged: Literal["average", "ema", "raw"] = "average"
-    """Which weights a validation judges and `best/` and `last/` hold: the mean of the last
-    `average_last` snapshots, the moving average of `ema_decay`, or the weights as they stand."""
+    """Weights used for validation, `best/` and `last/`: the mean of the last `average_last`
+    snapshots, an exponential moving average with `ema_decay`, or the current weights."""
     average_last: int = 10
-    """Snapshots in the mean."""
+    """Number of snapshots in the mean."""
     ema_decay: float = 0.999
-    """Share of its own past that the moving average keeps at each step; it starts lower."""
+    """Decay of the moving average; lower in early steps."""
     patience: int = 20
-    """Stop after this many validations without a better BLEU."""
+    """Early stopping after this many validations without a better BLEU."""
     log_every: int = 50
     """Steps between log lines."""
     n_samples: int = 6
-    """Validation sentences followed in `samples.md`."""
+    """Number of validation sentences in `samples.md`."""
     seed: int = 1
-    """Seed of everything random."""
+    """Random seed."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Precision of the matrix products (autocast); weights and sums stay float32. `float16`, for
-    GPUs without bfloat16, scales the loss and skips the steps that overflow. `auto`: what the
-    machine is fastest at."""
+    """Autocast precision of matrix products; weights and sums stay float32. `float16`, for GPUs
+    without bfloat16, uses loss scaling and skips steps that overflow. `auto`: the fastest for the
+    device."""
     compile: bool = False
-    """Let `torch.compile` fuse encoder and decoder: a slow start, then faster steps on a GPU."""
+    """Use `torch.compile`: slower start, then faster steps on a GPU."""
     n_threads: int = 0
-    """CPU threads, at most one for each core; 0 leaves torch's choice."""
+    """CPU threads, at most one per core; 0 means torch's default."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -142,7 +137,7 @@ class RunSettings(FromDict):
             ),
             (
                 bool(NAME.fullmatch(self.name)) and self.name.isprintable(),
-                f"name = {self.name!r} names no folder in {self.folder}: choose a word",
+                f"name = {self.name!r} is not a valid folder name in {self.folder}: choose a word",
             ),
             (0 <= self.ema_decay < 1, f"ema_decay = {self.ema_decay} must be in [0, 1)"),
             (self.n_samples >= 0, f"n_samples = {self.n_samples} must be 0 or more"),
@@ -153,35 +148,35 @@ class RunSettings(FromDict):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class LogConfig(FromDict):
-    """Where the numbers go beside the run folder."""
+    """Experiment tracking."""
 
     hook: Literal["trackio", "wandb"] | None = None
-    """A tracker to send them to as well; to be installed, and for wandb logged in, beforehand."""
+    """Experiment tracker; must be installed, and for wandb logged in, beforehand."""
     project: str = "hubnmt"
-    """Name of the project there; the run has the name of its folder."""
+    """Project at the tracker; the run is named after its folder."""
 
     def __post_init__(self) -> None:
-        """A tracker wants a name."""
-        require((bool(self.project.strip()), "project is empty: name one"))
+        """Check that the project has a name."""
+        require((bool(self.project.strip()), "project is empty: set a name"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CardConfig(FromDict):
-    """What a model card needs and no measurement can tell."""
+    """Texts of the model card."""
 
     title: str = ""
-    """First heading."""
+    """Title of the card."""
     data: str = ""
-    """The training data in a sentence."""
+    """Description of the training data, one sentence."""
     data_license: str = ""
-    """Licence of the data in a sentence."""
+    """Licence of the data, one sentence."""
     license: str = "other"
-    """Licence identifier of the weights, as the Hub lists them."""
+    """Licence identifier of the weights, as on the Hub."""
     datasets: tuple[str, ...] = ()
-    """Hub names of the data."""
+    """Hub names of the datasets."""
     limits: str = ""
-    """What the model cannot do."""
+    """Limitations of the model."""
     bias: str = ""
-    """What the data makes the model assume about people."""
+    """Social biases of the training data."""
     citation: str = ""
-    """How to cite, BibTeX or a sentence."""
+    """Citation, BibTeX or a sentence."""

@@ -1,1 +1,1 @@
-"""Data: from files and Hub datasets to batches of token ids."""
+"""Data pipeline: from files and Hub datasets to batches of token ids."""

@@ -1,8 +1,6 @@
-"""Tables on disk in Arrow's IPC file format, and rows of Parquet files.
+"""Tables in Arrow's IPC file format, read through a memory map, and rows of Parquet files.
 
-Takes columns, gives a file that is read through a memory map, so that its rows live in the page
-cache and not in the process. Must not know what the columns mean. The format is that of the
-`datasets` library's own cache, whose tools read it too; `pyarrow` comes with `hubnmt[train]`.
+The format is that of the `datasets` library's cache; `pyarrow` is part of `hubnmt[train]`.
 """
 
 import mmap
@@ -16,37 +14,37 @@ from torch import Tensor
 
 from hubnmt.errors import InputError
 
-try:  # reading a recipe or a text needs no pyarrow
+try:  # recipes and text files can be read without pyarrow
     import pyarrow as pa
     import pyarrow.parquet as pq
 except ImportError:
     pa = pq = None
 
 ROWS_PER_CHUNK = 16_384
-"""Rows that a writer holds in memory, and that a file keeps together."""
+"""Rows per record batch, which the writer buffers in memory."""
 TEXT, NUMBER, NUMBERS = "text", "number", "numbers"
-"""Kinds of a column: string, int32, list of int32."""
+"""Column types: string, int32, list of int32."""
 
 
 def require_pyarrow() -> None:
-    """Make sure that pyarrow is there.
+    """Check that pyarrow is installed.
 
     Raises:
-        InputError: saying what to install.
+        InputError: if it is not; install it.
     """
     if pa is None:
-        raise InputError("training needs pyarrow: pip install 'hubnmt[train]'")
+        raise InputError("training requires pyarrow: pip install 'hubnmt[train]'")
 
 
 class TableWriter:
-    """Writes rows to a file, a chunk at a time. All chunks but the last have the same size."""
+    """Writes rows to a file in chunks; all chunks but the last have the same size."""
 
     def __init__(self, path: Path, columns: dict[str, str]) -> None:
         """Open the file.
 
         Args:
-            path: new file.
-            columns: name to kind.
+            path: file to create.
+            columns: column types by name.
         """
         require_pyarrow()
         kinds = {TEXT: pa.string(), NUMBER: pa.int32(), NUMBERS: pa.list_(pa.int32())}
@@ -55,13 +53,13 @@ class TableWriter:
         self._columns: list[list[Any]] = [[] for _ in columns]
 
     def __enter__(self) -> Self:
-        """Use it in a `with` block."""
+        """Enter a `with` block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Write what is left and close; after an error the file is worth nothing."""
+        """Write the remaining rows and close; after an error the file is invalid."""
         if kind is None and self._columns[0]:
             self._flush()
         self._writer.close()
@@ -84,10 +82,10 @@ class TableWriter:
 
 
 def read_chunks(path: Path) -> Iterator[Any]:
-    """Yield the record batches of a file; their buffers point into its memory map.
+    """Yield the record batches of a file; their buffers refer to its memory map.
 
     Raises:
-        InputError: if the file is not whole.
+        InputError: if the file is incomplete.
     """
     require_pyarrow()
     yield from _chunks(pa.memory_map(str(path)), path)
@@ -98,7 +96,7 @@ def _chunks(source: Any, path: Path) -> Iterator[Any]:
         table = pa.ipc.open_file(source)
     except (OSError, pa.ArrowInvalid) as error:
         first = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a whole Arrow file ({first}); remove it") from None
+        raise InputError(f"{path}: incomplete Arrow file ({first}); remove it") from None
     for number in range(table.num_record_batches):
         yield table.get_batch(number)
 
@@ -110,18 +108,18 @@ def read_columns(path: Path) -> Iterator[tuple[list[Any], ...]]:
 
 
 def map_lists(path: Path) -> tuple[Tensor, Tensor, Tensor]:
-    """Map the lists of a file into memory, without reading them.
+    """Memory-map the lists of a file.
 
     Returns:
-        the whole file as numbers (V,) int32; where in it each list begins, and how long it is,
-        (rows, columns) int64 and int32.
+        the file as (V,) int32; the offset of each list in it, (rows, columns) int64; and the length
+        of each list, (rows, columns) int32.
 
     Raises:
-        InputError: if the file is not whole.
+        InputError: if the file is incomplete.
     """
     require_pyarrow()
     with path.open("rb") as file:
-        # A private map, which torch may think it can write to; an empty file has none.
+        # Copy-on-write, because torch expects writable memory; an empty file cannot be mapped.
         mapped = (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if path.stat().st_size else b""
         )
@@ -137,8 +135,8 @@ def map_lists(path: Path) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _locate(column: Any, address: int) -> tuple[Tensor, Tensor]:
-    """Find the lists of a column of lists in the file that is mapped to an address."""
-    writable = bytearray(column.offsets.buffers()[1])  # torch warns of any other
+    """Return offsets and lengths of a list column in the file mapped at an address."""
+    writable = bytearray(column.offsets.buffers()[1])  # torch warns about read-only memory
     offsets = torch.frombuffer(writable, dtype=torch.int32)
     values = column.values.buffers()[1]  # None if all lists are empty
     first = (values.address - address) // 4 if values else 0
@@ -149,14 +147,14 @@ def read_parquet(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a Parquet file.
 
     Raises:
-        InputError: if it is none, or pyarrow is not there.
+        InputError: if it is not a Parquet file, or pyarrow is missing.
     """
     if pq is None:
-        raise InputError(f"{name}: Parquet needs pyarrow: pip install 'hubnmt[train]'")
+        raise InputError(f"{name}: Parquet requires pyarrow: pip install 'hubnmt[train]'")
     try:
         table = pq.ParquetFile(file)
         for chunk in table.iter_batches(batch_size=ROWS_PER_CHUNK):
             yield from chunk.to_pylist()
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         first = str(error).splitlines()[0]
-        raise InputError(f"{name}: not a whole Parquet file ({first})") from None
+        raise InputError(f"{name}: incomplete or not a Parquet file ({first})") from None

@@ -1,8 +1,4 @@
-"""Pairs to batches of about the same number of padded tokens, in seeded order, for each process.
-
-Takes lengths and ids, gives batches of pair numbers and their tensors. Must not know the model or
-files.
-"""
+"""Batching by padded token count, in seeded order, for one or many processes."""
 
 import hashlib
 from collections.abc import Sequence
@@ -27,19 +23,19 @@ Pair = tuple[Sequence[int], Sequence[int]]
 
 
 class Batch(NamedTuple):
-    """What one forward pass needs."""
+    """Input of one forward pass."""
 
     src: SourceBatch
     tgt_in: Tensor
-    """(B, T)."""
+    """(B, T) decoder input."""
     labels: Tensor
-    """(N,) the N real tokens of tgt_out, row by row."""
+    """(N,) the N non-pad tokens of tgt_out, row by row."""
     places: Tensor
-    """(N,) int64, where the labels stand among the B * T positions; a mask would make a GPU wait in
-    every step, as only the GPU could count what it holds."""
+    """(N,) int64, indices of the labels among the B * T positions; a boolean mask would synchronise
+    the GPU in every step."""
 
     def to(self, device: torch.device) -> "Batch":
-        """Move all tensors; a GPU copies them from pinned memory while it is at work."""
+        """Move all tensors; copies to a GPU are asynchronous, from pinned memory."""
 
         def move(tensor: Tensor) -> Tensor:
             pinned = tensor.pin_memory() if device.type == "cuda" else tensor
@@ -48,7 +44,7 @@ class Batch(NamedTuple):
         return Batch(SourceBatch(*map(move, self.src)), *map(move, self[1:]))
 
     def first_rows(self, n_rows: int) -> "Batch":
-        """Return the first pairs of the batch as a batch; its padding stays as it is."""
+        """Return a batch of the first pairs, with unchanged padding."""
         n_labels = int((self.places < n_rows * self.tgt_in.shape[1]).sum())
         return Batch(
             SourceBatch(*(tensor[:n_rows] for tensor in self.src)),
@@ -58,11 +54,11 @@ class Batch(NamedTuple):
         )
 
     def pick(self, hidden: Tensor) -> Tensor:
-        """Return what stands at the labels: (B, T, D) to (N, D)."""
+        """Return the hidden states at the labels: (B, T, D) to (N, D)."""
         return hidden.flatten(0, 1).index_select(0, self.places)
 
     def twice(self) -> "Batch":
-        """Put the batch twice into one: rows (2B, ...), labels (2N,)."""
+        """Return the batch repeated twice: rows (2B, ...), labels (2N,)."""
         src = SourceBatch(*(torch.cat([tensor, tensor]) for tensor in self.src))
         tgt_in, labels = (torch.cat([tensor, tensor]) for tensor in (self.tgt_in, self.labels))
         return Batch(
@@ -71,10 +67,10 @@ class Batch(NamedTuple):
 
 
 class Plan(Sequence[list[int]]):
-    """The batches of an epoch, each a list of pair numbers; 8 bytes a pair, whatever the number."""
+    """The batches of an epoch, each a list of pair indices; uses 8 bytes per pair."""
 
     def __init__(self, rows: Tensor, bounds: Sequence[tuple[int, int]]) -> None:
-        """Keep pair numbers (N,) and where each batch begins and ends among them."""
+        """Store pair indices (N,) and the bounds of each batch in them."""
         self._rows = rows
         self._bounds = bounds
 
@@ -89,41 +85,41 @@ class Plan(Sequence[list[int]]):
     def __getitem__(self, number: slice) -> "Plan": ...
 
     def __getitem__(self, number: int | slice) -> "list[int] | Plan":
-        """Return the pair numbers of a batch, or a part of the plan."""
+        """Return the pair indices of a batch, or a part of the plan."""
         if isinstance(number, slice):
             return Plan(self._rows, self._bounds[number])
         start, end = self._bounds[number]
         return self._rows[start:end].tolist()
 
     def of_rows(self, rows: Tensor) -> "Plan":
-        """Return the plan with the pair numbers that `rows` (M,) holds at its own."""
+        """Return the plan with each index replaced by its value in `rows` (M,)."""
         return Plan(rows[self._rows], self._bounds)
 
 
 def mix_seed(*parts: int) -> int:
-    """Make one seed of several, so that neither (1, 2) and (2, 1) nor (1, 2) and (1, 3) are kin."""
+    """Hash several integers into one seed, so that similar arguments give unrelated seeds."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest) >> 1
 
 
 def measure_lengths(pairs: Sequence[Pair]) -> Tensor:
-    """Return the tokens of both sides, (N, 2) int32."""
+    """Return the numbers of tokens of both sides, (N, 2) int32."""
     rows = [(len(src), len(tgt)) for src, tgt in pairs]
     return torch.tensor(rows, dtype=torch.int32).view(-1, 2)
 
 
 def draw_rows(counts: Sequence[int], weights: Sequence[float], *, seed: int) -> Tensor:
-    """Choose the pairs of an epoch by the weights of their corpora.
+    """Sample the pairs of an epoch by the weights of their corpora.
 
-    Weight 2.25 takes each pair of its corpus twice, and a random quarter of them once more.
+    Weight 2.25 takes each pair of its corpus twice, and a random quarter of them a third time.
 
     Args:
-        counts: pairs of each corpus, which stand one corpus after the other.
-        weights: of each corpus.
-        seed: another one draws other quarters.
+        counts: number of pairs of each corpus, stored one corpus after the other.
+        weights: weight of each corpus.
+        seed: seed of the random parts.
 
     Returns:
-        pair numbers (N,) int64.
+        pair indices (N,) int64.
     """
     generator = torch.Generator().manual_seed(seed)
     parts, start = [torch.empty(0, dtype=torch.int64)], 0
@@ -145,22 +141,22 @@ def plan_epoch(
     n_together: int = 1,
     is_largest_first: bool = False,
 ) -> Plan:
-    """Cut all pairs into batches of similar lengths, then shuffle the batches.
+    """Group all pairs into batches of similar lengths, then shuffle the batches.
 
-    A batch holds at most `batch_tokens` padded tokens on its longer side, so its cost is even. That
-    is by these lengths: pairs that are split anew afterwards may be longer.
-    Equal lengths are shuffled, so batches differ from epoch to epoch.
+    A batch holds at most `batch_tokens` padded tokens on its longer side, so the cost per batch is
+    even; with BPE-dropout, applied later, it may hold more. Pairs of equal length are shuffled, so
+    batches differ between epochs.
 
     Args:
         lengths: (N, 2) tokens of both sides, without bos and eos.
-        batch_tokens: padded tokens on the longer side; a pair longer than that stands alone.
-        seed: of all that is random here.
-        n_together: the number of batches is made a multiple of this, by halving the fullest ones.
-        is_largest_first: begin with the `n_together` batches that need most memory.
+        batch_tokens: padded tokens on the longer side; a longer pair is a batch of its own.
+        seed: seed of the shuffling.
+        n_together: the number of batches is made a multiple of this by halving the fullest ones.
+        is_largest_first: begin with the `n_together` batches that need the most memory.
 
     Returns:
-        batches of pair numbers, each pair exactly once; fewer than a multiple of `n_together` only
-        if there are fewer pairs.
+        batches of pair indices, each pair exactly once; their number is no multiple of `n_together`
+        only if there are too few pairs.
     """
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(len(lengths), generator=generator)
@@ -180,7 +176,7 @@ def plan_epoch(
 
 
 def _cut(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:
-    """Cut a sorted row of lengths (N,) into runs within the budget."""
+    """Split sorted lengths (N,) into spans within the token budget."""
     bounds = []
     start = 0
     while start < len(longest):
@@ -194,7 +190,7 @@ def _cut(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:
 
 
 def _halve_until(bounds: list[tuple[int, int]], multiple: int) -> list[tuple[int, int]]:
-    """Halve the batches of most pairs until their number is a multiple."""
+    """Halve the batches with the most pairs until their number is a multiple."""
     n_missing = -len(bounds) % multiple
     while n_missing:
         bounds = sorted(bounds, key=lambda bound: bound[0] - bound[1])
@@ -211,7 +207,7 @@ def _halve_until(bounds: list[tuple[int, int]], multiple: int) -> list[tuple[int
 
 
 def collate(pairs: Sequence[Pair], *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Batch:
-    """Pad a batch and pick out its labels."""
+    """Pad a batch and select its labels."""
     src = batch_sources([src for src, _ in pairs], **_ends(src_tokenizer))
     tgt = batch_targets(
         [tgt for _, tgt in pairs], bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)
@@ -222,7 +218,7 @@ def collate(pairs: Sequence[Pair], *, src_tokenizer: Tokenizer, tgt_tokenizer: T
 def collate_ragged(
     src: Ragged, tgt: Ragged, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
 ) -> Batch:
-    """Do what `collate` does, for pairs that are no lists."""
+    """Equivalent of `collate` for ragged tensors."""
     return _pick_labels(
         batch_ragged_sources(src, **_ends(src_tokenizer)),
         batch_ragged_targets(tgt, bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)),

@@ -1,8 +1,7 @@
-"""Ids of a text split otherwise: some merges are skipped at random.
+"""BPE-dropout: random skipping of merges when a text is segmented.
 
-Takes ids and a seeded generator, gives other ids of the same bytes. Must not know text files or
-batches. The `tokenizers` library can do this too, but draws from a generator that nobody can seed,
-so a run could not be repeated or resumed.
+The `tokenizers` library implements it too, but with a generator that cannot be seeded, so a run
+could not be reproduced or resumed.
 
 Source: Provilkov et al. 2020, https://arxiv.org/abs/1910.13267, algorithm 1.
 """
@@ -14,31 +13,31 @@ from collections.abc import Sequence
 
 from hubnmt.text.tokenizer import Tokenizer
 
-N_REMEMBERED = 2**16
-"""States of words whose possible merges are remembered: common words pass through few."""
+CACHE_SIZE = 2**16
+"""Size of the cache of possible merges; common words have few states."""
 
 State = tuple[int, ...]
-"""Ids of a word that is partly merged."""
+"""Ids of a partly merged word."""
 
 
 class BpeDropout:
-    """Splits the ids of one tokenizer anew."""
+    """Re-segments the ids of one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
-        """Tabulate the merges.
+        """Load the merges.
 
         Args:
-            tokenizer: whose ids come in and go out.
-            rate: chance of each merge to be skipped, each time it could be applied.
+            tokenizer: tokenizer of the ids.
+            rate: probability to skip each possible merge at each step.
         """
         self._tokenizer = tokenizer
         self._rate = rate
         self._byte_ids = tokenizer.byte_ids()
         self._merges = tokenizer.merges()
-        self._list_next = functools.lru_cache(N_REMEMBERED)(self._find_next)
+        self._list_next = functools.lru_cache(CACHE_SIZE)(self._find_next)
 
     def __call__(self, ids: Sequence[int], rng: random.Random) -> list[int]:
-        """Return ids that spell the same bytes."""
+        """Return other ids of the same text."""
         text = self._tokenizer.decode(ids)
         split: list[int] = []
         for word in self._tokenizer.pre_tokens(text):
@@ -46,10 +45,10 @@ class BpeDropout:
         return split
 
     def _split(self, state: State, rng: random.Random) -> State:
-        """Merge the bytes of a word; at each step each possible merge is skipped by chance.
+        """Merge the bytes of a word; at each step each possible merge is skipped at random.
 
-        The best of those not skipped is the first not skipped in order of rank, so no more are
-        drawn than need be.
+        Merges are tried in order of rank, and the first one not skipped is applied, so no more
+        random numbers are drawn than necessary.
         """
         while True:
             for following in self._list_next(state):
@@ -60,7 +59,7 @@ class BpeDropout:
                 return state
 
     def _find_next(self, state: State) -> list[State]:
-        """List what one merge makes of a word, the merge of lowest rank first."""
+        """Return the states reachable by one merge, lowest rank first."""
         found = sorted(
             (*merge, place)
             for place, pair in enumerate(itertools.pairwise(state))

@@ -1,9 +1,8 @@
-"""Some training pairs as people type them: without the last mark, without capitals.
+"""Data augmentation with casual spelling: without final punctuation, in lower case.
 
-Takes a clean pair, gives it back or changed. Must not know where pairs come from. Corpora end their
-sentences well; who types "guten morgen" into a field does not, and a model that has met only "Guten
-Morgen." goes on and on after a text that never ends. The choice hangs on the pair alone, so that it
-is the same on every machine and in every start.
+Corpora consist of well-formed sentences, but users type "guten morgen"; a model trained on "Guten
+Morgen." only may not stop after a text without final punctuation. The choice depends on the pair
+alone, so it is reproducible.
 """
 
 import re
@@ -18,15 +17,15 @@ _HALF: Final = 1 << 32
 def as_typed(
     src: str, tgt: str, *, drop_final_mark: float, lowercase_src: float
 ) -> tuple[str, str]:
-    """Return a pair as someone in a hurry might have typed it, or as it is.
+    """Return a pair in casual spelling, or unchanged.
 
     Args:
-        src: tidy source.
-        tgt: tidy target.
-        drop_final_mark: share of pairs that lose the marks at the end of both sides; a pair in
-            which one side has none, or has nothing else, stays.
-        lowercase_src: share of pairs, chosen apart from the other, whose source is in small
-            letters; the target keeps its capitals, for they are to be restored.
+        src: normalised source.
+        tgt: normalised target.
+        drop_final_mark: share of pairs whose final punctuation is removed on both sides; pairs
+            where one side has none, or nothing else, are unchanged.
+        lowercase_src: share of pairs, chosen independently, whose source is lower-cased; the target
+            keeps its case, so that the model learns to restore it.
     """
     first, second = (part / _HALF for part in divmod(fingerprint_pair(src, tgt) % _HALF**2, _HALF))
     if first < drop_final_mark:

@@ -1,7 +1,4 @@
-"""Which pairs are fit to learn from, and a count of those that are not.
-
-Takes raw pairs, gives clean ones or a reason. Must not know where pairs come from.
-"""
+"""Filtering of training pairs, and statistics of the dropped ones."""
 
 import collections
 import dataclasses
@@ -53,17 +50,17 @@ SCRIPTS: dict[str, frozenset[str]] = {
     "yi": frozenset({"HEBREW"}),
     "zh": frozenset({"CJK"}),
 }
-"""Languages written in one way only; of any other every script is right."""
+"""Scripts of languages with a single writing system; other languages may use any script."""
 
 SUBTAGS = {"latn": "LATIN", "cyrl": "CYRILLIC", "deva": "DEVANAGARI", "arab": "ARABIC"}
-"""Script subtags of BCP 47, which overrule the language: `sr-Latn`."""
+"""Script subtags of BCP 47, which override the language: `sr-Latn`."""
 
 
 def scripts_of(language: str) -> frozenset[str]:
     """Return the scripts of a language; empty means any.
 
     Args:
-        language: BCP 47 tag, or as FLORES spells it (`mal_Mlym`).
+        language: BCP 47 tag, or a FLORES code (`mal_Mlym`).
     """
     for subtag in language.lower().replace("_", "-").split("-")[1:]:
         if subtag in SUBTAGS:
@@ -72,9 +69,9 @@ def scripts_of(language: str) -> frozenset[str]:
 
 
 def script_share(text: str, scripts: frozenset[str]) -> float:
-    """Return the share of letters that are of these scripts; 1 for a text without letters.
+    """Return the share of letters in these scripts; 1 for a text without letters.
 
-    Combining marks count for nothing, so that a vowel sign is no vote of its own.
+    Combining marks are not counted.
     """
     n_letters = n_right = 0
     for char, count in collections.Counter(text).items():
@@ -94,60 +91,60 @@ def _script(char: str) -> str:
 
 
 INVALID = "\ufffd"
-"""Stands for bytes that were not valid UTF-8: a pair with it is dropped."""
+"""Replacement character of invalid UTF-8; pairs that contain it are dropped."""
 NOT_TEXT = "not valid UTF-8"
-"""The reason; a zero byte, which UTF-16 read as UTF-8 is full of, is one too."""
+"""Reason to drop a pair; also given for zero bytes, a sign of UTF-16 read as UTF-8."""
 DUPLICATE = "duplicate"
 _MARGIN_CHARS = 20
-"""Short pairs may differ by this much, whatever the ratio."""
+"""Difference in length that is always accepted."""
 
 
 @dataclasses.dataclass(slots=True)
 class CleaningReport:
-    """How many pairs came in, and why some did not stay, corpus by corpus."""
+    """Numbers of pairs read and dropped, by corpus and reason."""
 
     read: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     """Pairs read from each corpus."""
     drops: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
-    """Corpus to reason to pairs."""
+    """Dropped pairs by corpus and reason."""
 
     def drop(self, corpus: str, reason: str, n: int = 1) -> None:
-        """Count pairs that do not stay."""
+        """Count dropped pairs."""
         if n:
             self.drops.setdefault(corpus, collections.Counter())[reason] += n
 
     @property
     def n_read(self) -> int:
-        """Pairs that came in."""
+        """Pairs read."""
         return self.read.total()
 
     @property
     def dropped(self) -> collections.Counter[str]:
-        """Pairs dropped for each reason."""
+        """Dropped pairs by reason."""
         return sum(self.drops.values(), collections.Counter())
 
     def kept(self, corpus: str) -> int:
-        """Count the pairs of one corpus that stay."""
+        """Return the number of kept pairs of a corpus."""
         return self.read[corpus] - self.drops.get(corpus, collections.Counter()).total()
 
     @property
     def n_kept(self) -> int:
-        """Pairs that stay."""
+        """Kept pairs."""
         return self.n_read - self.dropped.total()
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return a one-line summary."""
         return _describe(self.n_read, self.dropped)
 
     def lines(self) -> list[str]:
-        """Say it of each corpus."""
+        """Return a summary line for each corpus."""
         empty: collections.Counter[str] = collections.Counter()
         return [
             f"{name}: {_describe(n, self.drops.get(name, empty))}" for name, n in self.read.items()
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """For the run's records; the corpora stand apart if there are several."""
+        """Return the counts, listed by corpus if there are several."""
         whole = {"n_read": self.n_read, "n_kept": self.n_kept, "dropped": dict(self.dropped)}
         if len(self.read) == 1:
             return whole
@@ -159,7 +156,7 @@ class CleaningReport:
 
     @classmethod
     def from_counts(cls, read: Mapping[str, int], drops: Mapping[str, Mapping[str, int]]) -> Self:
-        """Take up counts that were stored."""
+        """Restore a report from stored counts."""
         return cls(
             collections.Counter(read),
             {name: collections.Counter(counts) for name, counts in drops.items()},
@@ -172,10 +169,10 @@ def _describe(n_read: int, dropped: collections.Counter[str]) -> str:
 
 
 class HeldOut:
-    """Sentences that training must not see, compared without case, spaces and punctuation."""
+    """Held-out sentences, compared ignoring case, spaces and punctuation."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Remember both sides of the validation and test pairs."""
+        """Index both sides of the validation and test pairs."""
         self._sides: tuple[set[str], set[str]] = (set(), set())
         for pair in pairs:
             for texts, text in zip(self._sides, pair, strict=True):
@@ -184,7 +181,7 @@ class HeldOut:
             texts.discard("")
 
     def shares_a_side(self, src: str, tgt: str) -> bool:
-        """Tell whether either side stands there; with one side known, the other is half given."""
+        """Return whether either side is held out: one side is enough to leak the pair."""
         return any(
             comparable(text) in texts
             for texts, text in zip(self._sides, (src, tgt), strict=True)
@@ -192,8 +189,8 @@ class HeldOut:
         )
 
 
-class _Essence(dict[int, str | None]):
-    """A table for `str.translate` that keeps letters, marks, digits and symbols."""
+class _KeepAlphanumeric(dict[int, str | None]):
+    """Table for `str.translate` that keeps letters, marks, digits and symbols."""
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
@@ -202,54 +199,54 @@ class _Essence(dict[int, str | None]):
         return kept
 
 
-_ESSENCE = _Essence()
+_KEEP_ALPHANUMERIC = _KeepAlphanumeric()
 
 
 def comparable(text: str) -> str:
-    """Reduce a tidy text to what makes it the same sentence.
+    """Return the key by which normalised sentences are compared: case-folded letters and digits.
 
-    Joiners go too (`C`), so that spellings of Malayalam that differ only in them are one. A text of
-    nothing but punctuation stays as it is.
+    Joiners (category `C`) are removed, so Malayalam spellings that differ only in them are equal. A
+    text that consists of punctuation only is unchanged.
     """
-    return text.casefold().translate(_ESSENCE) or text
+    return text.casefold().translate(_KEEP_ALPHANUMERIC) or text
 
 
 def tidy(text: str) -> str:
-    """Return text as the model shall see it: normalised, every run of white space one space.
+    """Return normalised text in which each sequence of white space is one space.
 
-    That also makes the no-break spaces before French punctuation plain ones.
+    This includes the no-break spaces before French punctuation.
     """
     line = single_spaced(text)
     if line.isascii():
         return line
     try:
         return normalize(line)
-    except InputError:  # half a surrogate pair, which JSON can spell
+    except InputError:  # a lone surrogate, which JSON can contain
         return INVALID
 
 
 def is_broken(text: str) -> bool:
-    """Tell whether something in it was no text."""
+    """Return whether a text contains invalid characters."""
     return INVALID in text or "\0" in text
 
 
 def fingerprint_pair(src: str, tgt: str) -> int:
-    """Return 64 bits that equal pairs share, whatever their spaces."""
+    """Return a 64-bit hash of a pair, ignoring white space."""
     text = "\n".join("".join(side.split()) for side in (src, tgt))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
 class Cleaner:
-    """Judges pairs one by one; duplicates need a look at all of them and are found elsewhere."""
+    """Filters pairs one by one; duplicates are found in `training.data.text_store`."""
 
     def __init__(self, config: DataConfig, held_out: HeldOut) -> None:
-        """Look up what to demand of each side."""
+        """Determine the scripts of both languages."""
         self._config = config
         self._held_out = held_out
         self._scripts = (scripts_of(config.src_lang), scripts_of(config.tgt_lang))
 
     def why_drop(self, src: str, tgt: str) -> str | None:
-        """Name the reason to drop a tidy pair, or None to keep it."""
+        """Return the reason to drop a normalised pair, or None to keep it."""
         config = self._config
         if is_broken(src) or is_broken(tgt):
             return NOT_TEXT

@@ -1,7 +1,4 @@
-"""All the pairs of a recipe: what to train on, cleaned and counted, and what to choose on.
-
-Takes a `DataConfig`, gives pairs one at a time. Must not know the model.
-"""
+"""Read the corpora of a recipe: cleaned training pairs, validation and test pairs, cache keys."""
 
 import dataclasses
 import hashlib
@@ -20,32 +17,32 @@ from training.data.synthetic_names import exchange_names
 log = logging.getLogger("training")
 
 FORMAT = 2
-"""Raised when cleaning changes, so that what an older version kept is not taken for ours."""
+"""Version of the cleaning, part of the cache key."""
 OLDER_FORMATS = (1,)
-"""Those that differ for broken files only: a run begun with one goes on with the texts it has."""
+"""Versions that differ for malformed files only; runs started with them can be resumed."""
 
 
 class CleanPair(NamedTuple):
-    """A pair fit to learn from."""
+    """A cleaned training pair."""
 
     src: str
-    """With the tag of its corpus in front."""
+    """Source, preceded by the tag of its corpus."""
     tgt: str
     corpus: int
-    """Number of its corpus in `DataConfig.training_corpora`."""
+    """Index of its corpus in `DataConfig.training_corpora`."""
     plain_src: str
-    """Without the tag."""
+    """Source without the tag."""
 
 
 def read_valid(config: DataConfig) -> Iterator[TextPair]:
-    """Yield the pairs to choose on, as people type them if the recipe says so."""
+    """Yield the validation pairs; with `valid_as_typed`, with casual spelling."""
     for pair in load_split(config, "valid"):
         src, tgt = (_whole_characters(text.strip()) for text in pair)
         yield as_typed(src, tgt, **config.typing_habits()) if config.valid_as_typed else (src, tgt)
 
 
 def _whole_characters(text: str) -> str:
-    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can contain but UTF-8 cannot."""
     return text.encode("utf-8", errors="replace").decode()
 
 
@@ -59,29 +56,29 @@ def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[
 def read_sides(
     corpus: CorpusConfig, *, src_lang: str, tgt_lang: str
 ) -> tuple[list[str], list[str]]:
-    """Return sources and references of a set to measure on.
+    """Return sources and references of an evaluation set.
 
     Raises:
-        InputError: if it cannot be read, has no pairs, or one of them is no text.
+        InputError: if it cannot be read, is empty, or contains invalid text.
     """
     pairs = list(read_corpus(corpus, src_lang=src_lang, tgt_lang=tgt_lang))
     name = ", ".join(corpus.files) or corpus.dataset
     if not pairs:
-        raise InputError(f"{name}: empty, so there is nothing to score")
+        raise InputError(f"{name}: empty; an evaluation set needs at least one pair")
     for number, pair in enumerate(pairs, start=1):
         if any(tidy(text) == INVALID for text in pair):
-            raise InputError(f"{name}, pair {number:,}: half a surrogate pair is no character")
+            raise InputError(f"{name}, pair {number:,}: contains a lone surrogate; remove it")
     sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
     return sources, references
 
 
 def check_tests(config: DataConfig) -> None:
-    """Look whether each file of the test set has pairs; what is wrong would show at the end only.
+    """Check before training that each file of the test set has pairs.
 
-    A file that cannot be read is told and costs its scores; the run may be worth it without.
+    A file that cannot be read is only logged: the run continues without its scores.
 
     Raises:
-        InputError: if one has none.
+        InputError: if a file is empty.
     """
     corpus = config.held_out_corpus("test")
     if corpus is None:
@@ -95,11 +92,13 @@ def check_tests(config: DataConfig) -> None:
             log.warning("no scores at the end: %s", error)
             continue
         if is_empty:
-            raise InputError(f"data.test: {', '.join(files)}: empty; name files with text, or none")
+            raise InputError(
+                f"data.test: {', '.join(files)}: empty; set files that contain text, or none"
+            )
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
-    """Yield the training pairs that stay, and count the others in the report."""
+    """Yield the training pairs that pass cleaning, and count the dropped ones in the report."""
     cleaner = Cleaner(config, _hold_out(config))
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
@@ -121,7 +120,7 @@ def _hold_out(config: DataConfig) -> HeldOut:
 
 
 def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
-    """Digest everything that decides which training pairs stay and how they read."""
+    """Return a digest of everything that determines the cleaned training pairs."""
     corpora = {
         name: [_describe(corpus), corpus.tag] for name, corpus in config.training_corpora().items()
     }
@@ -134,9 +133,9 @@ def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
 
 
 def valid_key(config: DataConfig) -> str:
-    """Digest everything that decides the validation pairs."""
+    """Return a digest of everything that determines the validation pairs."""
     corpus = config.held_out_corpus("valid")
-    assert corpus is not None  # only the test set may be missing
+    assert corpus is not None  # only the test set is optional
     habits = [config.typing_habits()] if config.valid_as_typed else []
     return _digest(config.src_lang, config.tgt_lang, _describe(corpus), *habits)
 

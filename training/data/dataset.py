@@ -1,8 +1,7 @@
-"""Training pairs as ids on disk, read through a memory map.
+"""Training pairs as token ids on disk, read through a memory map.
 
-Takes a folder made by `write_pairs`, gives pairs by number. Must not know text or batches. In
-memory are two places and two lengths a pair, 24 bytes; the ids stay in the file, whose pages the
-system may drop at will.
+In memory are two offsets and two lengths per pair, 24 bytes; the ids stay in the page cache, which
+the system may reclaim.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +21,12 @@ COUNTS_FILE = "counts.json"
 def write_pairs(
     folder: Path, rows: Iterable[tuple[int, list[int], list[int]]], *, n_corpora: int
 ) -> None:
-    """Write pairs in the order of their corpora.
+    """Write pairs, ordered by corpus.
 
     Args:
         folder: existing folder.
-        rows: corpus number, source ids, target ids.
-        n_corpora: how many corpora there are, empty ones included.
+        rows: corpus index, source ids, target ids.
+        n_corpora: number of corpora, empty ones included.
     """
     counts = [0] * n_corpora
     with TableWriter(folder / PAIRS_FILE, {"src": NUMBERS, "tgt": NUMBERS}) as writer:
@@ -37,14 +36,14 @@ def write_pairs(
     write_json(folder / COUNTS_FILE, {"pairs": counts})
 
 
-class PairStore(Sequence[Pair]):
-    """All training pairs of a run, by number; those of one corpus stand together."""
+class PairDataset(Sequence[Pair]):
+    """All training pairs of a run, by index; pairs of one corpus are contiguous."""
 
     def __init__(self, folder: Path) -> None:
         """Map the file into memory.
 
         Raises:
-            InputError: if it is not whole.
+            InputError: if the file is incomplete.
         """
         self.counts: list[int] = read_json(folder / COUNTS_FILE)["pairs"]
         """Pairs of each corpus."""
@@ -55,7 +54,7 @@ class PairStore(Sequence[Pair]):
         """Return the number of pairs."""
         return len(self.lengths)
 
-    def __getitem__(self, row: int) -> Pair:  # type: ignore[override]  # slices have no reader
+    def __getitem__(self, row: int) -> Pair:  # type: ignore[override]  # no slices
         """Return the ids of one pair."""
         starts, lengths = self._starts[row].tolist(), self.lengths[row].tolist()
         src, tgt = (
@@ -65,8 +64,8 @@ class PairStore(Sequence[Pair]):
         return src, tgt
 
     def gather(self, rows: Sequence[int]) -> tuple[Ragged, Ragged]:
-        """Return sources and targets of some pairs, still where they are."""
-        places = torch.tensor(rows)
-        starts, lengths = self._starts[places], self.lengths[places].long()
+        """Return sources and targets of some pairs, without copying their ids."""
+        indices = torch.tensor(rows)
+        starts, lengths = self._starts[indices], self.lengths[indices].long()
         src, tgt = (Ragged(self._values, starts[:, side], lengths[:, side]) for side in (0, 1))
         return src, tgt

@@ -1,8 +1,7 @@
-"""Whether the first line of a table names its columns, and which of them hold source and target.
+"""Detect whether a table has a header, and which columns hold source and target.
 
-Takes the fields of that line and the names that are looked for, gives names for all columns. Must
-not know files. A header that is taken for a pair swaps the sides of a whole corpus unseen, so a
-first line that looks like one without naming what is looked for is refused.
+A header taken for data would silently swap the sides of a corpus, so an ambiguous first line raises
+an error.
 """
 
 import logging
@@ -27,29 +26,29 @@ _HEADERS = frozenset(_WORDS.split()) | SCRIPTS.keys()
 
 
 class Columns(NamedTuple):
-    """The columns of a table."""
+    """Column names of a table."""
 
     names: list[str]
-    """One for each; those that are looked for are spelled as they were asked for."""
+    """One name per column; requested columns are spelled as requested."""
     src: str
     tgt: str
     is_header: bool
-    """Whether the first line holds names, and is no row."""
+    """Whether the first line is a header."""
 
 
 def find_columns(
-    first: Sequence[str], wanted: Sequence[str], *, where: str, is_told: bool
+    first: Sequence[str], wanted: Sequence[str], *, where: str, is_explicit: bool
 ) -> Columns:
-    """Look for names in the first line, whatever their case; without names there are numbers.
+    """Find the requested columns in the first line, ignoring case; without a header, by number.
 
     Args:
         first: the fields of the first line.
-        wanted: columns of source and target, and that of a filter if there is one.
-        where: the file, for messages.
-        is_told: whether the columns were named by a setting; else they are languages.
+        wanted: columns of source and target, and of the filter, if any.
+        where: file name for messages.
+        is_explicit: whether the columns were set explicitly; otherwise they are language codes.
 
     Raises:
-        InputError: if they are not there, or the line looks like names of other columns.
+        InputError: if a column is missing, or the line looks like a header with other names.
     """
     folded = [field.strip().casefold() for field in first]
     if set(wanted) <= set(first):
@@ -59,27 +58,25 @@ def find_columns(
         names = [asked.get(fold, field) for fold, field in zip(folded, first, strict=True)]
         return Columns(names, wanted[0], wanted[1], True)
     numbers = [str(number) for number in range(1, len(first) + 1)]
-    said = ", ".join(first)[:200]
-    if not is_told and len(first) == len(wanted) == 2:
+    shown = ", ".join(first)[:200]
+    if not is_explicit and len(first) == len(wanted) == 2:
         if all(map(_looks_like_a_name, folded)) or set(folded) & {w.casefold() for w in wanted}:
             raise InputError(
-                f"{where}: its first line, {said}, reads like names of columns, but not like "
-                f"{wanted[0]} and {wanted[1]}; set src_column and tgt_column to those names, or to "
-                "1 and 2 if it is a pair to learn from"
+                f"{where}: its first line, {shown}, looks like a header without the columns "
+                f"{wanted[0]} and {wanted[1]}; set src_column and tgt_column to the names, or to "
+                "1 and 2 if the line is data"
             )
-        log.info(
-            "%s: no names in its first line, so column 1 is %s and 2 is %s", where, *wanted[:2]
-        )
+        log.info("%s: no header, so column 1 is %s and column 2 is %s", where, *wanted[:2])
         return Columns(numbers, "1", "2", False)
     if first and not set(wanted) <= set(numbers):
         missing = " or ".join(repr(name) for name in wanted if name not in first)
         raise InputError(
-            f"{where}: no column {missing}; its first line reads: {said}; set src_column and "
-            "tgt_column to names that stand there, or to numbers counted from 1 if it names none"
+            f"{where}: no column {missing}; its first line is: {shown}; set src_column and "
+            "tgt_column to names in it, or to numbers counted from 1 if it is not a header"
         )
     return Columns(numbers, wanted[0], wanted[1], False)
 
 
 def _looks_like_a_name(field: str) -> bool:
-    """Tell `german`, `source_text` and `de-AT` from words of a text."""
+    """Return whether a field looks like a column name: `german`, `source_text`, `de-AT`."""
     return re.split(r"[-_. ]", field)[0] in _HEADERS and len(field.split()) <= 2

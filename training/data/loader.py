@@ -1,8 +1,7 @@
-"""The endless row of batches that a run eats, step by step.
+"""Deterministic, resumable batches of training data for each process.
 
-Takes a `BatchStream` and a position, gives this process's share of the next step. Must not know the
-model. What comes next follows from the seed and the position alone, so a run that is resumed, with
-as many processes or others, reads on where it stopped.
+The next batches depend only on the seed and the position, so a resumed run continues where it
+stopped, also with a different number of processes.
 """
 
 import random
@@ -29,20 +28,20 @@ from training.distributed import Team
 class BatchStream:
     """Batches of one process out of `world_size`.
 
-    All processes make the same plan and take every `world_size`-th batch of it, so each gets as
-    many as the others and none gets a pair of another. With n times as many processes and an nth of
-    `accumulate`, each optimizer step learns from the same batches.
+    All processes compute the same plan and take every `world_size`-th batch of it, so the shares
+    are disjoint and of equal size. With n times as many processes and `accumulate` divided by n,
+    each optimizer step uses the same batches.
     """
 
     def __init__(
         self, config: RunConfig, corpus: Corpus, *, rank: int = 0, world_size: int = 1
     ) -> None:
-        """Look up the settings.
+        """Read the settings.
 
         Args:
             config: the recipe.
-            corpus: what to learn from.
-            rank: number of this process.
+            corpus: training data.
+            rank: rank of this process.
             world_size: number of processes.
         """
         self._corpus = corpus
@@ -59,13 +58,13 @@ class BatchStream:
         ]
 
     def plan(self, epoch: int) -> Plan:
-        """Plan an epoch for all processes; the first begins with the largest batches.
+        """Plan an epoch for all processes; the first epoch begins with the largest batches.
 
-        Lengths are those without `bpe_dropout`: what it makes of a pair is known when its batch is
-        made, so a batch may then be larger than planned, and another the largest.
+        Lengths are measured without `bpe_dropout`, which is applied when a batch is made, so
+        batches may become larger than planned.
 
         Raises:
-            ConfigError: if there are too few pairs for each process to get one.
+            ConfigError: if there are fewer batches than processes; lower `accumulate`.
         """
         rows = draw_rows(
             self._corpus.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
@@ -79,8 +78,8 @@ class BatchStream:
         )
         if not len(plan) or len(plan) % self._world_size:
             raise ConfigError(
-                f"an epoch of {len(rows)} pairs is too few for {self._n_together} batches a step; "
-                "lower optimizer.accumulate, raise the weights, or start fewer processes"
+                f"an epoch of {len(rows)} pairs is too small for {self._n_together} batches per "
+                "step; lower optimizer.accumulate, raise the weights, or start fewer processes"
             )
         return plan.of_rows(rows)
 
@@ -89,7 +88,7 @@ class BatchStream:
 
         Args:
             epoch: counted from 0.
-            skip: batches that this process has done before.
+            skip: batches already done by this process.
         """
         plan = self.plan(epoch)
         for number in range(self._rank + skip * self._world_size, len(plan), self._world_size):
@@ -107,7 +106,7 @@ class BatchStream:
         return collate([self._drop(corpus.train[row], rng) for row in rows], **tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
-        """Split a pair anew; one that would become too long stays as it is."""
+        """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""
         src, tgt = (
             ids if dropper is None or len(split := dropper(ids, rng)) > self._max_tokens else split
             for ids, dropper in zip(pair, self._droppers, strict=True)
@@ -116,42 +115,42 @@ class BatchStream:
 
 
 class Position(NamedTuple):
-    """Where in the data a run stands."""
+    """Position in the training data."""
 
     epoch: int = 0
-    """Passes over the data begun, counted from 0."""
+    """Current pass over the data, counted from 0."""
     batch: int = 0
-    """Batches of this epoch done, those of all processes."""
+    """Completed batches of this epoch, over all processes."""
 
 
 class Share(NamedTuple):
-    """What one process does in one step."""
+    """Batches of one process for one step."""
 
     batches: list[Batch]
     after: Position
-    """Where the run stands once all processes have done theirs."""
+    """Position after all processes have completed their share."""
 
 
-class Feed:
-    """Batches for ever, epoch after epoch."""
+class Loader:
+    """Endless iterator over the batches of one process."""
 
     def __init__(self, stream: BatchStream, team: Team) -> None:
-        """Stand before the first batch; `seek` goes elsewhere.
+        """Start at the first batch.
 
         Args:
-            stream: this process's batches of an epoch.
-            team: whose device they go to, and how many share the epoch.
+            stream: batches of this process.
+            team: provides the device and the number of processes.
         """
         self._stream = stream
         self._team = team
         self._batches = self._read(Position())
 
     def seek(self, position: Position) -> None:
-        """Go on from a position that a `Share` told."""
+        """Continue from the position of a `Share`."""
         self._batches = self._read(position)
 
     def take(self, n: int) -> Share:
-        """Return `n` batches; each other process gets as many of its own."""
+        """Return the next `n` batches; all processes must take the same number."""
         taken = [next(self._batches) for _ in range(n)]
         return Share([batch for batch, _ in taken], taken[-1][1])
 

@@ -1,12 +1,9 @@
-"""From texts to what a run learns from: clean pairs of ids, and the tokenizers that made them.
+"""Prepare training data: clean pairs, train or load the tokenizers, encode; with a cache.
 
-Takes a recipe, gives a `Corpus`. Must not know the model. The vocabulary is learned on the training
-split only, once per run: a run that is resumed loads its own, and one that starts from a model has
-that model's.
-
-Each step is kept in the cache under the key of all that decides it, so that a second start skips
-it: validation pairs (key: content), clean texts (content and cleaning), vocabulary (texts and its
-size), ids (texts, vocabulary and longest pair).
+The vocabulary is learned on the training split, once per run: a resumed run loads its own, and a
+run with a pretrained model uses that of the model. Each step is cached under a key of everything
+that determines it: validation pairs (content), clean texts (content and cleaning), vocabulary
+(texts and size), ids (texts, vocabulary and maximum length).
 """
 
 import contextlib
@@ -37,22 +34,22 @@ from training.data.corpora import (
     read_valid,
     valid_key,
 )
-from training.data.dataset import PairStore, write_pairs
+from training.data.dataset import PairDataset, write_pairs
 from training.data.sources import TextPair
 from training.data.text_store import read_report, read_texts, write_texts
 from training.files import telling_full_disk
 
 STALE_S = 24 * 3600
-"""Drafts older than this were left by a process that was killed."""
+"""Age in seconds after which a draft is assumed to be left by a killed process."""
 
 
 def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the entry of a key, built first if there is none.
+    """Return the cache entry of a key; build it if it is missing.
 
     Args:
         folder: the cache.
-        key: a file name that changes with whatever decides the content.
-        build: writes the entry's files into the folder it is given.
+        key: file name that identifies the content.
+        build: writes the entry's files into the given folder.
 
     Raises:
         InputError: if the cache cannot be written.
@@ -65,7 +62,7 @@ def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale_drafts(folder)
         draft = Path(tempfile.mkdtemp(prefix=f".draft-{key}-", dir=folder))
-        draft.chmod(folder.stat().st_mode & 0o777)  # others may share the cache
+        draft.chmod(folder.stat().st_mode & 0o777)  # the cache may be shared with other users
         build(draft)
         for path in draft.iterdir():
             _flush(path)
@@ -73,7 +70,7 @@ def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
     except OSError as error:
         raise InputError(
             f"{folder}: the cache cannot be written ({error.strerror or error}); "
-            "make room, or choose another with --set data.cache=FOLDER"
+            "free disk space, or choose another with --set data.cache=FOLDER"
         ) from None
     finally:
         if draft is not None:
@@ -82,7 +79,7 @@ def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
 
 
 def _move(draft: Path, entry: Path) -> None:
-    """Put a draft in its place, unless another process was faster."""
+    """Move a draft into place, unless another process has already done so."""
     try:
         draft.rename(entry)
     except OSError:
@@ -107,26 +104,26 @@ log = logging.getLogger("training")
 REPORT_FILE = "cleaning.json"
 VALID_FILE = "valid.arrow"
 
-MANY_CUT = 0.01
-"""Share of validation targets; a pair or two may be no translations of each other."""
+MAX_TRUNCATED_SHARE = 0.01
+"""Share of truncated validation targets above which to warn; a few may be misaligned pairs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """What the run learns from and chooses on."""
+    """Training and validation data of a run, and its tokenizers."""
 
-    train: PairStore
-    """Ids of the kept training pairs."""
+    train: PairDataset
+    """Token ids of the training pairs."""
     valid: list[TextPair]
-    """Validation texts."""
+    """Validation pairs as text."""
     report: CleaningReport
     content: str
-    """Changes with the training texts and their cleaning."""
+    """Digest of the training texts and their cleaning."""
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
 
     def save(self, folder: Path) -> None:
-        """Keep the tokenizers and the cleaning report in the run's folder.
+        """Save the tokenizers and the cleaning report in the run folder.
 
         Raises:
             ModelFolderError: if the disk is full.
@@ -137,7 +134,7 @@ class Corpus:
 
 
 def cache_folder(config: RunConfig) -> Path:
-    """Name the folder where a recipe's prepared texts are kept."""
+    """Return the cache folder of a recipe."""
     return Path(config.data.cache or Path(config.run.folder) / ".cache")
 
 
@@ -147,31 +144,32 @@ def prepare_corpus(
     *,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
 ) -> Corpus:
-    """Read, clean, learn or load the vocabulary, encode; or find all that in the cache.
+    """Prepare the data of a run, using the cache.
 
     Args:
         config: the recipe.
-        resumed: run folder whose tokenizers to use; None, or a folder without, learns new ones.
-        tokenizers: of a model to start from; then none are learned.
+        resumed: run folder whose tokenizers to use; if None or without tokenizers, they are
+            learned.
+        tokenizers: those of a pretrained model, if any.
 
     Raises:
-        InputError: if nothing is left to train on, a file cannot be used, or the texts are not
-            those that a resumed run began with.
+        InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
+            a resumed run was started with.
     """
     require_pyarrow()
     content = content_key(config.data)
     if resumed is not None:
-        content = _content_begun_with(resumed, config, content)
+        content = _content_of_run(resumed, config, content)
     check_tests(config.data)
     valid = _read_valid(config)
     texts = _clean_texts(config, content)
     report = read_report(texts)
-    _warn_of_broken(report, valid)
+    _warn_of_invalid(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
     tokenizers = tokenizers or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
     if config.decoding.get("max_new_tokens") is None:
-        _warn_of_cut(valid, tokenizers)
+        _warn_of_truncation(valid, tokenizers)
     train = _encode(config, texts, tokenizers)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
         n_long = report.kept(name) - count
@@ -191,7 +189,7 @@ def prepare_corpus(
 
 
 def _read_valid(config: RunConfig) -> list[TextPair]:
-    """Return the validation pairs; those of a long stream are not looked for twice."""
+    """Return the validation pairs; cached, because reading a stream takes long."""
 
     def build(folder: Path) -> None:
         with TableWriter(folder / VALID_FILE, {"src": TEXT, "tgt": TEXT}) as writer:
@@ -206,8 +204,8 @@ def _read_valid(config: RunConfig) -> list[TextPair]:
     ]
 
 
-def _warn_of_broken(report: CleaningReport, valid: list[TextPair]) -> None:
-    """Say so if most of a corpus is no text; a few broken lines are nothing to speak of."""
+def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
+    """Warn if most of a corpus is invalid; a few invalid lines are ignored."""
     broken = {name: (drops[NOT_TEXT], report.read[name]) for name, drops in report.drops.items()}
     broken["validation"] = (sum(map(is_broken, map(" ".join, valid))), len(valid))
     for name, (n_broken, n_read) in broken.items():
@@ -220,43 +218,43 @@ def _warn_of_broken(report: CleaningReport, valid: list[TextPair]) -> None:
             )
 
 
-def _warn_of_cut(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-    """Say so if the translations of a language with small pieces may not grow long enough."""
+def _warn_of_truncation(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+    """Warn if the length limit of decoding would truncate many validation targets."""
     src, tgt = (
         tokenizer.encode_batch(texts)
         for tokenizer, texts in zip(tokenizers, zip(*valid, strict=True), strict=True)
     )
     longest = [DecodingConfig().max_tgt_tokens(len(ids)) for ids in src]
     n_cut = sum(len(ids) > most for ids, most in zip(tgt, longest, strict=True))
-    if n_cut > MANY_CUT * len(valid):
+    if n_cut > MAX_TRUNCATED_SHARE * len(valid):
         log.warning(
-            "data: %s of %s validation targets have more pieces than a translation may have; "
-            "set decoding.max_new_tokens (the longest has %d), or give the target more pieces",
+            "data: %s of %s validation targets exceed the length limit of translations; "
+            "set decoding.max_new_tokens (the longest has %d), or use a larger vocabulary",
             f"{n_cut:,}",
             f"{len(valid):,}",
             max(map(len, tgt)),
         )
 
 
-def _content_begun_with(run_folder: Path, config: RunConfig, content: str) -> str:
-    """Return the key of a run's texts, which an older version may have made.
+def _content_of_run(run_folder: Path, config: RunConfig, content: str) -> str:
+    """Return the content key of a resumed run, which an older version may have computed.
 
     Raises:
-        InputError: if the texts are others: the run could never be repeated.
+        InputError: if the texts have changed, because the run would not be reproducible.
     """
     path = run_folder / REPORT_FILE
     begun = str(read_json(path).get("content", content)) if path.exists() else content
     older = (content_key(config.data, version=version) for version in OLDER_FORMATS)
     if begun != content and begun not in older:
         raise InputError(
-            f"the training, validation or test texts are not those that {run_folder} began with; "
-            "bring those back (of a Hub dataset: data.revision), or start a new run"
+            f"the training, validation or test texts have changed since {run_folder} was started; "
+            "restore them (for a Hub dataset: data.revision), or start a new run"
         )
     return begun
 
 
 def _clean_texts(config: RunConfig, content: str) -> Path:
-    """Return the cache's folder of clean texts."""
+    """Return the cache entry of the cleaned texts."""
 
     def build(folder: Path) -> None:
         report = CleaningReport()
@@ -271,8 +269,8 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
     return cached(cache_folder(config), f"texts-{content}", build)
 
 
-def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairStore:
-    """Return the ids of all texts that are short enough."""
+def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairDataset:
+    """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
@@ -286,11 +284,11 @@ def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokeniz
         write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
 
     key = _digest(texts.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
-    return PairStore(cached(cache_folder(config), f"pairs-{key}", build))
+    return PairDataset(cached(cache_folder(config), f"pairs-{key}", build))
 
 
 def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Return the vocabulary of the training texts, learned now or before."""
+    """Return tokenizers learned on the training texts."""
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
@@ -307,7 +305,7 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokeni
 
 
 def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
-    """Return the vocabulary that a run has already, if it has."""
+    """Return the tokenizers stored in a run folder, if any."""
     names = _file_names(config)
     if folder is None or not all((folder / name).exists() for name in names):
         return None

@@ -1,8 +1,4 @@
-"""Where pairs come from: text files, tables, Hub datasets.
-
-Takes a `CorpusConfig`, gives raw pairs one at a time, and a fingerprint of the content behind them.
-Must not know cleaning. Any file may be compressed with gzip.
-"""
+"""Read raw pairs from text files, tables and Hub datasets; files may be gzip-compressed."""
 
 import codecs
 import contextlib
@@ -26,20 +22,19 @@ from training.data.headers import find_columns
 TextPair = tuple[str, str]
 Row = dict[str, Any]
 SLICE = re.compile(r"(?P<split>[^\[]+)\[(?P<start>\d*):(?P<end>\d*)\]")
-"""A part of a split, counted in rows; streams know no such notation of their own."""
+"""Row range of a split, implemented here because streaming datasets do not support it."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOCAL_INSTEAD = (
-    "mend that and try again, or name local files with --set data.train=SRC,TGT "
-    "--set data.valid=SRC,TGT"
+    "fix that and try again, or use local files: --set data.train=SRC,TGT --set data.valid=SRC,TGT"
 )
 _TORN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterator[TextPair]:
-    """Yield the pairs of a corpus, as they are.
+    """Yield the raw pairs of a corpus.
 
     Raises:
-        InputError: if a file, a column, the dataset or a library is not there.
+        InputError: if a file, a column, the dataset or a library is missing.
     """
     columns = (corpus.src_column or src_lang, corpus.tgt_column or tgt_lang)
     pairs = _read_files(corpus, columns) if corpus.files else _read_hub(corpus, columns)
@@ -55,9 +50,9 @@ def _read_files(corpus: CorpusConfig, columns: TextPair) -> Iterator[TextPair]:
 
 
 def fingerprint(corpus: CorpusConfig) -> str:
-    """Digest the content of a corpus, so that a cache made from other content is not taken for it.
+    """Return a digest of the content of a corpus, for the cache key.
 
-    Files are read in full, which takes a second per gigabyte. A Hub dataset is known by its commit.
+    Files are read in full, about a second per gigabyte. A Hub dataset is identified by its commit.
 
     Raises:
         InputError: if the files or the dataset cannot be reached.
@@ -80,7 +75,7 @@ def fingerprint(corpus: CorpusConfig) -> str:
 def read_lines(path: Path) -> Iterator[str]:
     r"""Yield the lines of a text file; only a line feed ends a line.
 
-    Bytes that are not UTF-8 become U+FFFD, which cleaning drops and counts.
+    Invalid UTF-8 becomes U+FFFD; cleaning drops such pairs and counts them.
     """
     with _open(path) as file:
         for line in _lines(file, path):
@@ -91,7 +86,7 @@ def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
     """Yield line-aligned pairs.
 
     Raises:
-        InputError: if the files differ in their number of lines.
+        InputError: if the files have different numbers of lines.
     """
     lines = itertools.zip_longest(read_lines(src_path), read_lines(tgt_path))
     for src, tgt in lines:
@@ -108,11 +103,11 @@ def _expand(name: str) -> Path:
     try:
         path = Path(name).expanduser()
     except RuntimeError:
-        raise InputError(f"{name}: no such user's home; check data.* paths") from None
+        raise InputError(f"{name}: unknown user; check data.* paths") from None
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InputError(
-            f"{path}: a pipe or a device, which can be read but once or has no end; save it as a "
-            "file first"
+            f"{path}: a pipe or a device, which cannot be read repeatedly; save it as a "
+            "regular file first"
         )
     return path
 
@@ -123,10 +118,10 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield raw lines, without the byte order mark that Windows programs put in front.
+    """Yield raw lines, without the byte order mark that Windows programs write.
 
     Raises:
-        InputError: if the mark is that of UTF-16.
+        InputError: if the file is UTF-16.
     """
     lines = _whole(iter(file), path)
     first = next(lines, b"")
@@ -140,17 +135,17 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def _reachable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:  # the latter of a path that none can have
+    except (OSError, ValueError) as error:  # ValueError for an invalid path
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path}: cannot be read ({reason}); check data.* paths") from None
 
 
 def _whole(items: Iterator[Any], path: Path) -> Iterator[Any]:
-    """Pass items on; a torn or foreign gzip file shows only while it is read."""
+    """Yield items; an invalid gzip file raises errors only while it is read."""
     try:
         yield from items
     except _TORN as error:
-        raise InputError(f"{path}: not a whole gzip file ({error})") from None
+        raise InputError(f"{path}: incomplete or not a gzip file ({error})") from None
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -163,9 +158,9 @@ def _read_table(name: str, corpus: CorpusConfig, columns: TextPair) -> Iterator[
         if suffix in (".tsv", ".csv"):
             split = _split_tabs if suffix == ".tsv" else _split_commas
             wanted = (*columns, *([corpus.where_column] if corpus.where_column else []))
-            is_told = bool(corpus.src_column or corpus.tgt_column)
+            is_explicit = bool(corpus.src_column or corpus.tgt_column)
             rows, columns = _name_columns(
-                split(_lines(file, path), path), wanted, path, is_told=is_told
+                split(_lines(file, path), path), wanted, path, is_explicit=is_explicit
             )
         elif suffix == ".jsonl":
             rows = _read_json(_lines(file, path), path)
@@ -175,7 +170,7 @@ def _read_table(name: str, corpus: CorpusConfig, columns: TextPair) -> Iterator[
 
 
 def _split_tabs(lines: Iterator[bytes], _path: Path) -> Iterator[list[str]]:
-    """Quotes are text in a TSV file: corpora are full of lonely ones."""
+    """Split TSV lines; quotes are plain text, because corpora contain unbalanced ones."""
     for line in lines:
         yield line.rstrip(b"\r\n").decode("utf-8", errors="replace").split("\t")
 
@@ -189,21 +184,21 @@ def _split_commas(lines: Iterator[bytes], path: Path) -> Iterator[list[str]]:
 
 
 def _name_columns(
-    lines: Iterator[list[str]], wanted: tuple[str, ...], path: Path, *, is_told: bool
+    lines: Iterator[list[str]], wanted: tuple[str, ...], path: Path, *, is_explicit: bool
 ) -> tuple[Iterator[Row], TextPair]:
-    """Find out whether the first line names the columns.
+    """Detect a header.
 
     Returns:
-        rows, and the columns of source and target in them.
+        rows, and their columns of source and target.
     """
     first = next(lines, [])
-    columns = find_columns(first, wanted, where=str(path), is_told=is_told)
+    columns = find_columns(first, wanted, where=str(path), is_explicit=is_explicit)
     rows = itertools.chain([first] if first and not columns.is_header else [], lines)
     return _name_fields(columns.names, rows), (columns.src, columns.tgt)
 
 
 def _name_fields(names: list[str], lines: Iterator[list[str]]) -> Iterator[Row]:
-    """Make rows; fields that a ragged line lacks are empty, those it has too many are dropped."""
+    """Yield rows as dictionaries; missing fields are empty, surplus ones are dropped."""
     empty = dict.fromkeys(names, "")
     for line in lines:
         yield empty | dict(zip(names, line, strict=False))
@@ -218,14 +213,14 @@ def _read_json(lines: Iterator[bytes], path: Path) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number:,}: not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number:,}: must be a JSON object with named texts")
+            raise InputError(f"{path}, line {number:,}: must be a JSON object")
         yield row
 
 
 def _pick(
     rows: Iterator[Row], corpus: CorpusConfig, columns: TextPair, *, where: str
 ) -> Iterator[TextPair]:
-    """Take source and target out of each row that the filter lets through."""
+    """Yield source and target of each row that passes the filter."""
     filtered, values = corpus.where_column, set(corpus.where_values)
     first = next(rows, None)
     if first is None:
@@ -245,7 +240,7 @@ def _pick(
 
 
 def _flatten(row: Row) -> Row:
-    """Open nested columns: `translation` is looked through, others are named `outer.inner`."""
+    """Flatten nested columns to `outer.inner`; those of `translation` also to `inner`."""
     flat: Row = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -291,7 +286,7 @@ def _hub_rows(corpus: CorpusConfig) -> Iterator[Row]:
 
 
 def _find_commit(corpus: CorpusConfig) -> str:
-    """Name the version of a dataset; a commit stands for itself and needs no network."""
+    """Return a version identifier of a dataset; a given commit needs no network."""
     if corpus.revision and COMMIT.fullmatch(corpus.revision):
         return corpus.revision
 
@@ -306,17 +301,17 @@ def _find_commit(corpus: CorpusConfig) -> str:
 
 
 def _ask_hub(corpus: CorpusConfig, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-    """Call the `datasets` library; whatever goes wrong is told in one line with the way out."""
+    """Call the `datasets` library and convert its errors to one line."""
     try:
-        import datasets  # half a second and a hundred megabytes that local files do not need
+        import datasets  # lazy: costs half a second and 100 MB, not needed for local files
     except ImportError:
         raise InputError(
-            f"data from the Hub needs the datasets library (pip install 'hubnmt[train]'); "
+            f"Hub datasets require the datasets library (pip install 'hubnmt[train]'); "
             f"{LOCAL_INSTEAD}"
         ) from None
     try:
         yield from ask(datasets)
-    except Exception as error:  # the library, its file systems and HTTP client have their own each
+    except Exception as error:  # the library, its file systems and HTTP client share no base class
         first = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise InputError(
             f"dataset {corpus.dataset!r} ({corpus.split}) cannot be loaded: {first}; "

@@ -1,10 +1,9 @@
-"""Names and numbers that both sides spell alike, exchanged for made-up ones.
+"""Data augmentation that replaces names and numbers shared by both sides with random ones.
 
-Takes a clean pair, gives it back or changed. Must not know where pairs come from. A small corpus
-has few names, and a model of it turns one that it never met into one it knows; where they change
-from pair to pair, there is nothing to learn but to copy them. Which pairs are changed and how hangs
-on the pair alone, so that it is the same on every machine and in every start. Source: that examples
-of copying teach to copy names is shown by Currey et al. 2017, https://aclanthology.org/W17-4715/
+A small corpus has few names, and a model trained on it replaces unknown names with known ones;
+random names can only be copied. The choice depends on the pair alone, so it is reproducible.
+Source: Currey et al. 2017 show that copied data improves the translation of names,
+https://aclanthology.org/W17-4715/
 """
 
 import random
@@ -18,7 +17,7 @@ from training.data.cleaning import fingerprint_pair
 _NUMBER: Final = re.compile(r"(?<!\w)[0-9]+(?!\w)")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _INSIDE: Final = re.compile(r"[^\W_],? $")
-"""What stands in front of a word in the middle of a sentence, where a capital means something."""
+"""Context before a word inside a sentence, where a capital is not due to the position."""
 _LAST_LATIN: Final = "\u024f"
 _SHORTEST_NAME: Final = 3
 _YEAR_DIGITS: Final = 4
@@ -52,18 +51,18 @@ _CODAS: Final = ["", "", "", "", "", "l", "m", "n", "r", "s", "t", "ck"]
 
 
 def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
-    """Return a pair with other names and numbers on both sides, or as it is.
+    """Return a pair with its names and numbers replaced on both sides, or unchanged.
 
-    A number is a run of digits that stands free on both sides, equally often; "1" stays, for the
-    words around it count. A name is a word of Latin letters that both sides write with a capital,
-    equally often, and one of them in the middle of a sentence.
+    A number is a separate sequence of digits that occurs equally often on both sides; "1" is kept,
+    because it determines the grammatical number. A name is a capitalised word of Latin letters that
+    occurs equally often on both sides, at least once inside a sentence.
 
     Args:
-        src: tidy source.
-        tgt: tidy target.
-        share: of the pairs that have any.
+        src: normalised source.
+        tgt: normalised target.
+        share: share of the pairs to change.
     """
-    if not share:  # most recipes: millions of pairs are spared their fingerprint
+    if not share:  # saves computing the fingerprints
         return src, tgt
     rng = random.Random(fingerprint_pair(src, tgt))
     if rng.random() >= share:
@@ -77,7 +76,7 @@ def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
 
 
 def _shared(pattern: re.Pattern[str], src: str, tgt: str) -> list[str]:
-    """List what both sides have equally often, in an order that is the same in every process."""
+    """Return the matches that occur equally often on both sides, sorted."""
     in_src, in_tgt = (Counter(pattern.findall(side)) for side in (src, tgt))
     return sorted(found for found, count in in_src.items() if in_tgt[found] == count)
 
@@ -101,7 +100,7 @@ def _exchange(text: str, others: dict[str, str]) -> str:
 
 
 def _make_number(number: str, rng: random.Random) -> str:
-    """Make one of as many digits; what may be a year stays in its millennium."""
+    """Return a random number of the same length; a possible year keeps its first digit."""
     stays = number[0] == "0" or len(number) == _YEAR_DIGITS
     first = number[0] if stays else _pick("23456789", rng)
     return first + "".join(_pick("0123456789", rng) for _ in number[1:])

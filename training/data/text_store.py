@@ -1,8 +1,6 @@
-"""Clean training texts on disk, duplicates dropped.
+"""Cleaned training texts on disk, without duplicates.
 
-Takes clean pairs one at a time, gives a file of them and the report. Must not know where they come
-from. Only 8 bytes a pair stay in memory while it is written: equal pairs are found by sorting
-fingerprints, in place of remembering the texts.
+Duplicates are found by sorting 64-bit fingerprints, so memory is 8 bytes per pair.
 """
 
 from array import array
@@ -23,7 +21,7 @@ _DRAFT_FILE = "draft.arrow"
 _COLUMNS = {"corpus": NUMBER, "src": TEXT, "tgt": TEXT}
 
 TextRows = tuple[list[int], list[str], list[str]]
-"""Corpus numbers, sources and targets of a chunk of pairs."""
+"""Corpus indices, sources and targets of a chunk of pairs."""
 
 
 def write_texts(
@@ -34,14 +32,14 @@ def write_texts(
     names: list[str],
     drop_duplicates: bool,
 ) -> None:
-    """Write the pairs and, once they are all counted, the report.
+    """Write the pairs and the cleaning report.
 
     Args:
         folder: existing folder.
-        pairs: in the order of their corpora.
-        report: gets the duplicates; the pairs' maker counts all else while they are read.
-        names: of the corpora.
-        drop_duplicates: keep the first of equal pairs only.
+        pairs: cleaned pairs, ordered by corpus.
+        report: duplicates are added to it; other drops are counted while `pairs` is read.
+        names: names of the corpora.
+        drop_duplicates: whether to keep only the first of equal pairs.
     """
     fingerprints = array("q")
     draft = folder / (_DRAFT_FILE if drop_duplicates else TEXTS_FILE)
@@ -58,7 +56,7 @@ def write_texts(
 
 
 def find_firsts(fingerprints: "array[int]") -> Tensor:
-    """Tell which are not equal to any before them, (N,) bool."""
+    """Return whether each value is the first of its kind, (N,) bool."""
     values = torch.tensor(fingerprints, dtype=torch.int64)
     ordered, order = torch.sort(values, stable=True)
     is_first = torch.ones(len(values), dtype=torch.bool)
@@ -82,13 +80,13 @@ def _copy(
 
 
 def read_texts(folder: Path) -> Iterator[TextRows]:
-    """Yield the pairs in chunks."""
+    """Yield the stored pairs in chunks."""
     for chunk in read_columns(folder / TEXTS_FILE):
         corpora, sources, targets = chunk
         yield corpora, sources, targets
 
 
 def read_report(folder: Path) -> CleaningReport:
-    """Return the report that was written with the texts."""
+    """Return the stored cleaning report."""
     stored = read_json(folder / REPORT_FILE)
     return CleaningReport.from_counts(stored["read"], stored["drops"])

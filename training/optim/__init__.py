@@ -1,1 +1,1 @@
-"""One optimizer step: loss, learning rate, averaging, out-of-memory reports."""
+"""Optimizer step: loss, learning-rate schedule, weight averaging and out-of-memory reports."""

@@ -1,7 +1,7 @@
-"""Which weights are judged: as they stand, a moving average, or the mean of the last snapshots.
+"""Weight averaging: moving average, mean of the last snapshots, or none.
 
-Takes a model in training, gives named tensors to put into a copy of it. Must not know files or
-scores. Averages end up in flatter places than the last step does, which costs nothing but memory.
+Averaged weights lie in flatter regions of the loss than those of the last step, at the cost of
+memory only.
 """
 
 import copy
@@ -15,11 +15,11 @@ from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.model import Transformer
 
 Weights = dict[str, Tensor]
-"""Each parameter once (tied ones under their first name), detached."""
+"""Detached parameters by name; tied ones appear once, under their first name."""
 
 
 def copy_weights(model: Transformer) -> Weights:
-    """Take a snapshot that later steps leave alone; it lies in main memory."""
+    """Return a copy of the weights in main memory."""
     return {
         name: tensor.detach().to("cpu", copy=True) for name, tensor in own_tensors(model).items()
     }
@@ -27,7 +27,7 @@ def copy_weights(model: Transformer) -> Weights:
 
 def with_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
     """Return a copy of a model, in eval mode, with other weights."""
-    twin = copy.deepcopy(model)  # building a new one would draw from the run's random numbers
+    twin = copy.deepcopy(model)  # a new model would advance the run's random generator
     put_weights(twin, weights)
     return twin.eval()
 
@@ -40,7 +40,7 @@ def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 
 
 def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
-    """Average weights element by element; the names are those of the last.
+    """Average weights element by element; the names are those of the last snapshot.
 
     Source: Vaswani et al. 2017, section 6.1 (they average the last 5 checkpoints).
     """
@@ -49,8 +49,8 @@ def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
 
 
 def describe_judged(run: Mapping[str, Any]) -> str:
-    """Say in words which weights a run's `best/` holds, from the `[run]` section of its recipe."""
-    judged = run.get("judged", "average")  # runs from before the choice averaged
+    """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
+    judged = run.get("judged", "average")  # default of earlier versions
     if judged == "ema":
         return f"moving average of all steps, decay {run['ema_decay']}"
     if judged == "raw":
@@ -59,18 +59,18 @@ def describe_judged(run: Mapping[str, Any]) -> str:
 
 
 class MovingAverage:
-    """A mean of all past weights in which the older count ever less.
+    """Exponential moving average of the weights.
 
-    Source: Polyak and Juditsky 1992 for the idea; the slow start is TensorFlow's
-    `ExponentialMovingAverage(num_updates)`.
+    Source: Polyak and Juditsky 1992; the lower decay of early steps follows
+    TensorFlow's `ExponentialMovingAverage(num_updates)`.
     """
 
     def __init__(self, model: Transformer, decay: float) -> None:
-        """Start with the weights as they are.
+        """Initialise with the current weights.
 
         Args:
-            model: whose weights to follow.
-            decay: share of the past kept at each step, in [0, 1).
+            model: the model to average.
+            decay: weight of the previous average at each step, in [0, 1).
         """
         self.decay = decay
         followed = {name: tensor.detach() for name, tensor in own_tensors(model).items()}
@@ -78,15 +78,15 @@ class MovingAverage:
         self._followed = list(followed.values())
 
     def update(self, step: int) -> None:
-        """Take in the weights after a step, counted from 1; early steps forget faster."""
+        """Add the weights after a step, counted from 1; early steps use a lower decay."""
         share = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.weights.values()), self._followed, 1 - share)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Go on from a saved average; the names must be the model's.
+        """Restore a saved average with the parameter names of the model.
 
         Raises:
-            KeyError: if one is missing.
+            KeyError: if a parameter is missing.
         """
         for name, tensor in self.weights.items():
             tensor.copy_(weights[name])

@@ -1,11 +1,10 @@
-"""Label-smoothed cross entropy over a large vocabulary, without ever holding all its logits.
+"""Fused output projection and label-smoothed cross-entropy.
 
-Takes hidden states, the output matrix and labels; gives the summed loss and its gradients. Pure:
-must not know the optimizer or the loop. For N tokens and V pieces the logits are N x V numbers,
-which a plain loss writes and reads many times over. Here the tokens pass in slices that stay in
-the processor's cache: project, softmax, and turn at once into gradients, which are all the backward
-pass needs. Source: Szegedy et al. 2016, section 7 (label smoothing), https://arxiv.org/abs/1512.00567;
-the idea of fusing projection and loss is also Liger Kernel's, https://arxiv.org/abs/2410.10989
+For N tokens and a vocabulary of V, the full logits are N x V. Here tokens are processed in slices
+that fit in the cache: project, softmax, and compute the gradients at once, so that no logits are
+stored for the backward pass. Sources: label smoothing, Szegedy et al. 2016, section 7,
+https://arxiv.org/abs/1512.00567; fusing projection and loss, Liger Kernel,
+https://arxiv.org/abs/2410.10989
 """
 
 from typing import Any, NamedTuple
@@ -16,19 +15,19 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 CPU_SLICE_TOKENS = 512
-"""Tokens projected at once on a CPU: 512 x 8,000 bf16 logits are 8 MB; the fastest of 256 to 4,096
-on two cores."""
+"""Tokens per slice on a CPU: 512 x 8,000 bf16 logits are 8 MB; the fastest of 256 to 4,096 on two
+cores."""
 GPU_SLICE_TOKENS = 8192
-"""Tokens projected at once on a GPU: large products keep it busy, 8,192 x 16,000 take 256 MB."""
+"""Tokens per slice on a GPU: large products use it fully; 8,192 x 16,000 logits take 256 MB."""
 
 
 class LossSums(NamedTuple):
     """Sums over all non-pad tokens, in nats; divide by the token count of the whole step."""
 
     smoothed: Tensor
-    """Scalar with gradient: what training minimises."""
+    """Training loss, a scalar with gradient."""
     nll: Tensor
-    """Scalar without gradient: negative log-likelihood of the labels, no smoothing."""
+    """Negative log-likelihood of the labels without smoothing, a scalar without gradient."""
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -45,7 +44,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         grad_h = torch.empty_like(h)  # (N, D)
         grad_w = torch.zeros_like(w, dtype=torch.float32)  # (V, D)
         room = (min(slice_tokens, len(h)), len(w))
-        all_logits, all_probs = h.new_empty(room), h.new_empty(room)  # one for all slices
+        all_logits, all_probs = h.new_empty(room), h.new_empty(room)  # reused for all slices
         nll = hidden.new_zeros((), dtype=torch.float32)
         normalizers = hidden.new_zeros((), dtype=torch.float32)
         with torch.autocast(device_type, enabled=False):
@@ -54,7 +53,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 label = labels[rows]  # (n,)
                 at_label = torch.arange(len(label), device=label.device), label
                 logits = torch.mm(h[rows], w.T, out=all_logits[: len(label)])  # (n, V)
-                # Summed in float32 inside.
+                # softmax accumulates in float32.
                 probs = torch.softmax(logits, -1, out=all_probs[: len(label)])  # (n, V)
                 normalizer = _log_normalizer(logits, probs, at_label)  # (n,)
                 normalizers += normalizer.sum()
@@ -63,7 +62,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     probs[at_label] -= 1 - smoothing
                     torch.mm(probs, w, out=grad_h[rows])
                     grad_w += probs.T @ h[rows]
-            # The evenly spread share touches all V pieces alike, so one row stands for all of them.
+            # The uniform part of the target is equal for all V pieces, so one row suffices.
             mean_w = weight.float().mean(0)  # (D,)
             sum_h = h.sum(0, dtype=torch.float32)  # (D,)
             smoothed = (1 - smoothing) * nll + smoothing * (normalizers - sum_h @ mean_w)
@@ -86,11 +85,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _log_normalizer(logits: Tensor, probs: Tensor, at_label: tuple[Tensor, Tensor]) -> Tensor:
-    """Return what log-probabilities are logits minus, (n,), read off one entry of each row.
+    """Return the log-normaliser of the softmax, (n,), from one entry of each row.
 
-    The label's entry is at hand, unless it is so small that it lost digits. The largest, at least
-    1 / V, would always do, but finding it takes a CPU longer than the softmax; a GPU in turn must
-    not wait to be asked.
+    On a CPU the label's entry is used, unless it is denormal: finding the largest entry, which is
+    at least 1 / V, takes longer than the softmax. On a GPU the largest entry is always used,
+    because testing the label's would synchronise.
     """
     anchor = at_label
     if logits.device.type != "cpu" or probs[at_label].min() < torch.finfo(probs.dtype).tiny:
@@ -104,13 +103,13 @@ def projected_cross_entropy(
     """Sum the label-smoothed negative log-likelihood of the labels.
 
     Args:
-        hidden: (N, D) decoder output at real tokens; padding already left out.
+        hidden: (N, D) decoder output at non-pad tokens.
         weight: (V, D) output projection.
         labels: (N,) int64.
-        label_smoothing: share of the probability spread evenly over all V pieces.
+        label_smoothing: probability mass spread uniformly over all V pieces.
 
     Returns:
-        Sums over the N tokens. Under autocast the products run in its dtype, sums in float32.
+        sums over the N tokens; under autocast the products use its dtype, the sums float32.
     """
     need_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     sums = _ProjectedCrossEntropy.apply(hidden, weight, labels, label_smoothing, need_grad)  # type: ignore[no-untyped-call]  # torch's own
@@ -118,14 +117,14 @@ def projected_cross_entropy(
 
 
 def symmetric_divergence(hidden: Tensor, others: Tensor, weight: Tensor) -> Tensor:
-    """Sum how far apart two predictions of the same tokens are: KL one way plus KL the other.
+    """Return the summed symmetric KL divergence of two predictions of the same tokens.
 
-    Slices of tokens are projected here and once more in the backward pass, so that no more than one
-    slice's probabilities are ever held.
+    Slices of tokens are projected again in the backward pass, so that only the probabilities of one
+    slice are held in memory.
 
     Args:
-        hidden: (N, D) decoder output at real tokens.
-        others: (N, D) the same from another pass.
+        hidden: (N, D) decoder output at non-pad tokens.
+        others: (N, D) decoder output of a second pass.
         weight: (V, D) output projection.
 
     Source: Liang et al. 2021, equation 2, https://arxiv.org/abs/2106.14448

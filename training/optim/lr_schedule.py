@@ -1,8 +1,4 @@
-"""The learning rate as a function of the step.
-
-Takes a step number, gives a rate. Pure: must not know the optimizer or torch. Every schedule rises
-in a straight line first; they differ in what comes after.
-"""
+"""Learning-rate schedules with linear warm-up."""
 
 import math
 
@@ -42,7 +38,7 @@ def inverse_sqrt(step: int, *, warmup_steps: int) -> float:
 
 
 def noam(step: int, *, warmup_steps: int, d_model: int) -> float:
-    """Return the rate of the paper itself, whose peak follows from width and warm-up.
+    """Return the rate of Vaswani et al., whose peak depends on width and warm-up.
 
     Source: Vaswani et al. 2017, equation 3.
     """
@@ -57,5 +53,5 @@ def cosine(step: int, *, warmup_steps: int, decay_steps: int) -> float:
     """
     if step < warmup_steps:
         return constant(step, warmup_steps=warmup_steps)
-    way = (step - warmup_steps) / max(decay_steps - warmup_steps, 1)
-    return 0.5 * (1 + math.cos(math.pi * min(way, 1.0)))
+    progress = (step - warmup_steps) / max(decay_steps - warmup_steps, 1)
+    return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))

@@ -1,8 +1,4 @@
-"""What to say when memory runs out: the batch size that would fit, found by trying.
-
-Takes the batch that was too large and a way to try a part of it, gives an error with numbers. Must
-not know the model or the optimizer.
-"""
+"""Out-of-memory errors that recommend a batch size, found by trying smaller batches."""
 
 import gc
 from collections.abc import Callable
@@ -13,12 +9,12 @@ from hubnmt.errors import ConfigError
 from training.data.batching import Batch
 
 SPARE = 0.9
-"""Share of what just fits that is recommended: other batches have other shapes."""
+"""Recommended share of the largest batch that fits: other batches have other shapes."""
 _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether memory, of a GPU or of the machine, ran out."""
+    """Return whether an error means that GPU or main memory ran out."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
@@ -27,15 +23,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 def explain_out_of_memory(
     batch: Batch, attempt: Callable[[Batch], object], *, batch_tokens: int, accumulate: int
 ) -> ConfigError:
-    """Find the batch size that fits and say how to set it.
+    """Find the batch size that fits and return an error with the settings to change.
 
-    Call it after the `except` block, when the error no longer holds the failed pass's tensors.
+    Call it after the `except` block, when the error no longer refers to the failed pass's tensors.
 
     Args:
-        batch: the one that was too large.
-        attempt: does forward and backward pass of a batch and leaves nothing behind.
-        batch_tokens: the setting that made the batch.
-        accumulate: the other setting, which can make up for a smaller one.
+        batch: the batch that did not fit.
+        attempt: runs the forward and backward pass of a batch.
+        batch_tokens: current value of the setting.
+        accumulate: current value of the setting, which can compensate for smaller batches.
     """
     n_rows = len(batch.tgt_in)
     fitting = _find_rows(batch, attempt)
@@ -48,8 +44,8 @@ def explain_out_of_memory(
     times = -(-batch_tokens // tokens)
     return ConfigError(
         f"out of memory with optimizer.batch_tokens = {batch_tokens}; about {tokens} would fit "
-        f"(a batch of {fitting} pairs in place of {n_rows} did): --set optimizer.batch_tokens="
-        f"{tokens} --set optimizer.accumulate={accumulate * times} trains alike"
+        f"({fitting} of the {n_rows} pairs of the batch did): --set optimizer.batch_tokens="
+        f"{tokens} --set optimizer.accumulate={accumulate * times} is equivalent"
     )
 
 

@@ -1,8 +1,7 @@
-"""One optimizer step: forward, loss, backward, clip, update; on one device or on many.
+"""Optimizer step: forward, loss, backward, clipping and update, on one or many devices.
 
-Takes batches, gives the step's numbers and leaves better weights. Must not know files, texts or how
-long the run is. The loss of a step is divided by the real tokens of all its batches on all
-processes, so how the work is cut changes nothing but rounding.
+The loss is divided by the number of non-pad target tokens of all batches on all processes, so that
+splitting the work differently changes the result by rounding only.
 """
 
 import logging
@@ -24,15 +23,15 @@ from training.optim.oom import explain_out_of_memory, is_out_of_memory
 log = logging.getLogger("training")
 
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
-"""Of numbers that are none any more."""
+"""Advice for a loss or gradient that is not finite."""
 MOST_SKIPPED = 20
-"""Steps in a row that float16 may overflow: the scale has then fallen a million times."""
+"""Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 
 
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Name the weights of each rate of decay: it is for the matrices of linear layers alone.
+    """Return parameter groups that apply weight decay to the matrices of linear layers only.
 
-    Pulled to zero, norms and biases lose their scale, and embeddings those of rare pieces.
+    Decay would distort the scale of norms and biases, and the embeddings of rare pieces.
     """
     every = list(model.parameters())
     if not weight_decay:
@@ -49,22 +48,22 @@ def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str,
 
 
 class Outcome(NamedTuple):
-    """The numbers of one step, over all processes."""
+    """Statistics of one step, over all processes."""
 
     loss: float
-    """Nats per real target token, smoothing (and R-Drop) included."""
+    """Nats per non-pad target token, label smoothing and R-Drop included."""
     grad_norm: float
-    """Before clipping."""
+    """Gradient norm before clipping."""
     n_tokens: int
-    """Real target tokens."""
+    """Non-pad target tokens."""
     must_stop: bool
-    """Whether any process wants to end the run."""
+    """Whether any process requested to stop."""
     is_skipped: bool
-    """Whether float16 overflowed and the weights were left as they were."""
+    """Whether float16 overflowed, so that the update was skipped."""
 
 
 class Stepper:
-    """Model, optimizer and loss scale; each call of `launch` is one step."""
+    """Model, optimizer and loss scaler; each call of `launch` is one step."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class Stepper:
         dtype: str,
         compiled: bool = False,
     ) -> None:
-        """Build the optimizer; `compiled` fuses encoder and decoder at their first use."""
+        """Build the optimizer; `compiled` applies `torch.compile` to encoder and decoder."""
         self.model = model
         self.settings = settings
         self.team = team
@@ -89,21 +88,21 @@ class Stepper:
         )
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
         self._encode, self._decode = model.encode, model.decode
-        if compiled:  # the functions, not the module: names in saved states stay as they are
+        if compiled:  # the methods, not the module: keeps the parameter names of saved states
             self._encode = torch.compile(model.encode, dynamic=True)
             self._decode = torch.compile(model.decode, dynamic=True)
         self._n_skipped = 0
 
     def launch(self, batches: Sequence[Batch], *, lr: float, must_stop: bool = False) -> Tensor:
-        """Do one step; a GPU may still be at it when this returns.
+        """Run one step; on a GPU it may still be in progress on return.
 
         Args:
-            batches: this process's share.
+            batches: batches of this process.
             lr: learning rate of this step.
-            must_stop: whether this process wants to end the run.
+            must_stop: whether this process requests to stop.
 
         Returns:
-            (4,) numbers for `read`.
+            (4,) statistics for `read`.
         """
         self.model.train()
         counts = [float(sum(len(batch.labels) for batch in batches)), float(must_stop)]
@@ -112,24 +111,24 @@ class Stepper:
         n_tokens = facts[0].float()
         total = torch.zeros((), device=self.team.device)
         for batch in batches:
-            total += self._learn(batch, n_tokens)
+            total += self._accumulate(batch, n_tokens)
         self.team.sum_gradients(self.parameters)
         self.team.sum(total)
         grad_norm = self._update(lr)
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
     def read(self, numbers: Tensor, *, step: int) -> Outcome:
-        """Wait for a step and look at it.
+        """Wait for a step and return its statistics.
 
         Raises:
-            FloatingPointError: naming the step, if loss or gradient are no numbers any more.
+            FloatingPointError: if the loss or the gradient is not finite; names the step.
         """
         loss, grad_norm, n_tokens, n_stops = numbers.tolist()
         is_skipped = self.scaler.is_enabled() and not math.isfinite(grad_norm)
         self._n_skipped = self._n_skipped + 1 if is_skipped else 0
         remedy = REMEDY
         if self.scaler.is_enabled():
-            remedy += ", or leave float16 for bfloat16 or float32"
+            remedy += ", or use bfloat16 or float32 instead of float16"
         if not math.isfinite(loss) or not (math.isfinite(grad_norm) or is_skipped):
             raise FloatingPointError(
                 f"step {step}: loss {loss} and gradient norm {grad_norm}; {remedy}"
@@ -141,7 +140,7 @@ class Stepper:
         return Outcome(loss, grad_norm, int(n_tokens), n_stops > 0, is_skipped)
 
     def batch_loss(self, batch: Batch) -> Tensor:
-        """Sum the loss of one batch over its real tokens."""
+        """Return the loss of one batch, summed over its non-pad tokens."""
         settings, weight = self.settings, self.model.output_proj.weight
         if settings.r_drop:
             batch = batch.twice()
@@ -153,17 +152,17 @@ class Stepper:
         if not settings.r_drop:
             return smoothed
         one, other = hidden.chunk(2)
-        # All of the paper's sum halved, so that the numbers compare with those of a run without.
+        # Half of the paper's sum, to be comparable with runs without R-Drop.
         return (smoothed + settings.r_drop / 2 * symmetric_divergence(one, other, weight)) / 2
 
-    def _learn(self, batch: Batch, n_tokens: Tensor) -> Tensor:
-        """Add the gradients of one batch; memory that runs out is told with what would fit."""
+    def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
+        """Accumulate the gradients of one batch; explain out-of-memory errors."""
         try:
             return self._backward(batch, n_tokens)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        # Here the error is gone, and with it what its traceback held of the failed pass.
+        # Outside of `except`, where the traceback no longer holds tensors of the failed pass.
         problem = explain_out_of_memory(
             batch,
             lambda part: self._backward(part, n_tokens),
@@ -171,11 +170,11 @@ class Stepper:
             accumulate=self.settings.accumulate,
         )
         if not self.team.is_leader:
-            log.critical("process %d: %s", self.team.rank, problem)  # the others do not know
+            log.critical("process %d: %s", self.team.rank, problem)  # rank 0 may not have failed
         raise problem
 
     def _backward(self, batch: Batch, n_tokens: Tensor) -> Tensor:
-        """Do forward and backward pass; return the summed loss."""
+        """Run the forward and backward pass; return the summed loss."""
         is_mixed = self.dtype is not torch.float32
         with torch.autocast(self.team.device.type, self.dtype, enabled=is_mixed):
             loss = self.batch_loss(batch)
@@ -183,7 +182,7 @@ class Stepper:
         return loss.detach()
 
     def _update(self, lr: float) -> Tensor:
-        """Clip the gradients, move the weights, forget the gradients; return the norm before."""
+        """Clip the gradients, update and zero them; return the norm before clipping."""
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.scaler.unscale_(self.optimizer)

@@ -1,1 +1,1 @@
-"""What a finished run publishes: card facts, alignment head, model folder."""
+"""Publishing a finished run: model card, alignment head and model folder."""

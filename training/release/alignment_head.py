@@ -1,9 +1,9 @@
-"""Which attention head aligns words best, by a yardstick that owes nothing to the model.
+"""Choose the cross-attention head that aligns words best.
 
-Takes sentence pairs and a model, gives the head. Must not know training. The yardstick is made of
-the pairs alone, by `training.augment.word_alignment`. A head's score is the share of linked target words for
-which it looks most at the source word of the link, while it is chosen or one step later, as the
-decoder's input: lower layers often align there (Chen et al. 2020,
+The reference links come from a statistical word aligner (`training.augment.word_alignment`), not
+from the model. A head's score is the share of linked target words for which its attention is
+largest on the linked source word, either at the step that generates the word or one step later,
+when it is the decoder's input: lower layers often align there (Chen et al. 2020,
 https://arxiv.org/abs/2004.14837).
 """
 
@@ -23,23 +23,23 @@ from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.run.validation import encode_pairs
 
 MAX_PAIRS = 2_000
-"""Pairs to learn from and to look at; more would change little."""
+"""Pairs to align and to evaluate on; more would change little."""
 BATCH_TOKENS = 1024
-"""Padded tokens whose attention is held at once: about 20 MB for 6 layers of 8 heads."""
+"""Padded tokens whose attention is held in memory at once: about 20 MB for 6 layers of 8 heads."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class HeadScore:
-    """How well the best head aligns."""
+    """The best head and its alignment accuracy."""
 
     head: tuple[int, int]
     """(decoder layer, head)."""
     shift: Literal[0, 1]
-    """0 if a word is aligned by the step that chose it, 1 if by the next; see `ModelConfig`."""
+    """0 to align by the step that generates the word, 1 by the next; see `ModelConfig`."""
     accuracy: float
-    """Share of the links that it agrees with, 0 to 1."""
+    """Share of links predicted correctly, 0 to 1."""
     n_links: int
-    """Links it was measured on."""
+    """Number of reference links."""
     all_heads: Tensor
     """(2, L, H) accuracies, by shift."""
 
@@ -50,12 +50,12 @@ def choose_head(
     """Find the cross-attention head that aligns words best.
 
     Args:
-        translator: of the model.
-        sources: sentences, such as the validation set's.
-        targets: their translations by people, one each.
+        translator: the model.
+        sources: source sentences, such as those of the validation set.
+        targets: their human translations.
 
     Returns:
-        None if the pairs give no link to measure with.
+        the best head; None if the pairs give no reference link.
     """
     lines = [
         (src, tgt) for src, tgt in zip(sources, targets, strict=True) if src.strip() and tgt.strip()
@@ -70,9 +70,9 @@ def choose_head(
     links = align([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
     config = translator.config
     n_right = torch.zeros(2, config.n_decoder_layers, config.n_heads)
-    for row, looked_at in _watch(translator, pairs.ids, spans):
+    for row, most_attended in _argmax_words(translator, pairs.ids, spans):
         for target, source in links[row]:
-            n_right += looked_at[:, :, :, target] == source
+            n_right += most_attended[:, :, :, target] == source
     n_links = sum(map(len, links))
     if not n_links:
         return None
@@ -87,13 +87,13 @@ def choose_head(
     )
 
 
-def _watch(
+def _argmax_words(
     translator: Translator, pairs: Sequence[Pair], spans: Sequence[tuple[TokenSpans, TokenSpans]]
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yield of each pair its number and the source word that each head looks at most.
+    """Yield each pair's number and the source word with the largest attention per target word.
 
-    (2, L, H, T), by shift, for each word of the target. Only the maps of one batch are ever held:
-    those of all pairs are gigabytes.
+    The words are (2, L, H, T), by shift. Only the maps of one batch are held in memory: those of
+    all pairs would take gigabytes.
     """
     for rows in plan_epoch(measure_lengths(pairs), batch_tokens=BATCH_TOKENS, seed=0):
         batch = collate(
@@ -113,7 +113,7 @@ def _watch(
 
 
 def _make_attention(cross: Tensor, src: TokenSpans, tgt: TokenSpans) -> Attention:
-    """Cut the padding off, and leave out what is not measured."""
+    """Remove the padding; the self-attention maps are left empty."""
     n_src, n_tgt = len(src.tokens), len(tgt.tokens)
     return Attention(
         src=src,
@@ -126,7 +126,7 @@ def _make_attention(cross: Tensor, src: TokenSpans, tgt: TokenSpans) -> Attentio
 
 
 def _words_of(side: TokenSpans) -> list[str]:
-    """Read the words of a side, lower case, `<eos>` left out."""
+    """Return the case-folded words of a side, without `<eos>`."""
     words, _ = side.group(number_words)
     tokens = [token.strip().casefold() for token in words.tokens]
     return [token for n, token in enumerate(tokens) if not words.is_special(n)]

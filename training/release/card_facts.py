@@ -1,8 +1,4 @@
-"""What can be said of a run: how it was made, examples of what it says, what it scores.
-
-Takes a run folder and one of its models as a `Translator`, gives `CardFacts`. Must not know how the
-decoding is chosen or where the card goes.
-"""
+"""Contents of a model card: how the run was made, example translations and test scores."""
 
 import dataclasses
 import json
@@ -19,7 +15,7 @@ from hubnmt.text.metrics import score_corpus, sentence_chrf
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
-from training.run.best_record import Weights, read_note
+from training.run.best_record import Weights, read_best_record
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import read_records
 from training.run.validation import decode_pairs, encode_pairs
@@ -28,7 +24,7 @@ log = logging.getLogger("training")
 
 
 def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Count tokens per white-space word."""
+    """Return the mean number of tokens per white-space-separated word."""
     n_pieces = sum(map(len, tokenizer.encode_batch(texts)))
     return n_pieces / max(1, sum(len(text.split()) for text in texts))
 
@@ -36,10 +32,10 @@ def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
 def pick_samples(
     sources: Sequence[str], references: Sequence[str], translations: Sequence[str], *, n: int = 5
 ) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
-    """Pick good and bad examples by sentence chrF, away from the trivial top.
+    """Pick good and bad examples by sentence chrF, without the trivial best ones.
 
     Returns:
-        `n` around the 90th percentile, and `n` around the 5th.
+        `n` from the 90th percentile on, and `n` from the 5th.
     """
     rows = list(zip(sources, references, translations, strict=True))
     rows.sort(key=lambda row: sentence_chrf(row[2], row[1]))
@@ -48,32 +44,34 @@ def pick_samples(
 
 
 def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> dict[str, Any]:
-    """Collect what the run recorded about itself, and about the weights that are taken.
+    """Collect the run's records and those of the chosen weights.
 
     Args:
         run_dir: the run folder.
-        name: of the model that is made of it.
-        weights: which of the two it kept.
+        name: name of the published model.
+        weights: which of its model folders is published.
 
     Raises:
         InputError: if the run has no validation yet.
-        ModelFolderError: if its records are torn.
+        ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
     valid = [record for record in read_records(run_dir) if record.get("kind") == "valid"]
     if not valid:
-        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; let the run go on")
+        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; resume the run")
     at_best = max(valid, key=lambda each: float(each["bleu"]))
-    taken = read_note(run_dir / weights) or (at_best if weights == "best" else valid[-1])
+    taken = read_best_record(run_dir / weights) or (at_best if weights == "best" else valid[-1])
     judged = describe_judged(recipe["run"])
-    dtype = machine.get("dtype")  # runs of 0.1.0 did not say
+    dtype = machine.get("dtype")  # not recorded by runs of 0.1.0
     as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
     return {
         "started from": started_from(machine, name=name) or None,
         "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
-        "weights": judged if taken["step"] else "those it started from: no validation was better",
+        "weights": judged
+        if taken["step"]
+        else "those of the pretrained model: no validation improved on it",
         f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
         f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
@@ -82,20 +80,20 @@ def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> di
 
 
 def started_from(machine: Mapping[str, Any], *, name: str) -> str:
-    """Name the model that a run started from; empty if from scratch.
+    """Return the name of the pretrained model; empty if trained from scratch.
 
-    A run may end as the next model of the same name: then the name alone would send the reader of
-    a card to the card that is being read.
+    A new version may have the same name as its pretrained model, whose name alone would then refer
+    to the card itself.
     """
-    record = machine.get("pretrained")  # runs of 0.1.0 had none to name
+    record = machine.get("pretrained")  # not recorded by runs of 0.1.0
     if not record:
         return ""
-    said = describe_pretrained(record)
-    return f"an earlier {said}" if said == name else said
+    description = describe_pretrained(record)
+    return f"an earlier {description}" if description == name else description
 
 
 def recipe_lines(run_dir: Path) -> str:
-    """Write the settings that decide the result as TOML."""
+    """Return the tokenizer, model and optimizer settings as TOML."""
     recipe = read_json(run_dir / "recipe.json")
     lines = []
     for section in ("tokenizer", "model", "optimizer"):
@@ -107,26 +105,26 @@ def recipe_lines(run_dir: Path) -> str:
 def facts_of_run(
     run_dir: Path, *, name: str, config: ModelConfig, weights: Weights = "best"
 ) -> CardFacts:
-    """Collect what the card can say before anything is measured.
+    """Collect the card's contents that need no evaluation.
 
     Raises:
         InputError: if the run has no validation yet.
-        ModelFolderError: if its records are torn.
+        ModelFolderError: if its records are damaged.
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
-    said, machine = recipe["card"], read_json(run_dir / "machine.json")
+    card, machine = recipe["card"], read_json(run_dir / "machine.json")
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     return CardFacts(
         name=name,
-        title=said["title"],
+        title=card["title"],
         config=config,
-        license=said["license"],
-        datasets=tuple(said["datasets"]),
-        data=said["data"],
-        data_license=said["data_license"],
-        limits=said["limits"],
-        bias=said.get("bias", ""),  # runs of 0.1.0 did not ask
-        citation=said.get("citation", ""),
+        license=card["license"],
+        datasets=tuple(card["datasets"]),
+        data=card["data"],
+        data_license=card["data_license"],
+        limits=card["limits"],
+        bias=card.get("bias", ""),  # absent from recipes of 0.1.0
+        citation=card.get("citation", ""),
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
@@ -137,7 +135,7 @@ def facts_of_run(
 
 
 def _base_model(machine: Mapping[str, Any]) -> str:
-    """Return the Hub's name of the model that a run started from, if it came from there."""
+    """Return the Hub name of the pretrained model, or an empty string."""
     record = machine.get("pretrained") or {}
     return str(record["name"]) if record.get("commit") else ""
 
@@ -150,7 +148,7 @@ def add_examples(
     *,
     decoding: DecodingConfig,
 ) -> CardFacts:
-    """Show what the model makes of the validation set, and what its tokenizers do."""
+    """Add example translations of the validation set and the tokens per word."""
     pairs = encode_pairs(translator, sources, references)
     texts = decode_pairs(translator, pairs, decoding)
     good, bad = pick_samples(pairs.sources, pairs.references, texts)
@@ -172,15 +170,15 @@ def add_test(
     dataset: str,
     decoding: DecodingConfig,
 ) -> CardFacts:
-    """Measure on one test set.
+    """Evaluate on one test set and add the result.
 
     Args:
-        facts: what is known; it gets one more result.
+        facts: contents of the card so far.
         translator: the model.
-        sources: texts.
-        references: one each.
-        name: of the test set, for the card.
-        dataset: where it comes from, best a name on the Hub; empty means the recipe's first.
+        sources: source texts.
+        references: one reference for each source.
+        name: name of the test set on the card.
+        dataset: origin, preferably a Hub dataset name; empty means the recipe's first dataset.
         decoding: beam size and length penalty.
     """
     pairs = encode_pairs(translator, sources, references)

@@ -1,8 +1,6 @@
-"""What a run that has ended leaves to others: test scores, a card in `best/`, and how to go on.
+"""Publish a finished run: test scores, a model card in `best/`, an optional upload, and next steps.
 
-Takes a finished run's folder and what it chose on, gives a card beside the best weights, a push if
-asked for, and the commands that are left. Must not know how a run learns. The decoding is the
-recipe's own; `training.finish` chooses one.
+The decoding settings are those of the recipe; `training.finish` tunes them.
 """
 
 import dataclasses
@@ -31,7 +29,7 @@ from training.run.throughput import peak_memory_mib
 log = logging.getLogger("training")
 
 N_EXAMPLES = 500
-"""Validation pairs among which the card's good and bad examples are looked for."""
+"""Validation pairs from which the card's good and bad examples are picked."""
 
 
 class NamedCorpus(NamedTuple):
@@ -39,45 +37,45 @@ class NamedCorpus(NamedTuple):
 
     name: str
     dataset: str
-    """Its name on the Hub, or empty."""
+    """Dataset name on the Hub, or empty."""
     corpus: CorpusConfig
 
 
-def hand_over(
+def publish_run(
     config: RunConfig,
     folder: Path,
     *,
     valid: list[TextPair],
     device: torch.device,
-    kept: Best | None,
+    best_validation: Best | None,
     publisher: Publisher,
 ) -> None:
-    """Measure the best weights once on the recipe's test set, write their card, push, say the rest.
+    """Evaluate the best weights on the recipe's test sets, write their card, and push them.
 
     Args:
         config: the recipe.
-        folder: the run's.
-        valid: what was chosen on.
-        device: where to measure.
-        kept: what `best/` holds, if anything.
-        publisher: the way to the Hub.
+        folder: the run folder.
+        valid: validation pairs.
+        device: device to evaluate on.
+        best_validation: the validation in `best/`; None if there was none.
+        publisher: uploads the result.
 
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    if kept is None:
-        log.info("no validation yet, so there is no best model: let the run go on")
+    if best_validation is None:
+        log.info("no validation yet, so there is no best model; resume the run")
         return
-    best, (step, bleu) = folder / "best", kept
+    best, (step, bleu) = folder / "best", best_validation
     peak = peak_memory_mib(device)
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     if step == 0:
-        log.warning("no validation was better than the start: best/ holds the weights of that")
+        log.warning("no validation improved on the pretrained model: best/ holds its weights")
     stored = load_model(best)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
     facts = measure(facts, Translator(stored, device=str(device)), config.data, valid)
     replace_text(best / CARD_FILE, write_card(facts))
-    log.info("the card: %s", best / CARD_FILE)
+    log.info("model card: %s", best / CARD_FILE)
     publisher.push_result(best, step=step, bleu=bleu)
     for line in last_lines(folder, config.data, publisher.repo):
         log.info("%s", line)
@@ -86,7 +84,7 @@ def hand_over(
 def measure(
     facts: CardFacts, translator: Translator, data: DataConfig, valid: list[TextPair]
 ) -> CardFacts:
-    """Add examples and test scores; a test set of no use costs its scores and no more."""
+    """Add examples and test scores; a test set that cannot be used is skipped with a warning."""
     decoding = translator.decoding
     sources, references = ([pair[side] for pair in valid[:N_EXAMPLES]] for side in (0, 1))
     facts = add_examples(facts, translator, sources, references, decoding=decoding)
@@ -101,7 +99,7 @@ def measure(
 
 
 def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
-    """List the test sets of a recipe; of several files, each set apart from the others."""
+    """Yield the test sets of a recipe; each group of files is one test set."""
     corpus = data.held_out_corpus("test")
     if corpus is None:
         return
@@ -116,11 +114,11 @@ def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
 
 
 def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
-    """Write the commands that are left, with what is known of their arguments."""
-    # One that was pushed to is there, and `--private` is for new ones.
+    """Yield the commands to run next, with the known arguments filled in."""
+    # `--private` applies to new repositories only.
     target = [f"USER/{folder.name}", "--private"] if repo is None else [repo]
     if repo is None:
-        yield "to share it as it is:"
+        yield "to publish the model as it is:"
         yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), *target])
     dest = str(Path("models") / folder.name)
     words = ["python", "-m", "training.finish", str(folder), dest, "--valid", _list(data.valid)]
@@ -128,12 +126,12 @@ def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str
     for test in tests:
         words += ["--test", _list(test.corpus.files)]
         words += ["--test-name", test.name] if len(tests) > 1 else []
-    yield "to choose beam size and length penalty first (minutes), measure again and share that:"
+    yield "to tune beam size and length penalty first (minutes), evaluate again and publish:"
     yield f"  {shlex.join(words)}"
     yield "  " + shlex.join(["hubnmt", "push", dest, *target])
 
 
 def _list(files: tuple[str, ...]) -> str:
-    """Write files as `training.finish` reads them, or what stands for those it could not."""
+    """Format files as an argument of `training.finish`, or a placeholder if that is impossible."""
     is_known = files and not any("," in name for name in files)
     return ",".join(files) if is_known else "SRC,REF"

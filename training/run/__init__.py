@@ -1,1 +1,1 @@
-"""A training run: loop, validation, checkpoints, logs, run folder."""
+"""A training run: loop, validation, checkpoints, logging and run folder."""

@@ -1,8 +1,7 @@
-"""Which validation the weights in `best/` and `last/` are of: a note that lies beside them.
+"""Record of the validation that the weights in `best/` or `last/` belong to, stored beside them.
 
-Takes and gives the record of a validation. Must not know the model. The note comes into `best/` in
-one step with the weights. The run's own record does not: a power cut between the save of `best/`
-and that of the state lets a resumed run forget a validation whose weights are already there.
+The record is written atomically with the weights. The run's own state is not: after a power cut
+between saving `best/` and saving the state, a resumed run would not know of that validation.
 """
 
 import json
@@ -13,20 +12,20 @@ from typing import Any, Literal
 from hubnmt.checkpoint.folder import read_json
 from hubnmt.errors import ModelFolderError
 
-NOTE_FILE = "validation.json"
+RECORD_FILE = "validation.json"
 Weights = Literal["best", "last"]
-"""Which of the model folders of a run."""
+"""Model folders of a run."""
 
 
-def write_note(record: Mapping[str, Any]) -> dict[str, str]:
-    """Give the note as a file's name and content."""
-    return {NOTE_FILE: json.dumps(dict(record), indent=2) + "\n"}
+def record_file(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the record as a mapping of file name to content."""
+    return {RECORD_FILE: json.dumps(dict(record), indent=2) + "\n"}
 
 
-def read_note(folder: Path) -> dict[str, Any] | None:
-    """Read the note in a model folder; None if it has none that can be read, as older runs."""
+def read_best_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record in a model folder; None if it is missing or unreadable."""
     try:
-        record = read_json(folder / NOTE_FILE)
+        record = read_json(folder / RECORD_FILE)
     except ModelFolderError:
         return None
     numbers = (record.get("step"), record.get("bleu"))

@@ -1,11 +1,9 @@
-"""Everything a run needs to go on as if it had never stopped.
+"""Checkpoints: everything needed to resume a run exactly.
 
-Takes the moving parts of a run, gives files in its folder, and back. Must not know the Hub. A file
-is written beside its place, flushed to the disk, and moved there in one step, so a torn one is
-never taken for a state. FoldedCrossAttention uses `weights_only`: tensors and plain values, no code.
-
-`state.pt` is written often; the snapshots of past weights change at validations only and lie in
-files of their own, `snapshots/STEP.pt`, which are there before the state that names them.
+Files are written atomically: to a temporary file, flushed, then renamed. They are loaded with
+`weights_only`, so they hold tensors and plain values but no code. `state.pt` is written often;
+weight snapshots change at validations only and have files of their own, `snapshots/STEP.pt`,
+written before the state that names them.
 """
 
 import ast
@@ -30,7 +28,7 @@ from training.run.run_dir import STATE_FILE
 
 SNAPSHOT_FOLDER = "snapshots"
 FORMAT_VERSION = 2
-"""Version 1, which had no number, held the snapshots within `state.pt`."""
+"""Version 1, stored without a number, had the snapshots inside `state.pt`."""
 _BROKEN = (
     OSError,
     EOFError,
@@ -44,49 +42,49 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What torch and we raise on a file that is torn, foreign, or a state of another model."""
+"""Errors raised for a file that is truncated, of another kind, or of another model."""
 
 
 @dataclasses.dataclass(slots=True)
 class Progress:
-    """Where a run stands."""
+    """Progress of a run."""
 
     step: int = 0
-    """Optimizer steps done."""
+    """Completed optimizer steps."""
     epoch: int = 0
-    """Passes over the data begun, counted from 0."""
+    """Current pass over the data, counted from 0."""
     batch: int = 0
-    """Batches of this epoch done, those of all processes."""
+    """Completed batches of this epoch, over all processes."""
     seconds: float = 0.0
-    """Training time, validations included, over all sittings."""
+    """Training time over all sessions, validations included."""
     best_bleu: float = -1.0
-    """Best BLEU of the validations whose turn it was, which patience goes by."""
+    """Best BLEU of the scheduled validations, used for early stopping."""
     best_step: int = 0
-    """Its step; `best/` may hold a better one, of a validation that ended a sitting."""
+    """Step of `best_bleu`; `best/` may hold a better model, validated at the end of a session."""
     n_worse: int = 0
-    """Validations since then whose turn it was."""
+    """Scheduled validations since `best_step`."""
     n_skipped: int = 0
-    """Steps that float16 overflowed."""
+    """Steps skipped because float16 overflowed."""
     snapshots: dict[int, Weights] = dataclasses.field(default_factory=dict)
-    """The last weights by their step, for averaging; oldest first."""
+    """Recent weights by step, for averaging; oldest first."""
 
     @property
     def position(self) -> Position:
-        """Where in the data the run stands."""
+        """Position in the training data."""
         return Position(self.epoch, self.batch)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """What moves in a run; a state restores it in place."""
+    """Components whose state a checkpoint restores in place."""
 
     stepper: Stepper
     moving_average: MovingAverage | None = None
-    """None where another way of averaging is judged."""
+    """None unless `run.judged` is `ema`."""
 
 
 def random_states() -> dict[str, Any]:
-    """Read the random generators of this process."""
+    """Return the states of this process's random generators."""
     on_gpu = torch.cuda.is_available()
     return {
         "torch": torch.get_rng_state(),
@@ -101,17 +99,17 @@ def save_state(
     """Write the run's state, atomically.
 
     Args:
-        folder: the run's.
+        folder: the run folder.
         parts: model, optimizer, averages.
-        progress: where the run stands.
+        progress: progress of the run.
         generators: `random_states` of each process.
 
     Raises:
-        ModelFolderError: if the disk is full or gone; what was saved before is whole.
+        ModelFolderError: if the file cannot be written; files saved before stay valid.
     """
     snapshots = folder / SNAPSHOT_FOLDER
     for step, weights in progress.snapshots.items():
-        # One of this very step may be left from a sitting that was killed: write it anew.
+        # A snapshot of this step may be left from a killed session: overwrite it.
         if step == progress.step or not _snapshot_path(folder, step).is_file():
             _write(_snapshot_path(folder, step), weights)
     average = parts.moving_average
@@ -135,10 +133,10 @@ def save_state(
 def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
     """Restore the parts and the random generators of one process in place.
 
-    A run that goes on with more processes than it had gives the new ones generators of their own.
+    If there are more processes than before, the additional ones keep their own generators.
 
     Raises:
-        ModelFolderError: if there is no whole state file.
+        ModelFolderError: if the state file is missing or damaged.
     """
     path = folder / STATE_FILE
     if not path.is_file():
@@ -148,7 +146,7 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
         if state["format_version"] != FORMAT_VERSION:
             raise ModelFolderError(
                 f"{path}: format_version {state['format_version']!r} is not {FORMAT_VERSION}; "
-                "go on with the hubnmt that wrote it"
+                "resume with the hubnmt version that wrote it"
             )
         progress = Progress(**state["progress"])
         if not isinstance(progress.snapshots, dict):
@@ -160,15 +158,15 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
         raise
     except _BROKEN as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelFolderError(f"{path}: not a whole state of this run ({first})") from error
+        raise ModelFolderError(f"{path}: damaged, or not a state of this run ({first})") from error
     return progress
 
 
 def _read(path: Path) -> Any:
-    """Read tensors and plain values, if every byte is as it was written; torch does not look.
+    """Load tensors and plain values after verifying checksums, which torch does not do.
 
     Raises:
-        ValueError: if the checksum of a part is not the one that is stored with it.
+        ValueError: if a checksum does not match.
     """
     with zipfile.ZipFile(path) as archive:
         changed = archive.testzip()
@@ -180,10 +178,12 @@ def _read(path: Path) -> Any:
 def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
     stepper = parts.stepper
     if len(state["optimizer"]["param_groups"]) != len(stepper.optimizer.param_groups):
-        raise ValueError("weight decay was for norms, biases and embeddings, too, and is no more")
+        raise ValueError(
+            "the state applies weight decay to norms, biases and embeddings, which is not supported"
+        )
     stepper.model.load_state_dict(state["model"])
     stepper.optimizer.load_state_dict(state["optimizer"])
-    if state["scaler"]:  # only float16 has a scale
+    if state["scaler"]:  # only float16 uses loss scaling
         stepper.scaler.load_state_dict(state["scaler"])
     if parts.moving_average is not None:
         parts.moving_average.restore(state["moving_average"])
@@ -200,15 +200,15 @@ def _set_random_states(states: dict[str, Any]) -> None:
 
 
 def _migrate(state: dict[str, Any]) -> dict[str, Any]:
-    """Read version 1 as if it were written today."""
+    """Convert a state of version 1."""
     if "format_version" in state:
         return state
     progress, every = state["progress"], state["progress"]["snapshots"]
-    # The steps of the snapshots were not written down; any rising numbers keep their order.
+    # The steps of the snapshots were not stored; any increasing numbers keep their order.
     snapshots = {progress["step"] - len(every) + 1 + i: each for i, each in enumerate(every)}
     cuda = state["cuda_rng"][0] if state["cuda_rng"] else None
     python = state["python_rng"]
-    python = ast.literal_eval(python) if isinstance(python, str) else python  # the very first
+    python = ast.literal_eval(python) if isinstance(python, str) else python  # earliest states
     generators = {"torch": state["torch_rng"], "cuda": cuda, "python": python}
     return {
         "format_version": FORMAT_VERSION,
@@ -226,7 +226,7 @@ def _snapshot_path(folder: Path, step: int) -> Path:
 
 
 def _write(path: Path, value: Any) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(exist_ok=True)
@@ -235,11 +235,11 @@ def _write(path: Path, value: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        if os.name == "posix":  # Windows opens no folders
+        if os.name == "posix":  # Windows cannot open folders
             folder = os.open(path.parent, os.O_RDONLY)
-            os.fsync(folder)  # the new name must outlive a power cut, too
+            os.fsync(folder)  # makes the rename durable
             os.close(folder)
-    except (OSError, RuntimeError) as error:  # torch's writer tells a full disk either way
+    except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as either
         raise explain_failed_save(path, error) from error
     finally:
-        draft.unlink(missing_ok=True)  # what a full disk needs least
+        draft.unlink(missing_ok=True)  # free the space

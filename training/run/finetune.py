@@ -1,8 +1,7 @@
-"""The model that a run starts from: where it is found, what it brings, what it is called.
+"""The pretrained model that a run starts from (`run.pretrained`).
 
-Takes the name that a recipe gives (`run.pretrained`), in all the ways `Translator.from_pretrained`
-knows, gives a `Pretrained`. Must not know data or optimizer. A run takes weights, shape and
-vocabulary from it, and begins all else anew; once it has a state of its own it needs it no more.
+A run takes its weights, architecture and vocabulary; optimizer and schedule start anew. Once the
+run has a state of its own, the pretrained model is no longer needed.
 """
 
 import dataclasses
@@ -23,38 +22,38 @@ class Pretrained:
     """A model to start from."""
 
     name: str
-    """What others may know it as: never a path of this machine."""
+    """Public name; never a local path."""
     commit: str | None
-    """Hash of its commit, if it came from the Hub."""
+    """Commit hash, if it came from the Hub."""
     config: ModelConfig
     tokenizers: tuple[Tokenizer, Tokenizer]
-    """Twice the same object where the vocabulary is joint."""
+    """(source, target); the same object twice for a joint vocabulary."""
     weights: Weights
 
     def settings(self, config: RunConfig) -> Tables:
-        """Return its `[model]` and `[tokenizer]`, as a recipe would have them.
+        """Return its `[model]` and `[tokenizer]`, in the format of a recipe.
 
-        The alignment head is not among them: it was found on other data, and may have changed.
+        The alignment head is not among them: it was chosen on other data.
         """
         own = (*FROM_TOKENIZER, "src_lang", "tgt_lang")
         model = {key: value for key, value in self.config.to_dict().items() if key not in own}
-        # What it has seen, it knows, also when it now learns from shorter sentences.
+        # Training on shorter sentences does not lower the length the model can translate.
         model["max_src_tokens"] = max(self.config.max_src_tokens, config.data.max_tokens + 1)
         src, tgt = self.tokenizers
         size = max(src.vocab_size, tgt.vocab_size)
         return {"model": model, "tokenizer": {"vocab_size": size, "joint": src is tgt}}
 
     def record(self) -> dict[str, Any]:
-        """Return what the run's records say of it."""
+        """Return name and commit, for the run's records."""
         return {"name": self.name, "commit": self.commit}
 
 
 def load_pretrained(name: str) -> Pretrained:
-    """Find a model and read all a run takes from it; the weights stay on the CPU.
+    """Load a pretrained model by name, folder or Hub reference; the weights stay on the CPU.
 
     Raises:
         ModelNotFoundError: if there is no such model.
-        ModelFolderError: if its folder is not whole.
+        ModelFolderError: if its folder is incomplete.
         HubError: if the Hub has no such model, or cannot be reached.
     """
     translator = Translator.from_pretrained(name)
@@ -68,7 +67,7 @@ def load_pretrained(name: str) -> Pretrained:
 
 
 def public_name(name: str, *, is_on_hub: bool) -> str:
-    """Name a model for others: of a folder the last part, of a run's `best/` the run's name."""
+    """Return a public name: the last part of a path, or the run's name for its `best/`."""
     reference = parse_reference(name) if is_on_hub else None
     if reference is not None:
         return reference.repo
@@ -80,6 +79,6 @@ def public_name(name: str, *, is_on_hub: bool) -> str:
 
 
 def describe_pretrained(record: dict[str, Any]) -> str:
-    """Say in words what `Pretrained.record` says."""
+    """Format the result of `Pretrained.record` for a model card."""
     commit = record.get("commit")
     return f"{record['name']} at commit {commit}" if commit else str(record["name"])

@@ -1,8 +1,4 @@
-"""The run as people read it: metrics.jsonl, samples.md, TensorBoard, and a tracker if asked for.
-
-Takes numbers, texts and attention as they come, gives files in the run folder. Must not know the
-optimizer.
-"""
+"""Logging of a run: metrics.jsonl, samples.md, TensorBoard and optional experiment trackers."""
 
 import contextlib
 import json
@@ -29,13 +25,13 @@ from training.run.run_dir import read_records
 
 
 class Tracker:
-    """An open run at a tracker, or nothing at all where none is asked for."""
+    """A run at an experiment tracker; a no-op if none is configured."""
 
     def __init__(self, settings: LogConfig, folder: Path, recipe: Mapping[str, Any]) -> None:
-        """Open the run named after the folder, or go on with it.
+        """Open or resume the run named after the folder.
 
         Raises:
-            ConfigError: if the library is not installed, or does not let us in.
+            ConfigError: if the library is not installed, or cannot start the run.
         """
         self._library: Any = None
         if settings.hook is None:
@@ -50,30 +46,30 @@ class Tracker:
                 resume="allow",
                 **options,
             )
-        except Exception as error:  # login, network, quota: each has errors of its own
+        except Exception as error:  # login, network, quota: the libraries share no base class
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"log.hook = {settings.hook!r} does not start ({first}); log in there, or train "
-                "without: --set log.hook=null"
+                f"log.hook = {settings.hook!r} cannot start ({first}); log in, or disable it: "
+                "--set log.hook=null"
             ) from error
 
     def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Send the numbers of one record; texts stay here."""
+        """Send the numeric values of one record."""
         if self._library is not None:
             numbers = {k: v for k, v in values.items() if isinstance(v, (int, float))}
             self._library.log({f"{kind}/{k}": v for k, v in numbers.items()}, step=step)
 
     def close(self) -> None:
-        """Finish sending."""
+        """Finish the tracked run."""
         if self._library is not None:
             self._library.finish()
 
 
 def import_tracker(hook: str) -> Any:
-    """Import the library of a hook.
+    """Import the library of an experiment tracker.
 
     Raises:
-        ConfigError: if it is not installed.
+        ConfigError: if it is not installed; install it or disable the hook.
     """
     try:
         return import_module("trackio") if hook == "trackio" else import_module("wandb")
@@ -85,13 +81,13 @@ def import_tracker(hook: str) -> Any:
 
 
 CELL = 8
-"""Pixels per weight, each way."""
+"""Pixels per weight, in both directions."""
 GAP = 4
-"""Pixels between two heads."""
+"""Pixels between heads."""
 
 
 def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
-    """Draw one row of pictures per layer, one column per head; darker means more attention.
+    """Render attention maps as a grid: one row per layer, one column per head; darker is more.
 
     Args:
         weights: (L, H, T, S) in [0, 1]; rows are target tokens, columns source tokens.
@@ -112,36 +108,36 @@ def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
     return colors.round().to(torch.uint8)  # (3, height, width)
 
 
-try:  # curves are a convenience: a machine without TensorBoard trains all the same
+try:  # TensorBoard is optional
     from torch.utils.tensorboard import SummaryWriter
 except ImportError:
-    SummaryWriter = None  # type: ignore[assignment,misc]  # an optional dependency
+    SummaryWriter = None  # type: ignore[assignment,misc]  # optional dependency
 
 log = logging.getLogger(__name__)
 
 
 class Best(NamedTuple):
-    """The validation whose weights `best/` holds."""
+    """Step and score of the validation in `best/`."""
 
     step: int
     bleu: float
 
 
 class RunReport:
-    """Writes what happens in a run; every file only grows, so a resumed run continues them."""
+    """Writes metrics, samples and attention maps; files are append-only and continued on resume."""
 
     def __init__(self, folder: Path, tracker: Tracker | None = None, *, step: int = -1) -> None:
-        """Open the run's files for appending, and forget what was recorded behind a step.
+        """Open the run's files for appending, and remove records after a step.
 
-        A killed run wrote more than its state knows.
+        A killed run may have logged steps after its last checkpoint.
 
         Args:
-            folder: the run's.
-            tracker: gets the numbers, too.
-            step: the last whose records stay.
+            folder: the run folder.
+            tracker: also receives the metrics.
+            step: last step whose records are kept.
 
         Raises:
-            ModelFolderError: if the disk is full, here and wherever something is written.
+            ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
         self._folder = folder
         self._tracker = tracker
@@ -150,24 +146,24 @@ class RunReport:
         self._hook = threading.excepthook
         self._rewind(step)
         if SummaryWriter is not None:
-            threading.excepthook = self._hear
+            threading.excepthook = self._handle_thread_exception
             with telling_full_disk(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
-            log.warning("tensorboard is not installed: no curves, metrics.jsonl has the numbers")
+            log.warning("tensorboard is not installed; metrics are in metrics.jsonl only")
 
     def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Record one set of numbers.
+        """Record one set of metrics.
 
         Args:
             step: optimizer step.
             kind: `train` or `valid`.
-            values: numbers become curves, texts only go to the file.
+            values: numbers are also sent to TensorBoard; texts go to the file only.
         """
         finite = {name: _finite(value) for name, value in values.items()}
         record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
         self._append("metrics.jsonl", json.dumps(record) + "\n")
-        with self._drawing() as board:
+        with self._tensorboard() as board:
             for name, value in values.items():
                 if board is not None and isinstance(value, (int, float)):
                     board.add_scalar(f"{kind}/{name}", value, step)
@@ -175,24 +171,24 @@ class RunReport:
             self._tracker.add(step, kind, values)
 
     def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Append translations of the same few sentences: (source, reference, translation)."""
+        """Append translations of a fixed set of sentences: (source, reference, translation)."""
         exists = (self._folder / "samples.md").exists()
         lines = [] if exists else ["# The same sentences as the model learns\n"]
         lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
         lines += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
         self._append("samples.md", "\n".join(lines) + "\n")
-        with self._drawing() as board:
+        with self._tensorboard() as board:
             if board is not None:
                 board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
 
     def add_attention(self, step: int, attention: Attention) -> None:
-        """Draw the cross-attention of one sentence pair, with its tokens as text beside it."""
+        """Add an image of the cross-attention of one sentence pair, and its tokens as text."""
         columns, rows = (
             " ".join(f"`{token.strip() or '␣'}`" for token in tokens)
             for tokens in (attention.src_tokens, attention.tgt_tokens)
         )
         text = f"rows of pictures: layers; columns: heads\n\nrows: {rows}\n\ncolumns: {columns}"
-        with self._drawing() as board:
+        with self._tensorboard() as board:
             if board is not None:
                 board.add_image("attention/cross", draw_heads(attention.cross), step)
                 board.add_text("attention/tokens", text, step)
@@ -209,34 +205,34 @@ class RunReport:
             replace_text(samples, head + "".join(kept))
 
     def scores(self) -> dict[int, float]:
-        """Return the BLEU of every validation on record by its step, also of earlier sittings."""
+        """Return the BLEU of every validation on record by step, earlier sessions included."""
         records = read_records(self._folder)
         return {each["step"]: each["bleu"] for each in records if each.get("kind") == "valid"}
 
     def close(self) -> None:
-        """Flush the curves."""
+        """Close TensorBoard and the tracker."""
         try:
-            with self._drawing() as board:
+            with self._tensorboard() as board:
                 if board is not None:
                     board.close()
         finally:
-            if threading.excepthook == self._hear:
+            if threading.excepthook == self._handle_thread_exception:
                 threading.excepthook = self._hook
         if self._tracker is not None:
             self._tracker.close()
 
-    def _hear(self, failed: threading.ExceptHookArgs) -> None:
-        """Print no traceback when the board's thread cannot write: the next call raises the same.
+    def _handle_thread_exception(self, failed: threading.ExceptHookArgs) -> None:
+        """Suppress the traceback of TensorBoard's writer thread: its next call raises the error.
 
-        What fails in other threads goes where it went before.
+        Exceptions of other threads go to the previous hook.
         """
         is_board = type(failed.thread).__module__.partition(".")[0] == "tensorboard"
         if not (is_board and isinstance(failed.exc_value, OSError)):
             self._hook(failed)
 
     @contextlib.contextmanager
-    def _drawing(self) -> "Iterator[SummaryWriter | None]":
-        """Offer the board if there is one; it tells of a full disk only at a later call."""
+    def _tensorboard(self) -> "Iterator[SummaryWriter | None]":
+        """Yield the TensorBoard writer, if any; it reports a full disk only at a later call."""
         with telling_full_disk(self._board_folder):
             yield self._board
 
@@ -247,12 +243,12 @@ class RunReport:
 
 
 def _finite(value: Any) -> Any:
-    """Return null for a number JSON cannot hold."""
+    """Return None for a number that JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _step_of(line: str) -> float:
-    """Read the step of a record; a torn line belongs to no step."""
+    """Return the step of a record; infinity for a truncated line."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError, RecursionError):

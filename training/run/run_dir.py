@@ -1,9 +1,8 @@
-"""The folder of one run: whose it is, and where and how the run was started.
+"""The folder of a run: naming, locking, resuming, and records of how the run was started.
 
-Takes a recipe, gives a folder that belongs to it, or refuses. Must not know model or data. A folder
-belongs to a run once there is something in it to lose: numbers, a state or a model. So neither a
-mistake on the command line nor a first step that memory was too small for uses up a name. While a
-process trains, its folder is closed to all others.
+A folder counts as used once it holds metrics, a state or a model, so that a mistake on the command
+line or a first step that runs out of memory does not use up a name. While a process trains, the
+folder is locked against other processes.
 """
 
 import contextlib
@@ -23,8 +22,8 @@ import torch
 
 try:
     import fcntl
-except ImportError:  # Windows: there a user has to see to it that a folder is used once
-    fcntl = None  # type: ignore[assignment]  # asked for before it is used
+except ImportError:  # not available on Windows, where folders are not locked
+    fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
 from hubnmt.checkpoint.folder import write_json
@@ -54,12 +53,12 @@ FREE_ON_RESUME = {
     "data": {"cache"},
     "log": {"hook", "project"},
 }
-"""Settings that may change when a run goes on: they decide where and how long it runs, not what it
-learns."""
+"""Settings that may change when a run is resumed: they affect where and how long it runs, not
+what it learns."""
 
 
 def stored_recipe(folder: Path) -> Tables:
-    """Return the sections of the recipe that a run was started with, as it resolved them.
+    """Return the sections of the resolved recipe that a run was started with.
 
     Raises:
         ConfigError: if the folder holds no run.
@@ -71,15 +70,15 @@ def stored_recipe(folder: Path) -> Tables:
 def load_settings(
     recipe: Path | Tables, *, overrides: Sequence[str], resume: Path | None
 ) -> tuple[RunConfig, list[str]]:
-    """Read the recipe with the overrides; a resumed run remembers those it was started with.
+    """Read the recipe and apply the overrides, including those a resumed run was started with.
 
-    What is given anew when it is resumed is for that sitting.
+    Overrides given on resuming apply to that session only.
 
     Returns:
-        the settings, and all overrides that made them.
+        the settings, and all overrides that were applied.
 
     Raises:
-        ConfigError: if the recipe is wrong, or the folder to resume belongs to another one.
+        ConfigError: if the recipe is wrong, or the folder to resume was made with another one.
     """
     stored = None if resume is None else _read_record(resume)
     every = [*(stored["overrides"] if stored else []), *overrides]
@@ -89,17 +88,17 @@ def load_settings(
     now = json.loads(json.dumps(config.to_dict()))
     differences = list(_differences(_with_defaults(stored["recipe"]), now))
     if differences:
-        raise ConfigError(f"{resume} belongs to another recipe: {'; '.join(differences)}")
+        raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
     return config, every
 
 
 def is_begun(folder: Path) -> bool:
-    """Tell whether a folder holds anything that a new start would overwrite."""
+    """Return whether a folder holds anything that a new run would overwrite."""
     return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
 
 
 def forget_start(folder: Path) -> None:
-    """Take back what a run leaves that has validated the model it starts from and no more."""
+    """Remove the files of a run that has validated its pretrained model but made no step."""
     for name in (STATE_FILE, METRICS_FILE, "samples.md"):
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
@@ -107,10 +106,10 @@ def forget_start(folder: Path) -> None:
 
 
 def choose_folder(config: RunConfig) -> Path:
-    """Name the folder of a new run.
+    """Return the folder of a new run.
 
     Raises:
-        ConfigError: if a run lives there already.
+        ConfigError: if it already holds a run.
     """
     folder = Path(config.run.folder) / config.run.name
     check_unused(folder)
@@ -118,25 +117,26 @@ def choose_folder(config: RunConfig) -> Path:
 
 
 def check_unused(folder: Path) -> None:
-    """Refuse a folder that a run has begun in.
+    """Check that no run has started in a folder.
 
     Raises:
-        ConfigError: with the two ways out.
+        ConfigError: if one has; resume it or choose another name.
     """
     if is_begun(folder):
         raise ConfigError(
-            f"{folder} holds a run already: go on with --resume {shlex.quote(str(folder))}, "
+            f"{folder} already holds a run: resume it with --resume {shlex.quote(str(folder))}, "
             "or choose another --set run.name=NAME"
         )
 
 
 def has_state(folder: Path) -> bool:
-    """Tell whether a run to resume has a state.
+    """Return whether a run to resume has a state.
 
-    One that was cut off before its first save has none, and begins again.
+    A run that was killed before its first save has none and starts over.
 
     Raises:
-        ConfigError: if it had one: beginning again would overwrite what it has learned.
+        ConfigError: if the state is missing but was saved before: starting over would overwrite the
+            models and metrics.
     """
     if (folder / STATE_FILE).exists():
         return True
@@ -144,20 +144,20 @@ def has_state(folder: Path) -> bool:
     is_old = any(record["step"] >= save_every for record in read_records(folder))
     if is_old or (folder / "best").exists() or (folder / "last").exists():
         raise ConfigError(
-            f"{folder}: {STATE_FILE} is gone, so the run cannot go on, and its models and numbers "
-            "stay as they are: bring it back, or begin anew with another --set run.name=NAME"
+            f"{folder}: {STATE_FILE} is missing, so the run cannot be resumed; restore the file, "
+            "or start a new run with --set run.name=NAME"
         )
     return False
 
 
 def read_records(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of `metrics.jsonl`; none if it is not there."""
+    """Yield the lines of `metrics.jsonl`; none if the file is missing."""
     try:
         lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return
     for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):  # a torn line
+        with contextlib.suppress(ValueError, RecursionError):  # a truncated line
             record = json.loads(line)
             if isinstance(record, dict) and isinstance(record.get("step"), (int, float)):
                 yield record
@@ -165,12 +165,12 @@ def read_records(folder: Path) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Close a run's folder to other processes until this one has ended, in whatever way.
+    """Lock a run's folder against other processes until the block ends or the process exits.
 
-    On a file system without locks, as some mounted buckets are, it stays open.
+    On a file system without locks, such as some mounted buckets, this does nothing.
 
     Raises:
-        ConfigError: if another process trains there.
+        ConfigError: if another process is training there.
     """
     with telling_full_disk(folder):
         file = (folder / LOCK_FILE).open("ab")
@@ -180,8 +180,8 @@ def hold_folder(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigError(
-                f"{folder}: another process is training there; wait for it to end, or choose "
-                "another --set run.name=NAME"
+                f"{folder}: another process is training there; wait for it to end, or use "
+                "another name: --set run.name=NAME"
             ) from None
         except OSError:
             log.debug("%s: no locks on this file system", folder)
@@ -196,17 +196,17 @@ def claim_folder(
     device: torch.device,
     pretrained: dict[str, Any] | None = None,
 ) -> None:
-    """Make the folder and write down what runs in it.
+    """Create the folder and record the recipe and the machine.
 
     Args:
-        folder: the run's.
+        folder: the run folder.
         config: the recipe.
-        overrides: what was set over it.
-        device: where it runs.
-        pretrained: name and commit of the model it starts from.
+        overrides: overrides of the recipe.
+        device: device to train on.
+        pretrained: name and commit of the pretrained model.
 
     Raises:
-        ConfigError: if it cannot be made.
+        ConfigError: if the folder cannot be created.
         ModelFolderError: if the disk is full.
     """
     make_folder(folder)
@@ -217,34 +217,34 @@ def claim_folder(
     }
     with telling_full_disk(folder):
         write_json(folder / "machine.json", machine)
-    # Whole or not at all: a torn one would keep the name and could not be resumed either.
+    # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
     text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
     replace_text(folder / "recipe.json", f"{text}\n")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a run's folder.
+    """Create a run's folder.
 
     Raises:
-        ConfigError: if it cannot be made.
+        ConfigError: if it cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"run.folder: {folder} cannot be made ({error.strerror}); choose another"
+            f"run.folder: cannot create {folder} ({error.strerror}); choose another folder"
         ) from None
 
 
 def _inherited(stored: dict[str, Any]) -> Tables | None:
-    """Return what a run has from the model it started from, which may have gone since."""
+    """Return the sections taken from the pretrained model, which may no longer be available."""
     if not stored.get("run", {}).get("pretrained"):
         return None
     return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
 
 
 def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
-    """Add the settings that came later: a run older than one was made with its default."""
+    """Fill in defaults of settings that were added after the run was started."""
     full = dict(stored)
     for section, cls in SECTIONS.items():
         defaults: dict[str, Any] = {}
@@ -265,7 +265,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{folder}: no run to resume (recipe.json cannot be read)") from None
     is_table = isinstance(recipe, dict) and all(isinstance(v, dict) for v in recipe.values())
     if not is_table or not recipe:
-        raise ConfigError(f"{folder}: no run to resume (recipe.json is no recipe)")
+        raise ConfigError(f"{folder}: no run to resume (recipe.json is not a recipe)")
     return {"recipe": recipe, "overrides": _read_overrides(folder / "machine.json")}
 
 
@@ -273,7 +273,7 @@ def _read_overrides(path: Path) -> list[str]:
     try:
         overrides = json.loads(path.read_text(encoding="utf-8"))["overrides"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return []  # then the command line must repeat them, or the recipes differ
+        return []  # then the command line must repeat them
     return [text for text in overrides if isinstance(text, str)]
 
 
@@ -286,7 +286,7 @@ def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Record what ran where, for the card and for whoever repeats it."""
+    """Return versions, device, commit and command line, for the card and for reproduction."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     n_threads = torch.get_num_threads()
     threads = "1 thread" if n_threads == 1 else f"{n_threads} threads"
@@ -301,7 +301,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """Return the commit of this checkout, if it is one and git is there."""
+    """Return the commit of this checkout; None without git or outside a checkout."""
     try:
         answer = subprocess.run(
             ["git", "rev-parse", "HEAD"],

@@ -1,7 +1,4 @@
-"""How fast a run goes, how long it will take, how much memory it took.
-
-Takes what each step did, gives the numbers of a log line. Must not know model or files.
-"""
+"""Training throughput, remaining time and peak memory."""
 
 import sys
 import time
@@ -14,8 +11,8 @@ else:
     import resource
 
 
-class Meter:
-    """Loss and speed since the last log line."""
+class Throughput:
+    """Mean loss and tokens per second since the last log line."""
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -24,12 +21,12 @@ class Meter:
         self._n_tokens = 0
 
     def add(self, loss: float, n_tokens: int) -> None:
-        """Count one step."""
+        """Add one step."""
         self._loss += loss * n_tokens
         self._n_tokens += n_tokens
 
     def pause(self, seconds: float) -> None:
-        """Leave out time that was not spent on training, such as a validation."""
+        """Exclude time not spent on training, such as a validation."""
         self._started += seconds
 
     def to_dict(self) -> dict[str, float]:
@@ -42,20 +39,20 @@ class Meter:
 def seconds_left(
     *, steps_done: int, steps_to_do: int, seconds_spent: float, limit_s: float
 ) -> float:
-    """Estimate how long a sitting goes on.
+    """Estimate the remaining time of a session.
 
     Args:
-        steps_done: in this sitting, which `seconds_spent` took, validations included.
-        steps_to_do: until the last.
-        seconds_spent: see above.
-        limit_s: seconds until the clock ends the run; infinity where none does.
+        steps_done: steps of this session.
+        steps_to_do: remaining steps.
+        seconds_spent: duration of this session so far, validations included.
+        limit_s: seconds until the time limit; infinity without one.
     """
     by_steps = seconds_spent / max(steps_done, 1) * steps_to_do
     return max(0.0, min(by_steps, limit_s))
 
 
 def show_time(seconds: float) -> str:
-    """Write a time as people say it: `45 s`, `12 min`, `3 h 05 min`."""
+    """Format a duration: `45 s`, `12 min`, `3 h 05 min`."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -63,7 +60,7 @@ def show_time(seconds: float) -> str:
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory so far, MiB: of the GPU, or of this process where there is none."""
+    """Return the peak memory in MiB: allocated on the GPU, or resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     if sys.platform == "win32":

@@ -1,7 +1,6 @@
-"""The loop of a run: batches in, steps, now and then a line, a validation, a saved state.
+"""The training loop: optimizer steps, logging, validation and checkpoints.
 
-Takes settings, data and a team, gives a trained model in a run folder. Must not know the command
-line. What one step is stands in `training.optim.step`; what a validation is, in `training.run.validation`.
+`training.optim.step` defines a step, `training.run.validation` a validation.
 """
 
 import logging
@@ -22,7 +21,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
-from training.data.loader import BatchStream, Feed, Position
+from training.data.loader import BatchStream, Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import Team
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
@@ -32,14 +31,14 @@ from training.run.checkpoint import Parts, Progress, load_state, random_states, 
 from training.run.hub_upload import Publisher
 from training.run.logging import Best, RunReport, Tracker, import_tracker
 from training.run.run_dir import forget_start
-from training.run.throughput import Meter, seconds_left, show_time
-from training.run.validation import Evaluation, Judge
+from training.run.throughput import Throughput, seconds_left, show_time
+from training.run.validation import Evaluation, Validator
 
 log = logging.getLogger("training")
 
 
 class Run:
-    """The moving parts of one run and its loop."""
+    """State of one run and its training loop."""
 
     def __init__(
         self,
@@ -64,14 +63,14 @@ class Run:
         self.must_stop = False
         settings = config.run
         if config.log.hook is not None:
-            import_tracker(config.log.hook)  # told now, not when the folder is taken
+            import_tracker(config.log.hook)  # reported before the folder is created
         seed_everything(settings.seed)
         model_config = config.model_config(
             src_vocab_size=corpus.src_tokenizer.vocab_size,
             tgt_vocab_size=corpus.tgt_tokenizer.vocab_size,
         )
         self.model = Transformer(model_config).to(team.device)
-        if not team.is_leader:  # equal weights, but dropout of one's own
+        if not team.is_leader:  # equal initial weights, but independent dropout
             seed_everything(hash((settings.seed, team.rank)) % 2**63)
         self.stepper = Stepper(
             self.model,
@@ -84,45 +83,45 @@ class Run:
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
         self.parts = Parts(stepper=self.stepper, moving_average=average)
         stream = BatchStream(config, corpus, rank=team.rank, world_size=team.size)
-        self.feed = Feed(stream, team)
+        self.loader = Loader(stream, team)
         self._report: RunReport | None = None
-        self._judge: Judge | None = None
+        self._validator: Validator | None = None
         self._saved_step: int | None = None
         self._first_step, self._began, self._seconds_before = 0, 0.0, 0.0
 
     def resume(self) -> None:
-        """Go on where the folder's state stands.
+        """Restore the state stored in the run folder.
 
         Raises:
-            ModelFolderError: if it has no whole one.
+            ModelFolderError: if it is missing or damaged.
         """
         self.progress = load_state(self.folder, self.parts, rank=self.team.rank)
-        self.feed.seek(self.progress.position)
+        self.loader.seek(self.progress.position)
         if not self.team.is_leader:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
 
     def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
-        """Start from the weights of another model; the leader has them, and shares them."""
+        """Start from pretrained weights, which rank 0 broadcasts to all processes."""
         if weights is not None:
             put_weights(self.model, weights)
-        self.team.share(tensor.detach() for tensor in own_tensors(self.model).values())
+        self.team.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
         if self.parts.moving_average is not None:
             self.parts.moving_average.restore(copy_weights(self.model))
 
     @property
     def best(self) -> Best | None:
-        """What `best/` holds; only the leader knows, once it has trained."""
-        return None if self._judge is None else self._judge.best
+        """The validation in `best/`; None on other ranks and before training."""
+        return None if self._validator is None else self._validator.best
 
     def train(self) -> Evaluation | None:
-        """Loop until done, out of patience, or asked to stop; the state is saved in any case.
+        """Train until finished, out of patience, or interrupted; then save the state.
 
-        A run that was not asked to stop ends with its last step validated, here or earlier.
+        Unless interrupted, the last step is always validated.
 
         Raises:
-            FloatingPointError: naming the step at which the numbers broke.
-            ModelFolderError: if the disk is full; the state saved before is whole.
+            FloatingPointError: if the loss or the gradient is not finite; names the step.
+            ModelFolderError: if the disk is full; the last saved state stays valid.
         """
         self.team.run_on_rank0(self._open_report)
         self._first_step, self._began = self.progress.step, time.monotonic()
@@ -135,23 +134,23 @@ class Run:
         )
         try:
             with bar, logging_redirect_tqdm():
-                if self._start_is_unjudged():
-                    self._judge_start()
+                if self._needs_initial_validation():
+                    self._validate_initial()
                 evaluation = self._loop(bar)
                 self._save()
                 if self.progress.step == self._first_step and not self.must_stop:
                     log.info(
-                        "nothing left to do at step %d: more run.max_steps, run.max_minutes or "
-                        "run.patience would go on",
+                        "nothing left to do at step %d: raise run.max_steps, run.max_minutes or "
+                        "run.patience to continue",
                         self.progress.step,
                     )
-                # One process alone may have had the signal; all must know, or they part ways.
+                # A signal may reach one process only; all must stop at the same step.
                 self.must_stop = any(self.team.gather(self.must_stop))
-                if evaluation or self.must_stop or self.team.run_on_rank0(self._has_judged):
+                if evaluation or self.must_stop or self.team.run_on_rank0(self._is_validated):
                     return evaluation
-                # Out of turn, and after the save: its snapshot is nothing to go on with.
+                # Unscheduled, so after the save: a resumed run must not average its snapshot.
                 return self._validate()
-        except ConfigError:  # not even one step fits: the name is to be free again
+        except ConfigError:  # out of memory at the first step: free the name again
             if self.team.is_leader and self.progress.step == 0:
                 forget_start(self.folder)
             raise
@@ -160,12 +159,12 @@ class Run:
                 self._report.close()
 
     def _loop(self, bar: "tqdm[Any]") -> Evaluation | None:
-        """Step on; return the validation of the last step, if it had one."""
+        """Run optimizer steps; return the validation of the last step, if it had one."""
         progress, settings, team = self.progress, self.config.run, self.team
         n_batches = self.config.optimizer.accumulate
-        is_stopping, meter = team.run_on_rank0(self._wants_stop), Meter()
+        is_stopping, throughput = team.run_on_rank0(self._wants_stop), Throughput()
         evaluation: Evaluation | None = None
-        share = self.feed.take(n_batches)
+        share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             lr = rate_at(
                 progress.step + 1, self.config.optimizer, d_model=self.model.config.d_model
@@ -173,47 +172,49 @@ class Run:
             numbers = self.stepper.launch(share.batches, lr=lr, must_stop=self._wants_stop())
             if self.parts.moving_average is not None:
                 self.parts.moving_average.update(progress.step + 1)
-            upcoming = self.feed.take(n_batches)  # while a GPU is still at work
+            upcoming = self.loader.take(n_batches)  # overlaps with the GPU
             outcome = self.stepper.read(numbers, step=progress.step + 1)
             self._count(outcome, share.after)
             share, evaluation = upcoming, None
             is_stopping = outcome.must_stop or (team.size == 1 and self._wants_stop())
-            meter.add(outcome.loss, outcome.n_tokens)
+            throughput.add(outcome.loss, outcome.n_tokens)
             bar.update()
             if progress.step % settings.log_every == 0:
-                self._log({**meter.to_dict(), "lr": lr, "grad_norm": outcome.grad_norm}, bar)
-                meter = Meter()
+                self._log({**throughput.to_dict(), "lr": lr, "grad_norm": outcome.grad_norm}, bar)
+                throughput = Throughput()
             if progress.step % settings.eval_every == 0:
                 before = time.monotonic()
                 evaluation = self._validate()
                 self._save()
-                meter.pause(time.monotonic() - before)
+                throughput.pause(time.monotonic() - before)
             elif progress.step % settings.save_every == 0:
                 self._save()
         return evaluation
 
     def _open_report(self) -> None:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
-        step = -1 if self._start_is_unjudged() else self.progress.step
+        step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, tracker, step=step)
-        self._judge = Judge(self.config, self.folder, self.corpus, self._report, self.progress)
+        self._validator = Validator(
+            self.config, self.folder, self.corpus, self._report, self.progress
+        )
 
-    def _start_is_unjudged(self) -> bool:
-        """Tell whether the model that the run starts from is still to be validated."""
+    def _needs_initial_validation(self) -> bool:
+        """Return whether the pretrained model is still to be validated."""
         progress = self.progress
         return bool(self.config.run.pretrained) and progress.step == 0 and progress.best_bleu < 0
 
-    def _judge_start(self) -> None:
-        """Validate before the first step: what to beat, and the first that `best/` holds."""
-        self._save()  # before there is a `best/`: a run with one and no state could not go on
+    def _validate_initial(self) -> None:
+        """Validate the pretrained model, which is the baseline and the first model in `best/`."""
+        self._save()  # before `best/` exists: a run with `best/` but no state cannot be resumed
         self._validate()
         self._saved_step = None
         self._save()
 
-    def _has_judged(self) -> bool:
-        """Tell whether the weights as they stand were validated, maybe before a resume."""
-        assert self._judge is not None, "the leader has opened its report"
-        return self._judge.has_validated(self.progress.step)
+    def _is_validated(self) -> bool:
+        """Return whether the current weights were validated, possibly before a resume."""
+        assert self._validator is not None, "set by _open_report on rank 0"
+        return self._validator.has_validated(self.progress.step)
 
     def _is_done(self) -> bool:
         settings = self.config.run
@@ -221,7 +222,7 @@ class Run:
         return self.progress.step >= settings.max_steps or is_out_of_patience
 
     def _wants_stop(self) -> bool:
-        """Tell whether this process was interrupted, or watches the clock and time is up."""
+        """Return whether this process was interrupted or, on rank 0, the time limit is reached."""
         is_late = self.team.is_leader and self._seconds_to_limit() <= 0
         return self.must_stop or is_late
 
@@ -237,7 +238,7 @@ class Run:
         progress.seconds = self._seconds_before + time.monotonic() - self._began
 
     def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
-        """Write one line, and the same numbers to the report."""
+        """Log one line, and add the same values to the report."""
         if self._report is None:
             return
         progress = self.progress
@@ -264,20 +265,20 @@ class Run:
         )
 
     def _validate(self) -> Evaluation:
-        """Let the leader judge; all learn what came of it."""
+        """Validate on rank 0 and broadcast the result."""
         progress = self.progress
 
-        def judge() -> tuple[Evaluation, float, int, int]:
-            assert self._judge is not None, "the leader has opened its report"
+        def validate() -> tuple[Evaluation, float, int, int]:
+            assert self._validator is not None, "set by _open_report on rank 0"
             try:
-                evaluation = self._judge.validate(self.parts, progress)
+                evaluation = self._validator.validate(self.parts, progress)
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
             self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             return evaluation, progress.best_bleu, progress.best_step, progress.n_worse
 
-        outcome = self.team.run_on_rank0(judge)
+        outcome = self.team.run_on_rank0(validate)
         evaluation, progress.best_bleu, progress.best_step, progress.n_worse = outcome
         return evaluation
 
@@ -293,6 +294,6 @@ class Run:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python and torch, all devices."""
+    """Seed Python's and torch's generators on all devices."""
     random.seed(seed)
     torch.manual_seed(seed)

@@ -1,14 +1,10 @@
-"""A validation: which weights, how good they are, and the folders `best/` and `last/`.
+"""Validation: loss, BLEU and chrF on the validation set, and the model folders `best/` and `last/`.
 
-Takes the moving parts of a run, gives an `Evaluation` and model folders. Must not know the
-optimizer. Only the leader of a run does this.
-
-Every `eval_every` steps it is a validation's turn; a sitting that ends between two is validated out
-of turn. `best/` holds the best of all, whoever's turn it was, so that going on never costs a model
-that was better; which validation that is, it says itself (see `kept`). Patience and snapshots know
-those in turn only: what is learned, and when a run ends, is the same in however many sittings. A
-run that starts from a model validates that first, at step 0, so that `best/` is never worse; its
-weights are in no average.
+Validations are scheduled every `eval_every` steps; a session that ends in between validates its
+last step, too. `best/` holds the best of all validations, so resuming never loses a better model;
+its record (`training.run.best_record`) names the step. Early stopping and weight averaging use
+scheduled validations only, so the result does not depend on how often a run was resumed. A run that
+starts from a pretrained model validates it at step 0; those weights never enter an average.
 """
 
 import dataclasses
@@ -36,14 +32,14 @@ from training.data.prepare import Corpus
 from training.files import explain_failed_save
 from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
-from training.run.best_record import read_note, write_note
+from training.run.best_record import read_best_record, record_file
 from training.run.checkpoint import Parts, Progress
 from training.run.logging import Best, RunReport
 from training.run.throughput import peak_memory_mib
 
 
 class HeldOutPairs(NamedTuple):
-    """Pairs to measure on, with their tokens."""
+    """Sentence pairs of an evaluation set, with their token ids."""
 
     sources: list[str]
     references: list[str]
@@ -52,16 +48,16 @@ class HeldOutPairs(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """One look at the validation set."""
+    """Result of one validation."""
 
     dev_loss: float
-    """Nats per non-pad target token, no label smoothing."""
+    """Nats per non-pad target token, without label smoothing."""
     scores: Scores
     translations: tuple[str, ...]
-    """Greedy, in the order of the pairs."""
+    """Greedy translations, in the order of the pairs."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers, for the log."""
+        """Return the metrics, for the log."""
         return {
             "dev_loss": self.dev_loss,
             "bleu": self.scores.bleu,
@@ -74,9 +70,9 @@ class Evaluation:
 def encode_pairs(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> HeldOutPairs:
-    """Tokenise pairs as training does, and leave out those that no memory would be enough for.
+    """Tokenise pairs as in training, and skip those of excessive length.
 
-    These are many times longer than what the model was trained on; how many is said.
+    Pairs many times longer than the training data would exhaust memory; their number is logged.
 
     Raises:
         InputError: if no pair is short enough.
@@ -91,11 +87,11 @@ def encode_pairs(
             kept.references.append(tgt)
             kept.ids.append(ids)
     if not kept.ids:
-        raise InputError(f"no pair to measure on is shorter than {limit} tokens")
+        raise InputError(f"no evaluation pair is shorter than {limit} tokens")
     n_left = len(sources) - len(kept.ids)
     if n_left:
         log.warning(
-            "%d of %d pairs to measure on have %d tokens or more and are left out",
+            "skipped %d of %d evaluation pairs with %d tokens or more",
             n_left,
             len(sources),
             limit,
@@ -106,16 +102,16 @@ def encode_pairs(
 def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> Evaluation:
     """Translate the sources greedily and score them; measure the loss of the references.
 
-    Of the model's own decoding defaults only `max_new_tokens` counts: how to choose among
-    translations is for the finished model, how long one must be able to grow is the language's.
+    Of the model's decoding defaults only `max_new_tokens` is used: the search settings are tuned on
+    the finished model, but the length limit depends on the language.
 
     Args:
-        translator: the weights to judge.
-        pairs: to judge on.
+        translator: the model to evaluate.
+        pairs: the evaluation set.
         batch_tokens: padded tokens per batch.
 
     Raises:
-        FloatingPointError: if the loss is no number any more.
+        FloatingPointError: if the loss is not finite.
     """
     dev_loss = measure_loss(translator, pairs, batch_tokens=batch_tokens)
     if not math.isfinite(dev_loss):
@@ -136,7 +132,7 @@ def decode_pairs(
     *,
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
 ) -> list[str]:
-    """Translate the sources as they are; one without a word stays empty."""
+    """Translate the sources unsplit; an empty source gives an empty translation."""
     tokenizer = translator.tgt_tokenizer
     rows = [src for src, _ in pairs.ids if src]
     search = translator.engine.search(rows, decoding, batch_tokens=batch_tokens)
@@ -146,7 +142,7 @@ def decode_pairs(
 
 @torch.inference_mode()
 def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> float:
-    """Average the negative log-likelihood of the references, nats per non-pad token."""
+    """Return the mean negative log-likelihood of the references, nats per non-pad token."""
     model = translator.model
     tokenizers = {
         "src_tokenizer": translator.src_tokenizer,
@@ -167,8 +163,8 @@ def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: i
 log = logging.getLogger("training")
 
 
-class Judge:
-    """Validates the same way each time."""
+class Validator:
+    """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
     def __init__(
         self,
@@ -178,7 +174,7 @@ class Judge:
         report: RunReport,
         progress: Progress,
     ) -> None:
-        """Remember what to judge on, where to put it, and what was judged before."""
+        """Load the scores of earlier validations and the record of `best/`."""
         self._settings = config.run
         self._batch_tokens = config.optimizer.batch_tokens
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
@@ -187,35 +183,35 @@ class Judge:
         self._pairs: HeldOutPairs | None = None
         self._report = report
         self._scores = report.scores()
-        if progress.best_bleu >= 0:  # also known without the record
+        if progress.best_bleu >= 0:  # also known without metrics.jsonl
             self._scores.setdefault(progress.best_step, progress.best_bleu)
         repair_folder(folder / "best")
         self.best = self._read_best()
-        """What `best/` holds: of equal scores the earliest."""
+        """The validation in `best/`; the earliest of equal scores."""
 
     def _read_best(self) -> Best | None:
-        """Ask the folder itself; one of an older run has no note, and holds the best on record."""
-        note = read_note(self._folder / "best")
-        if note is not None:
-            return Best(note["step"], note["bleu"])
+        """Read the record of `best/`; without one, take the best score of the metrics."""
+        record = read_best_record(self._folder / "best")
+        if record is not None:
+            return Best(record["step"], record["bleu"])
         steps = sorted(self._scores)
         return max((Best(step, self._scores[step]) for step in steps), key=_bleu, default=None)
 
     def has_validated(self, step: int) -> bool:
-        """Tell whether the weights of a step were validated, in this sitting or before."""
+        """Return whether the weights of a step were validated, in this session or before."""
         return step in self._scores
 
     def validate(self, parts: Parts, progress: Progress) -> Evaluation:
-        """Judge, save `last/`, and `best/` if it is; write both into progress and the report.
+        """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress.
 
-        Progress learns of it only in turn.
+        Progress is updated by scheduled validations only.
 
         Raises:
-            ModelFolderError: if the disk is full; the folders saved before are whole.
+            ModelFolderError: if the disk is full; folders saved before stay valid.
         """
         model = parts.stepper.model
         stored = StoredModel(
-            model=self._pick(parts, progress),
+            model=self._select_weights(parts, progress),
             src_tokenizer=self._corpus.src_tokenizer,
             tgt_tokenizer=self._corpus.tgt_tokenizer,
             decoding=self._decoding,
@@ -240,15 +236,15 @@ class Judge:
             if is_better:
                 progress.best_bleu, progress.best_step = bleu, progress.step
         peak_mib = peak_memory_mib(device)
-        self._tell(
+        self._report_validation(
             evaluation, self._pairs, translator, progress, peak_mib=peak_mib, is_best=is_best
         )
         return evaluation
 
-    def _pick(self, parts: Parts, progress: Progress) -> Transformer:
-        """Return the weights that the recipe wants judged, in a model of their own."""
+    def _select_weights(self, parts: Parts, progress: Progress) -> Transformer:
+        """Return a copy of the model with the weights selected by `run.judged`."""
         model, settings = parts.stepper.model, self._settings
-        if settings.judged == "raw" or progress.step == 0:  # nothing of the run's own to average
+        if settings.judged == "raw" or progress.step == 0:  # no step of this run to average
             return with_weights(model, copy_weights(model))
         if parts.moving_average is not None:
             return with_weights(model, parts.moving_average.weights)
@@ -259,13 +255,13 @@ class Judge:
 
     def _save(self, name: str, stored: StoredModel, record: Mapping[str, Any]) -> None:
         try:
-            save_model(self._folder / name, stored, notes=write_note(record))
-        except Exception as error:  # safetensors and the system tell a full disk differently
+            save_model(self._folder / name, stored, notes=record_file(record))
+        except Exception as error:  # safetensors and the system report a full disk differently
             if not isinstance(error, OSError) and "os error" not in str(error):
                 raise
             raise explain_failed_save(self._folder / name, error) from error
 
-    def _tell(
+    def _report_validation(
         self,
         evaluation: Evaluation,
         pairs: HeldOutPairs,
@@ -291,7 +287,7 @@ class Judge:
             evaluation.dev_loss,
             evaluation.scores.bleu,
             evaluation.scores.chrf,
-            "  the model to start from" if step == 0 else "  best so far" if is_best else "",
+            "  pretrained model" if step == 0 else "  best so far" if is_best else "",
             evaluation.scores.bleu_signature,
         )
 

@@ -61,8 +61,8 @@ TRIM_EVERY_S = 1.0
 KEPT_SESSIONS = 500
 """Session states kept by Gradio; the least recently used is evicted."""
 
-FREE_SESSIONS = 10
-"""Sessions an address may start per minute without delay."""
+FREE_SESSIONS = 2
+"""Sessions an address may start per minute without delay; a page needs one."""
 
 SESSIONS_PER_S = 5.0
 """Rate of further sessions, over all addresses."""

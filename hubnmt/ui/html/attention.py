@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hubnmt.analysis.occlusion import LeftOut
+from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -30,7 +30,7 @@ FULL_SCALE = 65_535
 """Encoded value of weight 1: 16-bit integers take a third of the size of decimals."""
 
 
-def explorer_figure(maps: Attention, left_out: LeftOut | None) -> dict[str, Any]:
+def explorer_figure(maps: Attention, left_out: Occlusion | None) -> dict[str, Any]:
     """Pack a sentence's attention for the explorer, by subwords, characters and words.
 
     Args:
@@ -69,7 +69,7 @@ def _view(maps: Attention, later: Attention) -> dict[str, Any]:
     }
 
 
-def _log_prob_drops(maps: Attention, left_out: LeftOut | None) -> list[list[float]] | None:
+def _log_prob_drops(maps: Attention, left_out: Occlusion | None) -> list[list[float]] | None:
     """Sum log-probability drops per target word: (target words, source words)."""
     if left_out is None:
         return None

@@ -5,8 +5,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubnmt.analysis.occlusion import LeftOut, find_words
-from hubnmt.analysis.occlusion import leave_out as find_left_out
+from hubnmt.analysis.occlusion import Occlusion, find_words
+from hubnmt.analysis.occlusion import occlude as find_left_out
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -316,7 +316,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
         return translator.attend(src, candidate, split=False)
 
 
-def leave_out(translator: Translator, src: str, candidate: Candidate) -> LeftOut | None:
+def leave_out(translator: Translator, src: str, candidate: Candidate) -> Occlusion | None:
     """Run occlusion analysis; None for one word or more than `MAX_LEFT_OUT_WORDS`."""
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:

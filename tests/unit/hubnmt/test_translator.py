@@ -299,7 +299,7 @@ def test_another_librarys_folder_is_not_written_over(
     if config is not None:
         (folder / "config.json").write_text(config)
     before = {path.name: path.read_text() for path in folder.iterdir()}
-    with pytest.raises(InputError, match=r"marian holds other files .* name an empty or a new"):
+    with pytest.raises(InputError, match=r"marian contains other files .* name an empty or a new"):
         random_model.save_pretrained(folder)
     with pytest.raises(InputError, match="is a file; name a folder"):
         random_model.save_pretrained(str(folder / "model.safetensors"))

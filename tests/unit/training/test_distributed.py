@@ -36,7 +36,7 @@ def test_a_team_of_one_changes_nothing() -> None:
     team.sum(tensor)
     assert team.is_leader
     assert tensor.tolist() == [1.0, 2.0]
-    team.share([tensor])
+    team.broadcast([tensor])
     assert tensor.tolist() == [1.0, 2.0]
     assert team.gather("x") == ["x"]
     assert team.run_on_rank0(lambda: 7) == 7
@@ -67,7 +67,7 @@ def test_auto_is_a_device_that_is_there() -> None:
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "tpu:0"])
 def test_a_device_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is no device; try auto, cpu or cuda"):
+    with pytest.raises(ConfigError, match="is not a device; use auto, cpu or cuda"):
         pick_device(name)
 
 
@@ -96,9 +96,11 @@ def test_each_process_takes_the_gpu_of_its_number() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_more_processes_than_gpus_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"wants GPU 2, but this machine has 2, counted from 0"):
+    with pytest.raises(
+        ConfigError, match=r"selects GPU 2, but this machine has 2 \(numbered from 0\)"
+    ):
         pick_device("cuda", local_rank=2, is_alone=False)
-    with pytest.raises(ConfigError, match=r"'cuda:99' wants GPU 99, but this machine has 2"):
+    with pytest.raises(ConfigError, match=r"'cuda:99' selects GPU 99, but this machine has 2"):
         pick_device("cuda:99")
 
 
@@ -265,7 +267,7 @@ def test_what_the_leader_finds_wrong_ends_all_with_one_line(launch: Launch, tmp_
     assert process.returncode != 0
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, errors[-3000:]
-    assert "holds a run already" in lines[0]
+    assert "already holds a run" in lines[0]
 
 
 @pytest.mark.slow

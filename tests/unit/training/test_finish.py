@@ -203,7 +203,7 @@ def test_a_device_that_is_none_is_refused_before_the_work(
 ) -> None:
     words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--device", "gpu"]
     assert main(words) == 2
-    assert "--device = 'gpu' is no device; try auto, cpu or cuda" in caplog.text
+    assert "--device = 'gpu' is not a device; use auto, cpu or cuda" in caplog.text
     assert not (tmp_path / "dest").exists()
 
 
@@ -467,7 +467,7 @@ def test_several_test_sets_stand_side_by_side(
     [
         (("--test-name", "x", "--test-name", "y"), "1 --test and 2 --test-name"),
         (("--test-dataset", "x", "--test-dataset", "y"), "1 --test and 2 --test-dataset"),
-        (("--test", "a,b"), "2 --test need a --test-name each"),
+        (("--test", "a,b"), "2 --test require one --test-name each"),
         (("--test", "a,b", "--test-name", "x"), "2 --test and 1 --test-name"),
     ],
 )

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     stop_at(3, monkeypatch)
     run_farm(tmp_path)
     hint = f"python -m training.train --resume {tmp_path / 'farm'}"
-    said = [message for message in caplog.messages if "go on with" in message]
+    said = [message for message in caplog.messages if "resume with" in message]
     assert len(said) == 1
     assert said[0].endswith(hint)  # what it was started with is remembered
     assert (tmp_path / "farm" / "state.pt").is_file()
@@ -120,7 +120,9 @@ def test_signals_are_handed_back_after_the_run(run_farm: RunFarm, tmp_path: Path
 def test_a_new_run_does_not_overwrite_an_old_one(run_farm: RunFarm, tmp_path: Path) -> None:
     old = run_farm(tmp_path, "run.max_steps=1")
     before = {path: path.read_bytes() for path in old.folder.rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match=r"holds a run already: go on with --resume .*farm, or"):
+    with pytest.raises(
+        ConfigError, match=r"already holds a run: resume it with --resume .*farm, or"
+    ):
         run_farm(tmp_path, "run.max_steps=2")
     assert {path: path.read_bytes() for path in old.folder.rglob("*") if path.is_file()} == before
 
@@ -130,7 +132,7 @@ def test_resuming_with_another_recipe_is_refused_with_the_differences(
 ) -> None:
     run_farm(tmp_path, "run.max_steps=1")
     changes = ["optimizer.lr=0.02", "model.dropout=0.3", "run.seed=6", "run.max_steps=3"]
-    with pytest.raises(ConfigError, match="belongs to another recipe") as caught:
+    with pytest.raises(ConfigError, match="was started with another recipe") as caught:
         run_farm(tmp_path, *changes, resume=True)
     differences = str(caught.value).partition("recipe: ")[2].split("; ")
     assert sorted(differences) == [
@@ -180,7 +182,7 @@ def test_a_torn_state_is_refused_and_left_where_it_is(run_farm: RunFarm, tmp_pat
     path = tmp_path / "farm" / "state.pt"
     torn = path.read_bytes()[:-1000]
     path.write_bytes(torn)
-    with pytest.raises(ModelFolderError, match=r"state\.pt: not a whole state"):
+    with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state"):
         run_farm(tmp_path, "run.max_steps=3", resume=True)
     assert path.read_bytes() == torn
 
@@ -251,7 +253,7 @@ def test_a_run_does_not_go_on_with_other_texts(
         file.write("Noch ein Satz.\n")
     with (tmp_path / "my.en").open("a", encoding="utf-8") as file:
         file.write("One more sentence.\n")
-    with pytest.raises(HubNMTError, match=r"not those that .*farm began with"):
+    with pytest.raises(HubNMTError, match=r"texts have changed since .*farm was started"):
         run_farm(tmp_path, files, resume=True)
 
 
@@ -293,7 +295,7 @@ def test_a_run_whose_state_is_gone_is_left_alone(run_farm: RunFarm, tmp_path: Pa
     folder = run_farm(tmp_path).folder
     (folder / "state.pt").unlink()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match=r"state\.pt is gone"):
+    with pytest.raises(ConfigError, match=r"state\.pt is missing"):
         run_farm(tmp_path, resume=True)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -447,7 +449,7 @@ def test_a_push_to_nowhere_is_refused_before_training(
     command: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(extra=("--hub-checkpoints",))) == 2
-    assert "--hub-checkpoints needs --push USER/NAME" in capsys.readouterr().err
+    assert "--hub-checkpoints requires --push USER/NAME" in capsys.readouterr().err
     assert not (tmp_path / "farm").exists()
 
 

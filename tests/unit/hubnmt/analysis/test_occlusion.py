@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubnmt.analysis.occlusion import leave_out
+from hubnmt.analysis.occlusion import occlude
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation
 from hubnmt.translator import Translator
@@ -11,7 +11,7 @@ SRC = "Ein Hund, rennt."
 
 
 def test_each_fall_is_the_difference_of_two_scores(random_model: Translator) -> None:
-    found = leave_out(random_model, SRC, "A dog")
+    found = occlude(random_model, SRC, "A dog")
     assert found.src_words == ("Ein", "Hund", ",", "rennt", ".")
     assert [SRC[a:b].strip() for a, b in found.spans] == list(found.src_words)
     whole = random_model.score(SRC, "A dog")
@@ -25,8 +25,8 @@ def test_each_fall_is_the_difference_of_two_scores(random_model: Translator) -> 
 
 
 def test_odd_spaces_change_nothing(random_model: Translator) -> None:
-    odd = leave_out(random_model, SRC.replace(" ", "\u00a0\t"), "A\u00a0dog")
-    plain = leave_out(random_model, SRC, "A dog")
+    odd = occlude(random_model, SRC.replace(" ", "\u00a0\t"), "A\u00a0dog")
+    plain = occlude(random_model, SRC, "A dog")
     assert odd == plain
 
 
@@ -34,7 +34,7 @@ def test_words_in_capitals_are_those_that_the_model_reads(
     random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segmentation, "CAPITALS_RATIO", 0)
-    assert leave_out(random_model, SRC.upper(), "A dog") == leave_out(
+    assert occlude(random_model, SRC.upper(), "A dog") == occlude(
         random_model, SRC.lower(), "A dog"
     )
 
@@ -42,7 +42,7 @@ def test_words_in_capitals_are_those_that_the_model_reads(
 def test_of_a_candidate_its_own_tokens_are_replayed(random_model: Translator) -> None:
     translation = random_model.translate(SRC)
     best = translation.n_best[0]
-    found = leave_out(random_model, SRC, best)
+    found = occlude(random_model, SRC, best)
     assert found.tgt_tokens == translation.tgt_tokens
     assert len(found.falls[0]) == len(best.tgt_ids[0]) + 1
 
@@ -50,4 +50,4 @@ def test_of_a_candidate_its_own_tokens_are_replayed(random_model: Translator) ->
 @pytest.mark.parametrize("src", ["Hund", "", "  "])
 def test_one_word_cannot_be_left_out(random_model: Translator, src: str) -> None:
     with pytest.raises(InputError, match="at least two"):
-        leave_out(random_model, src, "A dog")
+        occlude(random_model, src, "A dog")

@@ -231,10 +231,10 @@ def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare:
     assert "base_model" not in read_head(write_card(full))
     further = dataclasses.replace(bare, started_from="user/mo_del", base_model="user/mo_del")
     card = write_card(further)
-    assert "trained further from user/mo\\_del with hubnmt" in card
+    assert "trained by fine-tuning user/mo\\_del with hubnmt" in card
     assert "from scratch" not in card
     assert read_head(card)["base_model"] == "user/mo_del"
-    assert "## Data\n\nWhat user/mo\\_del had learned from before" in card
+    assert "## Data\n\nFor the earlier training data and its licence, see the model card of" in card
 
 
 def test_the_recipe_can_be_copied_as_it_stands(full: CardFacts) -> None:

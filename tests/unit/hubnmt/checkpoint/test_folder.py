@@ -368,19 +368,19 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     "unknown option": (set_keys(DECODING, beam_sise=2), DECODING, ["'beam_sise'", "'beam_size'"]),
     "half a character": (
         set_keys(DECODING, colour="A \ud800 dog"),
-        *(DECODING, ["half a surrogate pair", "\\ud800"]),
+        *(DECODING, ["lone surrogate", "\\ud800"]),
     ),
     "half a character in the config": (
         set_keys(CONFIG, src_lang="d\udc00"),
-        *(CONFIG, ["half a surrogate pair", "\\udc00"]),
+        *(CONFIG, ["lone surrogate", "\\udc00"]),
     ),
     "half a character for a key": (
         set_keys(CONFIG, **{"n_\ud800": [["deep"]]}),
-        *(CONFIG, ["half a surrogate pair"]),
+        *(CONFIG, ["lone surrogate"]),
     ),
     "half a character deep down": (
         set_keys(DECODING, colour=[{"x": "\udfff"}]),
-        *(DECODING, ["half a surrogate pair"]),
+        *(DECODING, ["lone surrogate"]),
     ),
     "option out of range": (set_keys(DECODING, beam_size=0), DECODING, ["beam_size", "1 to 256"]),
     "penalty beyond floats": (

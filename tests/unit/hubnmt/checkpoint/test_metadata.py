@@ -120,7 +120,7 @@ def test_a_value_that_fells_the_parser_harms_nothing(value: str):
 def test_a_head_that_cannot_be_read_says_so(head: str):
     card = f"---\n{head}\n---\n"
     assert read_metadata(card) == {}
-    with pytest.raises(ModelFolderError, match="the head is no "):
+    with pytest.raises(ModelFolderError, match="the YAML header is no"):
         check_metadata(card)
 
 
@@ -160,10 +160,10 @@ def test_a_card_of_ours_passes():
         ("", "library_name"),
         ("# no head", "tags"),
         (GOOD.replace("hubnmt\ntags", "transformers\ntags"), "library_name is not hubnmt"),
-        (GOOD.replace("[hubnmt, translation]", "hubnmt"), "tags do not list hubnmt"),
+        (GOOD.replace("[hubnmt, translation]", "hubnmt"), "tags do not contain hubnmt"),
         (GOOD.replace("[de, en]", "[]"), "language"),
-        ("---\n- a list\n---\n", "no table"),
-        ("---\n[unclosed\n---\n", "no valid YAML"),
+        ("---\n- a list\n---\n", "not a mapping"),
+        ("---\n[unclosed\n---\n", "not valid YAML"),
         (f"---\nlong: {'x' * MAX_HEAD_CHARS}\n---\n", "longer than"),
     ],
 )

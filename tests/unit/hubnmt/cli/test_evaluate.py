@@ -76,7 +76,7 @@ def test_the_guard_is_said_with_how_often_it_fired(
     n_fallbacks = sum(each.n_fallbacks for each in translations)
     assert n_fallbacks > 0  # an untrained model repeats itself
     for flags, guard, fallbacks, said in (
-        (["--guard"], True, n_fallbacks, f"guard  on, {n_fallbacks} searched again"),
+        (["--guard"], True, n_fallbacks, f"guard  on, {n_fallbacks} decoded again"),
         (["--no-guard"], False, 0, "guard  off"),
     ):
         answer = json.loads(run("evaluate", *files, "--json", *flags))

@@ -108,7 +108,7 @@ def test_list_stops_at_the_limit_and_says_so(stored: HubServer, capfd: pytest.Ca
     assert main(["list", "--author", "user", "--limit", "1"]) == 0
     out, err = capfd.readouterr()
     assert len(out.splitlines()) == 1
-    assert "there are more: --limit 2" in err
+    assert "there are more models: use --limit 2" in err
 
 
 def test_list_without_the_hub_shows_what_is_here(

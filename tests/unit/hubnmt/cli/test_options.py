@@ -47,7 +47,7 @@ def test_the_help_says_what_every_option_does() -> None:
     add_decoding_options(parser)
     silent = [action.dest for action in parser._actions if not action.help]
     assert silent == []
-    assert "beyond those of the prefix" in " ".join(parser.format_help().split())
+    assert "not counting the prefix" in " ".join(parser.format_help().split())
 
 
 @pytest.mark.parametrize("arguments", [["--beam-size", "two"], ["--no-such-option"]])

@@ -237,7 +237,7 @@ def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     assert main([*command, "--output", str(output), *flags]) == 130
     *_, err = capsysbinary.readouterr().err.decode().splitlines()
     assert err.startswith("hubnmt: interrupted; ")
-    assert (f"{output} is as it was" in err) == (old is not None)
+    assert (f"{output} is unchanged" in err) == (old is not None)
     name = re.search(r"--continue(?: --output '(.*)' without --overwrite)? goes on", err)
     assert name
     written = Path(name[1] or output)

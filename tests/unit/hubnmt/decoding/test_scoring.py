@@ -165,7 +165,7 @@ def test_best_tokens_are_those_of_argmax(shape: tuple[int, int, int]) -> None:
     assert torch.equal(best, log_probs.amax(-1))
 
 
-# --- compaction_indices -----------------------------------------------------------------------------------
+# --- compaction_indices ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pattern", ["1", "0", "0100", "1001", "00011", "11100", "10101", "0000"])

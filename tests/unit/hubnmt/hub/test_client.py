@@ -159,7 +159,7 @@ def test_a_list_that_stumbles_goes_on(status: int, hub: HubServer, waits: list[f
 def test_a_list_that_is_none_is_said(hub: HubServer):
     """An address where something else answers, as the page of a repository does here."""
     hub.store.create("model", "user/a")
-    with pytest.raises(HubError, match="did not answer as a Hub does"):
+    with pytest.raises(HubError, match="did not respond like a Hub"):
         next(read_pages(connect(), "/api/models/user/a", {"limit": 1}))
 
 
@@ -174,7 +174,7 @@ def test_the_address_is_the_environments(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("address", ["mirror.example", "ftp://mirror.example", "https://", "x y"])
 def test_what_is_no_address_is_said(address: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_ENDPOINT", address)
-    with pytest.raises(HubError, match="is no address: it begins with https://"):
+    with pytest.raises(HubError, match="is not a URL: it must begin with https://"):
         connect()
 
 
@@ -236,11 +236,11 @@ def chained(outer: BaseException, cause: BaseException) -> BaseException:
     ("error", "words"),
     [
         (theirs.OfflineModeIsEnabled("x"), "HF_HUB_OFFLINE is set"),
-        (json.JSONDecodeError("x", "", 0), "did not answer as a Hub does"),
-        (theirs.FileMetadataError("x"), "did not answer as a Hub does"),
+        (json.JSONDecodeError("x", "", 0), "did not respond like a Hub"),
+        (theirs.FileMetadataError("x"), "did not respond like a Hub"),
         (theirs.LocalEntryNotFoundError("x"), f"cannot reach {HUB}"),
         (HTTP_ERROR("x"), f"cannot reach {HUB}"),
-        (OSError("Consistency check failed: file should be"), "broke off: try again"),
+        (OSError("Consistency check failed: file should be"), "was interrupted: try again"),
         (chained(RuntimeError("while uploading"), HTTP_ERROR("x")), f"cannot reach {HUB}"),
     ],
 )
@@ -255,7 +255,7 @@ def test_silence_is_told_from_refusal(error: BaseException, words: str):
         (OSError(errno.ENOSPC, "No space left"), "no space left on the disk"),
         (
             PermissionError(errno.EACCES, "Permission denied", "/cache/x"),
-            "cannot use /cache/x (permission denied); name another folder, or HF_HOME",
+            "cannot use /cache/x (permission denied); choose another folder, or set HF_HOME",
         ),
         (
             chained(

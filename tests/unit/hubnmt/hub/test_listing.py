@@ -91,8 +91,8 @@ def test_the_next_page_is_asked_for_when_it_is_read(full_hub: HubServer):
         (403, "forbids"),
         (404, "not found"),
         (429, "too many requests"),
-        (500, r"trouble of its own \(500\)"),
-        (503, r"trouble of its own \(503\)"),
+        (500, r"server error \(500\)"),
+        (503, r"server error \(503\)"),
     ],
 )
 def test_a_hub_in_trouble_says_so(status: int, sentence: str, full_hub: HubServer):

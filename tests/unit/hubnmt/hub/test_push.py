@@ -164,7 +164,7 @@ def test_private_is_for_new_repositories_only(
     push(model_folder, REPO, private=True)
     assert set(hub.repo(REPO).files()) == FILES
     assert not hub.repo(REPO).private
-    assert "is there and public: only a new repository is made private" in caplog.text
+    assert "exists and is public: only a new repository is created as private" in caplog.text
 
 
 # --- before the work ------------------------------------------------------------------------------
@@ -191,13 +191,13 @@ def test_a_repository_that_is_there_stays_as_it_is(hub: HubServer, model_folder:
 def test_a_token_that_may_not_write_is_refused_before_the_work(is_there: bool, hub: HubServer):
     if is_there:
         hub.store.create("model", REPO)
-    with pytest.raises(HubError, match="your token needs the right"):
+    with pytest.raises(HubError, match="your token needs the permission"):
         prepare_repo(REPO, token=READER)
 
 
 def test_a_model_of_another_library_is_refused_before_the_work(hub: HubServer):
     hub.store.put(REPO, {"README.md": b"---\nlibrary_name: keras\n---\n"})
-    with pytest.raises(HubError, match="holds a model of the library 'keras'"):
+    with pytest.raises(HubError, match="contains a model of the library 'keras'"):
         prepare_repo(REPO)
 
 
@@ -224,7 +224,7 @@ def test_a_pull_request_leaves_main_alone(hub: HubServer, model_folder: Path):
 def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
     push(model_folder, REPO)
     change(model_folder)
-    with pytest.raises(HubError, match="your token needs the right"):
+    with pytest.raises(HubError, match="your token needs the permission"):
         push(model_folder, REPO, token=READER)
     push(model_folder, REPO, token=READER, create_pr=True)
     assert list(hub.repo(REPO).pull_requests) == ["refs/pr/1"]
@@ -235,8 +235,8 @@ def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
     [
         ({"revision": "wip", "create_pr": True}, "not both"),
         ({"revision": "a" * 40}, "is a commit"),
-        ({"revision": "../main"}, "no name of a branch"),
-        ({"revision": "a b"}, "no name of a branch"),
+        ({"revision": "../main"}, "not a valid branch"),
+        ({"revision": "a b"}, "not a valid branch"),
     ],
 )
 def test_impossible_branches_are_refused_here(
@@ -323,13 +323,13 @@ def _link_card(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_break_weights, "not a whole safetensors file"),
+        (_break_weights, "invalid safetensors file"),
         (_break_config, "has shape"),
-        (_link_card, "leads out of the folder"),
+        (_link_card, "file outside the folder"),
         (lambda f: (f / "tokenizer.json").unlink(), "no such file"),
         (lambda f: (f / "README.md").write_text("# hello"), "library_name is not hubnmt"),
-        (lambda f: (f / "README.md").write_text("---\n[a\n---\n"), "no valid YAML"),
-        (lambda f: (f / "README.md").open("a").write(TOKEN) and None, "holds a token"),
+        (lambda f: (f / "README.md").write_text("---\n[a\n---\n"), "not valid YAML"),
+        (lambda f: (f / "README.md").open("a").write(TOKEN) and None, "contains a Hub token"),
         (
             lambda f: (f / "README.md").write_text(
                 "---\nlanguage: [de, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n"
@@ -397,8 +397,8 @@ def test_a_hiccup_is_not_noticed(status: int, step: str, hub: HubServer, model_f
         (403, "forbids"),
         (404, "not found"),
         (429, "too many requests"),
-        (500, r"trouble of its own \(500\)"),
-        (503, r"trouble of its own \(503\)"),
+        (500, r"server error \(500\)"),
+        (503, r"server error \(503\)"),
     ],
 )
 @pytest.mark.parametrize("step", [step for step in STEPS if "yaml" not in step])
@@ -418,7 +418,7 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
 
 def test_a_card_check_that_never_answers_is_said(hub: HubServer, model_folder: Path):
     hub.faults.add(Fault("validate-yaml", times=None, status=503))
-    with pytest.raises(HubUnreachableError, match="did not answer as a Hub does"):
+    with pytest.raises(HubUnreachableError, match="did not respond like a Hub"):
         push(model_folder, REPO)
     assert is_untouched(hub)
 
@@ -466,7 +466,7 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(hub: HubServer, model_fo
     change(model_folder)
     theirs = {"decoding.json": b'{"beam_size": 9}'}
     hub.faults.add(Fault(COMMIT, before=lambda: hub.store.put(REPO, theirs) and None))
-    with pytest.raises(HubError, match=r"another push in the meantime; nothing was overwritten"):
+    with pytest.raises(HubError, match=r"another push; nothing was overwritten"):
         push(model_folder, REPO)
     assert hub.repo(REPO).history() == ["put", TITLE, "initial commit"]
     assert hub.repo(REPO).files()["decoding.json"] == theirs["decoding.json"]

@@ -36,7 +36,7 @@ def test_an_unknown_model_names_what_there_is(name: str, monkeypatch: pytest.Mon
 
 def test_a_folder_that_is_not_there_may_be_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(HubUnreachableError, match="no folder 'runs/best' here, and cannot reach"):
+    with pytest.raises(HubUnreachableError, match="no local folder 'runs/best', and cannot reach"):
         Translator.from_pretrained("runs/best")
 
 

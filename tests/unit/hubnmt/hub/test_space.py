@@ -122,7 +122,7 @@ def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, serve
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_secret_that_cannot_be_set_is_not_shown(status: int, served: HubServer):
     served.faults.add(Fault("POST .*secrets", times=None, status=status))
-    with pytest.raises(HubError, match=r"forbids|trouble of its own") as error:
+    with pytest.raises(HubError, match=r"forbids|server error") as error:
         open_space(SPACE, REPO, with_token=True)
     assert TOKEN not in "".join(traceback.format_exception(error.value))
     assert served.repo(SPACE, "space").files() == {}
@@ -149,7 +149,7 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
     step: str, status: int, served: HubServer
 ):
     served.faults.add(Fault(step, times=None, status=status))
-    sentence = r"forbids|trouble of its own|accept this token|not found|too many requests"
+    sentence = r"forbids|server error|accept this token|not found|too many requests"
     with pytest.raises(HubError, match=sentence) as error:
         open_space(SPACE, REPO)
     assert "\n" not in str(error.value)
@@ -169,7 +169,7 @@ def test_another_persons_space_is_left_alone(served: HubServer):
 def test_a_space_with_another_app_is_left_alone(app: str, served: HubServer):
     files = {app: b"theirs", "README.md": b"---\nsdk: docker\ntags: [chess]\n---\n"}
     served.store.put(SPACE, files, kind="space")
-    with pytest.raises(HubError, match="serves another app: name a new one"):
+    with pytest.raises(HubError, match="serves another app: choose a new name"):
         open_space(SPACE, REPO)
     assert served.repo(SPACE, "space").files() == files
     assert served.repo(SPACE, "space").variables == {}
@@ -185,7 +185,7 @@ def test_a_wheel_carries_what_lies_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(space, "PACKAGE", tmp_path / "site-packages" / "hubnmt")
-    monkeypatch.setattr(space, "CARRIED", tmp_path / "carried")
+    monkeypatch.setattr(space, "WHEEL_FILES", tmp_path / "carried")
     with pytest.raises(HubError, match=r"has no app\.py"):
         find_beside("app.py")
     (tmp_path / "carried").mkdir()
@@ -201,7 +201,7 @@ def test_what_is_no_part_of_the_package_stays_here(
     for name in ("a.py", "a.py~", ".env", "notes.txt", ".a.py.swp", "__pycache__/a.pyc"):
         (package / name).write_text(TOKEN)
     monkeypatch.setattr(space, "PACKAGE", package)
-    monkeypatch.setattr(space, "CARRIED", repo)
+    monkeypatch.setattr(space, "WHEEL_FILES", repo)
     assert {name for name in collect(SPACE, REPO) if name.startswith("hubnmt/")} == {"hubnmt/a.py"}
 
 

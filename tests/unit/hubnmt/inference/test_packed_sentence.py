@@ -67,7 +67,7 @@ def test_one_hypothesis_needs_no_mask() -> None:
 
 def test_hypotheses_that_nobody_knows_are_refused() -> None:
     cache = make_cache()
-    with pytest.raises(ValueError, match="2 hypotheses, but 1"):
+    with pytest.raises(ValueError, match="2 hypotheses, but the cache holds 1"):
         cache.advance(2)
 
 
@@ -79,8 +79,8 @@ def test_a_reading_is_cross_attention(make_model: Callable[..., Transformer]) ->
     memory = torch.randn(S, d_model, dtype=torch.float64)
     x = torch.randn(4, d_model, dtype=torch.float64)
     k, v = layer.cross_kv(memory).view(S, 2, n_heads, -1).unbind(1)
-    q = layer.cross_q(layer.cross_frame.enter(x)).view(4, n_heads, -1)
+    q = layer.cross_q(layer.cross_residual.pre_norm(x)).view(4, n_heads, -1)
     mixed = [(q[:, h] @ k[:, h].T).softmax(-1) @ v[:, h] for h in range(n_heads)]
-    expected = layer.cross_frame.leave(x.clone(), torch.cat(mixed, dim=1))
-    found = FoldedCrossAttention.of(layer, memory, n_heads)(x.clone(), layer.cross_frame)
+    expected = layer.cross_residual.add_residual(x.clone(), torch.cat(mixed, dim=1))
+    found = FoldedCrossAttention.of(layer, memory, n_heads)(x.clone(), layer.cross_residual)
     torch.testing.assert_close(found, expected)

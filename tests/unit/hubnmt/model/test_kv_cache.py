@@ -156,6 +156,6 @@ def test_kept_rows_keep_their_family_tree_their_mask_and_their_layers() -> None:
 
 def test_a_wrong_number_of_hypotheses_is_refused() -> None:
     cache = make_cache()
-    with pytest.raises(ValueError, match="3 hypotheses, but 1 are known"):
+    with pytest.raises(ValueError, match="3 hypotheses, but the cache holds 1"):
         cache.advance(3)
     assert cache.n_positions == 0

@@ -265,7 +265,7 @@ class Double(nn.Module):
         return 2 * x
 
 
-def run_frame(flow: Flow, norm_order: str) -> None:
+def run_sub_layer(flow: Flow, norm_order: str) -> None:
     frame, block = SubLayer(make_config(norm_order=norm_order)), Double()
     flow.box("norm", frame.norm)
     flow.box("dropout", frame.dropout)
@@ -410,8 +410,8 @@ RUNS: dict[str, Callable[[Flow], None]] = {
     "Multi-head self-attention": run_self_attention,
     "Multi-head cross-attention": run_cross_attention,
     "Feed-forward network": run_feed_forward,
-    "Sub-layer frame, pre-norm": lambda flow: run_frame(flow, "pre"),
-    "Sub-layer frame, post-norm": lambda flow: run_frame(flow, "post"),
+    "Sub-layer, pre-norm": lambda flow: run_sub_layer(flow, "pre"),
+    "Sub-layer, post-norm": lambda flow: run_sub_layer(flow, "post"),
     "Encoder layer": run_encoder_layer,
     "Decoder layer": run_decoder_layer,
     "Embedding and positions": run_embedding,

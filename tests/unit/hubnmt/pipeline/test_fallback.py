@@ -76,7 +76,7 @@ def test_only_odd_rows_are_searched_again_and_the_better_is_kept(
     ((rows, _),) = search.asked
     assert rows == [ROWS[1]]
     assert [each[0].ids[0] for each in kept] == [140, 99, 160]
-    said = "the first try is odd and is bad: translated again with other settings"
+    said = "the first translation is odd and is bad: translated again with other settings"
     assert notes == ["", said, ""]
 
 

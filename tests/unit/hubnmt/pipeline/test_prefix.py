@@ -54,14 +54,14 @@ def test_one_sentence_takes_all_of_the_prefix(text: str, tiny_tokenizer: Tokeniz
 
 
 def test_nothing_to_translate_binds_nothing_away(tiny_tokenizer: Tokenizer) -> None:
-    assert bind("A. B", plan_of("\n", tiny_tokenizer)).said == ()
+    assert bind("A. B", plan_of("\n", tiny_tokenizer)).complete == ()
 
 
 def test_what_is_said_and_what_is_open_are_the_prefix(plan: Plan) -> None:
     prefix = " A dog runs.  Two men cook! Who laughs? Nobody. And then"
     for length in range(len(prefix) + 1):
         bound = bind(prefix[:length], plan)
-        said = "".join(text + space for text, space in bound.said)
+        said = "".join(text + space for text, space in bound.complete)
         assert said + bound.open == prefix[:length]
 
 

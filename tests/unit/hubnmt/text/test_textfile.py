@@ -137,8 +137,8 @@ def test_a_line_that_was_skipped_is_not_judged(tmp_path: Path) -> None:
         ("Grüße\n".encode("utf-16"), ["UTF-8"]),
         (b"\xed\xa0\x80\n", ["UTF-8"]),
         ("Grüße\n".encode()[:3], ["UTF-8"]),
-        (b"PK\x03\x04\x00\x00\n", ["zero byte", "binary"]),
-        (b"x" * 50_001, ["50,001", "50,000", "of its own"]),
+        (b"PK\x03\x04\x00\x00\n", ["null byte", "binary"]),
+        (b"x" * 50_001, ["50,001", "50,000", "own line"]),
     ],
     ids=repr,
 )
@@ -297,7 +297,9 @@ def test_a_device_is_written_to_and_stays(overwrite: bool) -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
 def test_a_full_disk_is_named() -> None:
-    with pytest.raises(InputError, match=r"/dev/full: cannot be written \(No space left.*room"):
+    with pytest.raises(
+        InputError, match=r"/dev/full: cannot be written \(No space left.*free disk space"
+    ):
         put(open_output(FULL, overwrite=False, carry_on=False), "a\n")
 
 

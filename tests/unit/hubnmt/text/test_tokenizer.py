@@ -416,7 +416,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     with path.open("wb") as file:
         file.truncate(MAX_FILE_MIB * 2**20 + 1)  # a hole: takes no disk
-    assert_refused(path, "larger than 64 MiB")
+    assert_refused(path, "larger than the limit of 64 MiB")
 
 
 def test_a_file_far_too_large_for_its_vocabulary_is_refused_before_it_is_read(
@@ -427,7 +427,7 @@ def test_a_file_far_too_large_for_its_vocabulary_is_refused_before_it_is_read(
     assert Tokenizer.load(path, vocab_size=size).vocab_size == size
     with path.open("r+b") as file:
         file.truncate(max_file_bytes(size) + 1)
-    with pytest.raises(ModelFolderError, match=r"larger than .* MiB; refused"):
+    with pytest.raises(ModelFolderError, match=r"larger than the limit of .* MiB"):
         Tokenizer.load(path, vocab_size=size)
 
 
@@ -495,7 +495,7 @@ def test_a_vocabulary_with_words_that_are_no_bytes_is_refused(
         vocab = content["model"]["vocab"]
         vocab["日"] = len(vocab)
 
-    assert_refused(file_with(add), "'日' is no byte-level piece")
+    assert_refused(file_with(add), "'日' is not a byte-level piece")
 
 
 @pytest.mark.parametrize("number", [10**6, 2**32, -1, 0.5, "7", None])

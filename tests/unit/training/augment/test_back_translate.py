@@ -186,7 +186,7 @@ def test_a_pipe_is_refused_before_it_is_read(
     """Counting its lines would take them all, and leave nothing to translate."""
     os.mkfifo(tmp_path / "pipe")
     assert call("--input", str(tmp_path / "pipe")) == 2
-    assert "pipe: a pipe can be read but once; save it" in caplog.text
+    assert "pipe: is a pipe, which can be read only once; save it" in caplog.text
     assert not (tmp_path / "out").exists()
 
 
@@ -221,7 +221,7 @@ def test_pairs_made_otherwise_are_not_mixed(
     assert call("--limit", "2") == 0
     before = (tmp_path / "out" / "pairs.tsv").read_bytes()
     assert call("--limit", "2", "--sample") == 2
-    assert "options was {}, is {'sample': True}; name another --output" in caplog.text
+    assert "options was {}, is {'sample': True}; choose another --output" in caplog.text
     text.write_text("Other lines.\n" * 9, encoding="utf-8")
     assert call("--limit", "2") == 2
     assert (tmp_path / "out" / "pairs.tsv").read_bytes() == before
@@ -233,7 +233,7 @@ def test_a_file_of_unknown_origin_is_not_continued(
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "pairs.tsv").write_text("precious\n", encoding="utf-8")
     assert call() == 2
-    assert "exists, and nobody knows how it was made" in caplog.text
+    assert "exists without back_translate.json" in caplog.text
     assert (tmp_path / "out" / "pairs.tsv").read_text(encoding="utf-8") == "precious\n"
 
 

@@ -238,7 +238,7 @@ def test_a_recipe_that_names_the_table_makes_it(call: Callable[..., int], tmp_pa
         (["--min-count", "0"], "--min-count 0 must be at least 1"),
         (["--limit", "-1"], "--limit -1 must be at least 1"),
         (["--min-share", "2"], "--min-share 2.0 must be 0 to 1"),
-        (["--min-count", "1000"], "gave no phrase; try a lower --min-count"),
+        (["--min-count", "1000"], "gave no phrase; lower --min-count"),
         (["--set", "data.train=nowhere.de,nowhere.en"], "nowhere.de"),
     ],
 )
@@ -274,9 +274,9 @@ def test_a_table_of_yours_stays(
 ) -> None:
     (tmp_path / "phrases.tsv").write_text("mine", encoding="utf-8")
     assert call() == 2
-    assert "is there already" in caplog.text
+    assert "already exists" in caplog.text
     assert (tmp_path / "phrases.tsv").read_text(encoding="utf-8") == "mine"
     assert call(output="phrases.txt") == 2
     assert "must end in .tsv" in caplog.text
     assert call("--limit", "5", "--min-count", "1", output="sub/phrases.tsv") == 0
-    assert "the first 5 pairs are taken" in caplog.text
+    assert "using the first 5 pairs" in caplog.text

@@ -37,7 +37,7 @@ def test_tables_stand_alone_and_texts_in_twos() -> None:
 
 @pytest.mark.parametrize("files", [("a.de",), ("a.de", "b.tsv"), ("a.tsv", "a.xlsx"), ("a.json",)])
 def test_a_text_without_partner_is_named_with_the_formats_there_are(files: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"no translation beside it.*SRC,TGT.*\.parquet"):
+    with pytest.raises(ConfigError, match=r"no matching translation file.*SRC,TGT.*\.parquet"):
         group_files(files)
 
 
@@ -108,8 +108,8 @@ def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
     [
         ({}, r"train is empty and dataset is not set.*valid is empty"),
         ({"train": ["a.de", "a.en"]}, r"valid is empty and dataset is not set"),
-        ({"dataset": "a/b", "train": ["a.de"]}, r"train: a\.de has no translation beside it"),
-        ({"dataset": "a/b", "test": ["a.xls"]}, r"test: a\.xls has no translation beside it"),
+        ({"dataset": "a/b", "train": ["a.de"]}, r"train: a\.de has no matching translation file"),
+        ({"dataset": "a/b", "test": ["a.xls"]}, r"test: a\.xls has no matching translation file"),
         ({"dataset": "a/b", "max_tokens": 0}, r"max_tokens = 0 must be at least 1"),
         ({"dataset": "a/b", "min_script_share": 1.1}, r"min_script_share = 1\.1 must be 0 to 1"),
         ({"dataset": "a/b", "drop_final_mark": 2.0}, r"drop_final_mark = 2\.0 must be 0 to 1"),
@@ -120,8 +120,8 @@ def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
         ({"dataset": "a/b", "limit": 0}, r"limit = 0 must be at least 1"),
         ({"dataset": "a/b", "valid_limit": 0}, r"valid_limit = 0 must be at least 1"),
         ({"dataset": "a/b", "weight": 0.0}, r"weight = 0\.0 must be above 0"),
-        ({"dataset": "a/b", "corpora": {"main": {"dataset": "x"}}}, r"corpora\.main is the name"),
-        ({"dataset": "a/b", "corpora": {"x": {}}}, r"corpora\.x: name files or a Hub dataset"),
+        ({"dataset": "a/b", "corpora": {"main": {"dataset": "x"}}}, r"corpora\.main is reserved"),
+        ({"dataset": "a/b", "corpora": {"x": {}}}, r"corpora\.x: set files or a Hub dataset"),
         ({"dataset": "a/b", "corpora": {"x": 3}}, r"corpora\.x: must be a table"),
         (
             {"dataset": "a/b", "corpora": {"x": {"file": ["a.tsv"]}}},
@@ -153,7 +153,7 @@ def test_mistakes_of_several_corpora_are_told_at_once() -> None:
         ({"files": ("a.tsv",), "where_values": ("s",)}, "belong together"),
         (
             {"files": ("a.de", "a.en"), "where_column": "s", "where_values": ("x",)},
-            "where_column needs columns, and a.de, a.en has none",
+            "where_column requires a table, but a.de, a.en is a text file",
         ),
     ],
 )

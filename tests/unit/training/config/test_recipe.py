@@ -138,7 +138,7 @@ def test_set_reaches_a_corpus_by_its_name() -> None:
 def test_set_on_corpora_that_are_no_tables_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"corpora|back"):
         override(text)
-    with pytest.raises(ConfigError, match="is no section"):
+    with pytest.raises(ConfigError, match="is not a section"):
         apply_override({"data": {"corpora": {"back": 3}}}, "data.corpora.back.weight=2")
 
 
@@ -151,7 +151,7 @@ def test_set_leaves_the_other_keys_of_its_section_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["run.seed", "seed=3", "run=3", "=", ".=1", "run.=1", ""])
 def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"must read section\.key=value"):
+    with pytest.raises(ConfigError, match=r"must have the form section\.key=value"):
         override(text)
 
 
@@ -186,11 +186,11 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
         ({"data": {"corpora": 5}}, r"corpora = 5 must be table"),
         ({"model": {"norm_order": "both"}}, r"norm_order = 'both' must be 'pre' or 'post'"),
         ({"decoding": {"beam_size": "5"}}, r"beam_size = '5' must be int"),
-        ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is found out by the run; remove it"),
-        ({"model": {"src_lang": "de"}}, r"src_lang is found out by the run; remove it"),
+        ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is determined by the run; remove it"),
+        ({"model": {"src_lang": "de"}}, r"src_lang is determined by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
         ({"data": {"dataset": None}}, r"\[data\]: train is empty and dataset is not set"),
-        ({"data": {"train": ["a.de"]}}, r"\[data\]: train: a\.de has no translation beside it"),
+        ({"data": {"train": ["a.de"]}}, r"\[data\]: train: a\.de has no matching translation file"),
         (
             {"data": {"corpora": {"x": {"wieght": 1.0}}}},
             r"corpora\.x: unknown key 'wieght' \(did you mean 'weight'\?",

@@ -12,9 +12,9 @@ from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSetti
     ("values", "message"),
     [
         ({"schedule": "linear"}, "'inverse_sqrt' or 'noam' or 'cosine' or 'constant'"),
-        ({"schedule": "cosine"}, "schedule = 'cosine' needs decay_steps"),
+        ({"schedule": "cosine"}, "schedule = 'cosine' requires decay_steps"),
         ({"schedule": "cosine", "decay_steps": 2000}, "decay_steps = 2000 must be above warmup"),
-        ({"schedule": "noam", "warmup_steps": 0}, "needs warmup_steps of at least 1"),
+        ({"schedule": "noam", "warmup_steps": 0}, "requires warmup_steps of at least 1"),
         ({"min_lr": 0.1}, "min_lr = 0.1 must be 0 to lr = 0.005"),
         ({"min_lr": -0.1}, "min_lr = -0.1 must be 0 to"),
         ({"lr": float("inf")}, "lr = inf must be above 0"),
@@ -36,7 +36,7 @@ def test_an_optimizer_that_cannot_be_is_refused(values: dict[str, Any], message:
         ({"ema_decay": 1.0}, "ema_decay = 1.0 must be in [0, 1)"),
         ({"save_every": 0}, "save_every = 0 must be at least 1"),
         *(
-            ({"name": name}, f"name = {name!r} names no folder in runs: choose a word")
+            ({"name": name}, f"name = {name!r} is not a valid folder name in runs: choose a word")
             for name in (
                 "../../x",
                 "/tmp/x",

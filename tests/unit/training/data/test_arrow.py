@@ -98,9 +98,9 @@ def test_the_datasets_library_reads_the_format(tmp_path: Path) -> None:
 def test_a_torn_file_is_refused(keep: int, tmp_path: Path) -> None:
     path = write(tmp_path / "x.arrow")
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"x\.arrow: not a whole Arrow file"):
+    with pytest.raises(InputError, match=r"x\.arrow: incomplete Arrow file"):
         list(read_columns(path))
-    with pytest.raises(InputError, match=r"x\.arrow: not a whole Arrow file"):
+    with pytest.raises(InputError, match=r"x\.arrow: incomplete Arrow file"):
         map_lists(path)
 
 
@@ -113,7 +113,7 @@ def test_parquet_rows_are_dictionaries() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all" * 9])
 def test_what_is_no_parquet_is_refused(content: bytes) -> None:
-    with pytest.raises(InputError, match=r"x\.parquet: not a whole Parquet file"):
+    with pytest.raises(InputError, match=r"x\.parquet: incomplete or not a Parquet file"):
         list(read_parquet(io.BytesIO(content), name="x.parquet"))
 
 

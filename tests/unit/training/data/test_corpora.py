@@ -88,7 +88,7 @@ def test_sides_to_measure_on_are_whole(config: DataConfig, tmp_path: Path) -> No
     langs = {"src_lang": "de", "tgt_lang": "en"}
     assert read_sides(CorpusConfig(files=(table,)), **langs) == (["eins", ""], ["one", "two"])
     write(tmp_path, "t.jsonl", '{"de": "eins", "en": "one"}', '{"de": "x", "en": "\\udfff"}')
-    with pytest.raises(InputError, match=r"t\.jsonl, pair 2: half a surrogate pair"):
+    with pytest.raises(InputError, match=r"t\.jsonl, pair 2: contains a lone surrogate"):
         read_sides(CorpusConfig(files=(table,)), **langs)
 
 

@@ -128,7 +128,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_torn_gzip_file_is_named(torn: bytes, tmp_path: Path) -> None:
     (whole,) = write(tmp_path, whole=b"x\n" * 9999)
     (tmp_path / "torn.gz").write_bytes(torn)
-    with pytest.raises(InputError, match=r"torn\.gz: not a whole gzip file"):
+    with pytest.raises(InputError, match=r"torn\.gz: incomplete or not a gzip file"):
         read(whole, str(tmp_path / "torn.gz"))
 
 
@@ -209,7 +209,7 @@ def test_two_columns_without_names_are_taken_in_order_and_that_is_said(
     (name,) = write(tmp_path, a_csv=b"eins,one\nzwei,two\n")
     with caplog.at_level(logging.INFO, logger="training"):
         assert read(name) == [("eins", "one"), ("zwei", "two")]
-    assert "a.csv: no names in its first line, so column 1 is de and 2 is en" in caplog.text
+    assert "a.csv: no header, so column 1 is de and column 2 is en" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_two_columns_without_names_are_source_and_target(tmp_path: Path) -> None
 def test_columns_without_names_have_numbers(tmp_path: Path) -> None:
     (name,) = write(tmp_path, a_tsv=b"one\teins\tCC-BY\ntwo\tzwei\tCC-BY\n")
     assert read(name, src_column="2", tgt_column="1") == [("eins", "one"), ("zwei", "two")]
-    with pytest.raises(InputError, match=r"no column 'de' or 'en'; its first line reads: one, ein"):
+    with pytest.raises(InputError, match=r"no column 'de' or 'en'; its first line is: one, ein"):
         read(name)
 
 

@@ -129,7 +129,7 @@ def test_the_first_step_of_each_process_is_its_largest(
 def test_too_few_pairs_for_the_processes_are_refused(
     make_config: Callable[..., RunConfig], corpus: Corpus
 ) -> None:
-    with pytest.raises(ConfigError, match=r"an epoch of 120 pairs is too few for 121 batches"):
+    with pytest.raises(ConfigError, match=r"an epoch of 120 pairs is too small for 121 batches"):
         BatchStream(make_config(), corpus, world_size=121).plan(0)
 
 
@@ -137,7 +137,7 @@ def test_weights_that_leave_nothing_are_refused(
     make_config: Callable[..., RunConfig], corpus: Corpus
 ) -> None:
     """An endless search for a batch would be the alternative."""
-    with pytest.raises(ConfigError, match=r"an epoch of 0 pairs is too few.*raise the weights"):
+    with pytest.raises(ConfigError, match=r"an epoch of 0 pairs is too small.*raise the weights"):
         BatchStream(make_config("data.weight=0.001"), corpus).plan(0)
 
 

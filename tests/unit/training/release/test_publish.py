@@ -1,4 +1,4 @@
-"""Handing over: what was measured stands in the card, once, and nothing else is touched."""
+"""Publishing a run: what was measured stands in the card, once, and nothing else is touched."""
 
 import logging
 import re
@@ -16,28 +16,28 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.inference.engine import TorchEngine
 from training.config.data import DataConfig
 from training.config.recipe import RunConfig, load_recipe
-from training.release.publish import hand_over, last_lines, name_tests
+from training.release.publish import last_lines, name_tests, publish_run
 from training.run.hub_upload import Publisher
 from training.run.logging import Best
 from training.run.trainer import Run
 
 FarmOptions = Callable[..., list[str]]
-HandOver = Callable[..., Path]
+PublishRun = Callable[..., Path]
 
 
 @pytest.fixture
-def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> HandOver:
-    """Hand over a copy of the finished run with more settings; return its folder."""
+def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> PublishRun:
+    """Publish a copy of the finished run with more settings; return its folder."""
 
-    def call(*settings: str, kept: Best | None = farm_run.best) -> Path:
+    def call(*settings: str, best: Best | None = farm_run.best) -> Path:
         config: RunConfig = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
         folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm", dirs_exist_ok=True))
-        hand_over(
+        publish_run(
             config,
             folder,
             valid=farm_run.corpus.valid,
             device=torch.device("cpu"),
-            kept=kept,
+            best_validation=best,
             publisher=Publisher(None),
         )
         return folder
@@ -62,7 +62,7 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_the_card_has_the_scores_of_the_best_model(
-    end: HandOver, test_files: str, caplog: pytest.LogCaptureFixture
+    end: PublishRun, test_files: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
         folder = end(f"data.test={test_files}")
@@ -74,7 +74,7 @@ def test_the_card_has_the_scores_of_the_best_model(
     assert "## Good translations" in load_model(folder / "best").card
 
 
-def test_the_weights_stay_as_they_are(end: HandOver, farm_run: Run, test_files: str) -> None:
+def test_the_weights_stay_as_they_are(end: PublishRun, farm_run: Run, test_files: str) -> None:
     folder = end(f"data.test={test_files}")
     before = {path.name: path.read_bytes() for path in (farm_run.folder / "best").iterdir()}
     after = {path.name: path.read_bytes() for path in (folder / "best").iterdir()}
@@ -82,14 +82,14 @@ def test_the_weights_stay_as_they_are(end: HandOver, farm_run: Run, test_files: 
     assert before == after
 
 
-def test_without_a_test_set_no_score_is_claimed(end: HandOver) -> None:
+def test_without_a_test_set_no_score_is_claimed(end: PublishRun) -> None:
     folder = end()
     assert read_results(folder) == []
     assert "# Farm" in load_model(folder / "best").card
 
 
 def test_the_test_set_is_translated_once(
-    end: HandOver, test_files: str, monkeypatch: pytest.MonkeyPatch
+    end: PublishRun, test_files: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
     search = TorchEngine.search
@@ -105,7 +105,7 @@ def test_the_test_set_is_translated_once(
 
 
 def test_a_test_set_that_has_gone_costs_its_scores_only(
-    end: HandOver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = end(f"data.test={tmp_path / 'gone.de'},{tmp_path / 'gone.en'}")
     assert "no scores on gone" in caplog.text
@@ -115,12 +115,12 @@ def test_a_test_set_that_has_gone_costs_its_scores_only(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "empty, so there is nothing to score"),
+        ("", "empty; an evaluation set needs at least one pair"),
         ('{"de": "\\ud800", "en": "x"}\n', "pair 1: half"),
     ],
 )
 def test_a_test_set_of_no_use_costs_its_scores_only(
-    content: str, said: str, end: HandOver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    content: str, said: str, end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(content, encoding="utf-8")
@@ -131,10 +131,10 @@ def test_a_test_set_of_no_use_costs_its_scores_only(
 
 
 def test_a_run_without_a_best_model_says_so(
-    end: HandOver, farm_run: Run, caplog: pytest.LogCaptureFixture
+    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
-        folder = end(kept=None)
+        folder = end(best=None)
     assert "no validation yet" in caplog.text
     assert "hubnmt push" not in caplog.text
     card = (farm_run.folder / "best" / "README.md").read_bytes()
@@ -142,7 +142,7 @@ def test_a_run_without_a_best_model_says_so(
 
 
 def test_the_best_score_and_the_memory_are_said(
-    end: HandOver, farm_run: Run, caplog: pytest.LogCaptureFixture
+    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="training"):
         end()

@@ -160,11 +160,11 @@ def test_loss_and_scores_are_of_the_same_pairs(
     assert found.translations == expected.translations
     assert found.dev_loss == pytest.approx(expected.dev_loss)
     assert found.scores == expected.scores
-    assert "2 of 8 pairs to measure on have 256 tokens or more and are left out" in caplog.text
+    assert "skipped 2 of 8 evaluation pairs with 256 tokens or more" in caplog.text
 
 
 def test_pairs_that_are_all_too_long_are_refused(make_translator: MakeTranslator) -> None:
-    with pytest.raises(InputError, match="no pair to measure on is shorter than 256 tokens"):
+    with pytest.raises(InputError, match="no evaluation pair is shorter than 256 tokens"):
         judge(make_translator(), [("lang " * 20_000, "long")])
 
 

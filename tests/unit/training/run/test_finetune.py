@@ -19,7 +19,7 @@ from tests.runs import differing, read_metrics, score_as, stop_at
 from training.config.recipe import load_recipe
 from training.run.finetune import describe_pretrained, load_pretrained, public_name
 from training.run.trainer import Run, seed_everything
-from training.run.validation import Judge
+from training.run.validation import Validator
 from training.train import run
 
 FarmOptions = Callable[..., list[str]]
@@ -154,7 +154,7 @@ def test_a_model_that_is_not_there_is_told_before_anything_is_made(
     ("file", "content", "said"),
     [
         ("config.json", '{"model_type": "marian"}', "another library"),
-        ("model.safetensors", "torn", "not a whole safetensors file"),
+        ("model.safetensors", "torn", "invalid safetensors file"),
         ("tokenizer.json", None, "no such file"),
     ],
 )
@@ -190,7 +190,7 @@ def test_best_is_never_worse_than_the_start(
     assert differing(load_stored(parent), load_stored(done.folder / "best")) == []
     assert differing(load_stored(parent), load_stored(done.folder / "last")) != []
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
-    assert "- weights: those it started from: no validation was better" in card
+    assert "- weights: those of the pretrained model: no validation improved on it" in card
 
 
 def load_stored(folder: Path) -> Translator:
@@ -238,14 +238,14 @@ def test_a_run_killed_in_its_first_validation_goes_on_too(
     parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = train_more("straight", f"run.pretrained={parent}")
-    validate = Judge.validate
+    validate = Validator.validate
 
-    def cut_off(self: Judge, *args: Any) -> None:
+    def cut_off(self: Validator, *args: Any) -> None:
         validate(self, *args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Judge, "validate", cut_off)
+        patch.setattr(Validator, "validate", cut_off)
         with pytest.raises(KeyboardInterrupt):
             train_more("cut", f"run.pretrained={parent}")
     shutil.rmtree(parent)
@@ -287,7 +287,7 @@ def test_card_and_record_name_the_run_and_no_path(
     machine = read_json(done.folder / "machine.json")
     assert machine["pretrained"] == {"name": "elders", "commit": None}
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
-    assert "trained further from elders with hubnmt" in card
+    assert "trained by fine-tuning elders with hubnmt" in card
     assert "- started from: elders\n" in card
     assert "base_model" not in card
     assert str(tmp_path) not in card

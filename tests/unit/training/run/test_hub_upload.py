@@ -47,7 +47,7 @@ def test_a_token_that_may_not_write_is_refused_before_training(
 ) -> None:
     hub.store.create("model", REPO)
     monkeypatch.setenv("HF_TOKEN", READER)
-    with pytest.raises(HubError, match="your token needs the right"):
+    with pytest.raises(HubError, match="your token needs the permission"):
         Publisher(REPO).prepare()
 
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_that_cannot_be_pushed_does_not_end_the_run(
     hub.faults.add(Fault("commit", times=None, status=503))
     with caplog.at_level(logging.WARNING):
         Publisher(REPO, checkpoints=True).push_checkpoint(model_folder, step=250)
-    assert "step 250 is not on the Hub: the Hub at" in caplog.text
+    assert "step 250 was not pushed to the Hub: the Hub at" in caplog.text
 
 
 def test_a_result_that_cannot_be_pushed_says_how_to_try_again(
@@ -69,7 +69,7 @@ def test_a_result_that_cannot_be_pushed_says_how_to_try_again(
 
 
 def test_checkpoints_without_a_place_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--hub-checkpoints needs --push USER/NAME"):
+    with pytest.raises(ConfigError, match=r"--hub-checkpoints requires --push USER/NAME"):
         Publisher(None, checkpoints=True)
 
 

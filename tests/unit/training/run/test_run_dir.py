@@ -55,7 +55,7 @@ def test_whatever_a_start_would_overwrite_keeps_the_folder(
 ) -> None:
     config, _ = load_settings(farm_recipe, overrides=farm_options(tmp_path), resume=None)
     (tmp_path / "farm" / name).mkdir(parents=True)
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match="already holds a run"):
         choose_folder(config)
 
 
@@ -92,7 +92,9 @@ def test_a_run_whose_state_is_gone_is_refused(left: str, claimed: Path) -> None:
         (claimed / left).mkdir()
     else:
         (claimed / left).write_text('{"step": 250}\n', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"farm: state\.pt is gone, so the run cannot go on"):
+    with pytest.raises(
+        ConfigError, match=r"farm: state\.pt is missing, so the run cannot be resumed"
+    ):
         has_state(claimed)
 
 
@@ -173,7 +175,7 @@ def test_a_setting_that_came_later_counts_as_its_default(claimed: Path, farm_rec
 
 def test_all_differences_are_told_at_once(claimed: Path, farm_recipe: Path) -> None:
     changes = ["optimizer.lr=0.1", "model.dropout=0.3", "data.max_tokens=9", "decoding.beam_size=7"]
-    with pytest.raises(ConfigError, match="belongs to another recipe") as caught:
+    with pytest.raises(ConfigError, match="was started with another recipe") as caught:
         load_settings(farm_recipe, overrides=changes, resume=claimed)
     for word in ("optimizer.lr", "model.dropout", "data.max_tokens", "decoding.beam_size"):
         assert word in str(caught.value)

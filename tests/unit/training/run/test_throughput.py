@@ -1,4 +1,4 @@
-"""Meter: tokens weigh, pauses do not count, and times read as people say them."""
+"""Throughput: the loss is weighted by tokens, pauses are excluded, durations are formatted."""
 
 import math
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from training.run import throughput
-from training.run.throughput import Meter, peak_memory_mib, seconds_left, show_time
+from training.run.throughput import Throughput, peak_memory_mib, seconds_left, show_time
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, *times: float) -> None:
@@ -20,7 +20,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, *times: float) -> None:
 
 def test_the_meter_weighs_steps_by_their_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, 10.0, 14.0)
-    counted = Meter()
+    counted = Throughput()
     counted.add(2.0, 30)
     counted.add(5.0, 10)
     assert counted.to_dict() == {"loss": pytest.approx(2.75), "tokens_per_s": pytest.approx(10.0)}
@@ -28,7 +28,7 @@ def test_the_meter_weighs_steps_by_their_tokens(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_pause_is_not_training(monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, 10.0, 14.0)
-    counted = Meter()
+    counted = Throughput()
     counted.add(2.0, 40)
     counted.pause(3.0)
     assert counted.to_dict()["tokens_per_s"] == pytest.approx(40.0)

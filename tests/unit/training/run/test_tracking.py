@@ -66,7 +66,7 @@ def test_a_library_that_does_not_let_us_in_is_one_line(
     hook: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, hook, FakeLibrary(RuntimeError("no API key\nlog in first")))
-    with pytest.raises(ConfigError, match=r"does not start \(no API key\); log in") as error:
+    with pytest.raises(ConfigError, match=r"cannot start \(no API key\); log in") as error:
         Tracker(LogConfig.from_dict({"hook": hook}), Path("runs/farm"), {})
     assert "\n" not in str(error.value)
 

@@ -13,7 +13,7 @@ from hubnmt.errors import ModelFolderError
 from tests.runs import differing, read_metrics, read_samples, score_as
 from training.optim.averaging import average
 from training.run import trainer, validation
-from training.run.best_record import NOTE_FILE
+from training.run.best_record import RECORD_FILE
 from training.run.trainer import Run
 
 RunFarm = Callable[..., Run]
@@ -114,7 +114,9 @@ def test_a_full_disk_ends_the_run_with_one_line(
         raise error
 
     monkeypatch.setattr(validation, "save_model", fail)
-    with pytest.raises(ModelFolderError, match=r"No space left on device.*make room") as caught:
+    with pytest.raises(
+        ModelFolderError, match=r"No space left on device.*free disk space"
+    ) as caught:
         run_farm(tmp_path, "run.max_steps=8", resume=True)
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in before} == before
@@ -182,7 +184,7 @@ def test_a_run_without_the_note_holds_the_best_on_record(
 ) -> None:
     score_as([5, 9, 7], monkeypatch)
     folder = run_farm(tmp_path, "run.max_steps=8").folder
-    (folder / "best" / NOTE_FILE).unlink()
+    (folder / "best" / RECORD_FILE).unlink()
     best = weights_of(folder)
     assert run_farm(tmp_path, "run.max_steps=12", resume=True).best == (8, 9)
     assert weights_of(folder) == best

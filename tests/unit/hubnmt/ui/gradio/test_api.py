@@ -207,7 +207,7 @@ def test_when_too_many_ask_each_is_told_so_in_a_sentence(
     assert "Queue is full" not in "".join(answers)
 
 
-JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 10**6)
+JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 99_999)
 PARAMETERS = {
     "translate": ["ein hund", "", *[None] * 12],
     "attention": ["ein hund", "", "", 0, 0, "pieces"],

@@ -2,6 +2,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -103,6 +104,23 @@ def test_work_without_a_listener_is_dropped(url: str, monkeypatch: pytest.Monkey
     event = httpx.post(f"{url}call/translate", json=body).json()["event_id"]
     time.sleep(1.5)
     assert "EIN HUND" not in httpx.get(f"{url}call/translate/{event}").text
+
+
+def test_new_sessions_of_one_address_do_not_crowd_out_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(middleware, "MAX_WAITING_SESSIONS", 2)
+
+    def begin(address: str, session: str) -> int:
+        body = {"data": ["ein hund", "", *[None] * 12], "session_hash": session}
+        sent = {"X-Forwarded-For": address}
+        return httpx.post(f"{url}call/translate", json=body, headers=sent).status_code
+
+    with ThreadPoolExecutor(12) as crowd:
+        codes = list(crowd.map(lambda n: begin("10.9.0.1", f"hostile {n}"), range(12)))
+        assert begin("10.9.0.2", "honest") == 200
+    assert 503 in codes
+    assert codes.count(200) >= middleware.FREE_SESSIONS
 
 
 def test_a_direct_call_is_answered(url: str):

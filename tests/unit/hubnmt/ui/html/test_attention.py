@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hubnmt.analysis.occlusion import LeftOut
+from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -90,7 +90,7 @@ def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
 
 
 def test_falls_are_summed_by_words_of_the_translation():
-    left_out = LeftOut(
+    left_out = Occlusion(
         src_words=("Ein", "Hund"),
         spans=((0, 3), (3, 8)),
         tgt_tokens=("d", "og", " runs", "<eos>"),

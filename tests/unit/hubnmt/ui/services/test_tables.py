@@ -112,7 +112,7 @@ def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
         ("a.txt", "", "no lines"),
         ("a.csv", "a,b\n", "no lines"),
         ("a.txt", b"\xff\xfe\x00", "line 1: not valid UTF-8"),
-        ("a.txt", "one\nt\0o", "line 2: holds a zero byte"),
+        ("a.txt", "one\nt\0o", "line 2: contains a null byte"),
         ("a.tsv", "a\tb\n1\t2\n3\n", "line 3: 1 columns, but the first line has 2"),
         ("a.tsv", "a\ta\n1\t2\n", "two columns named 'a'"),
         ("a.csv", 'a\n"open', "not valid CSV"),
