@@ -280,7 +280,7 @@ class ModelRegistry:
         kinds += ["a local folder"] if self.allow_local else []
         kinds += ["a Hub model (user/name)"] if self.allow_hub else []
         raise ModelNotFoundError(
-            f"{reference[:120]!r} is not available on this page; choose {' or '.join(kinds)}"
+            f"{reference[:120]!r} is not available on this page; choose one of: {', '.join(kinds)}"
         )
 
 

@@ -117,7 +117,7 @@ def test_a_text_too_long_to_draw_is_refused_with_its_size():
         n_heads=4,
     )
     n_weights = 4 * (300 * 300 + 2 * (400 * 300 + 400 * 400))
-    with pytest.raises(InputError, match=f"300 and 400 tokens make {n_weights:,}"):
+    with pytest.raises(InputError, match=f"300 and 400 tokens have {n_weights:,}"):
         attention.check_drawable(300, 400, config)
     attention.check_drawable(30, 40, config)
 
@@ -179,7 +179,7 @@ def test_timing_has_units():
     html = attention.timing_line(
         seconds=0.0815, n_tokens=12, token_probability=0.834, load_seconds=1.25
     )
-    for part in ("82 ms", "12 tokens", "147 tokens/s", "token probability 83%", "opened in 1.2 s"):
+    for part in ("82 ms", "12 tokens", "147 tokens/s", "token probability 83%", "loaded in 1.2 s"):
         assert part in html
 
 

@@ -30,7 +30,7 @@ def test_a_model_too_large_is_refused_by_what_the_hub_says(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(registry, "MAX_MODEL_MB", 0.01)
-    with pytest.raises(HubError, match=r"has 0 MB, models of up to 0 MB are fetched here"):
+    with pytest.raises(HubError, match=r"has 0 MB, over the limit of 0 MB"):
         _load(False)(REPO)
     assert hub.asked("GET /objects/") == []
     pull(HubReference(REPO))

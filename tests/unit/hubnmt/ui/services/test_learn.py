@@ -32,7 +32,7 @@ def test_bytes_that_are_no_character_are_shown_as_such(lessons: Lessons):
 
 def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
     lessons.pieces("x" * learn.MAX_PIECES_BYTES, "")
-    with pytest.raises(InputError, match="401 bytes; up to 400"):
+    with pytest.raises(InputError, match="401 bytes; the limit is 400"):
         lessons.pieces("x" * (learn.MAX_PIECES_BYTES + 1), "")
     with pytest.raises(InputError, match="not int"):
         lessons.pieces(3, "")  # type: ignore[arg-type]

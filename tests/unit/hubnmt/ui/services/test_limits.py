@@ -79,7 +79,7 @@ def test_a_beginning_is_bounded_and_counted(translator: Any):
         limits.check_work(translator, TEXT, {"prefix": "a\nb"})
     with pytest.raises(InputError, match="must be a string"):
         limits.check_work(translator, TEXT, {"prefix": 5})
-    with pytest.raises(InputError, match=r"may take 3[0-9][0-9] tokens"):
+    with pytest.raises(InputError, match=r"may take 3[0-9][0-9] source and target tokens"):
         limits.check_work(translator, TEXT, {"prefix": "a" * 300, "beam_size": 256})
 
 
@@ -109,7 +109,7 @@ def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(translator, "score", None)
-    with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens, at most 1,000"):
+    with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens; the limit is 1,000"):
         limits.score(translator, TEXT, "ab " * 600)
 
 
@@ -117,7 +117,7 @@ def test_what_is_too_long_to_draw_is_refused_before_the_model_runs(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(translator, "attend", None)
-    with pytest.raises(InputError, match="too long to draw"):
+    with pytest.raises(InputError, match="too long to display"):
         limits.attend(translator, "a b c d " * 500, "")
 
 
@@ -125,7 +125,7 @@ def test_what_is_too_long_to_draw_is_not_translated_first(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(translator, "translate", None)
-    with pytest.raises(InputError, match="too long to draw"):
+    with pytest.raises(InputError, match="too long to display"):
         limits.attend(translator, "a b c d " * 500, "")
 
 
@@ -134,7 +134,7 @@ def test_what_is_too_much_to_translate_is_not_explained(
 ):
     monkeypatch.setattr(translator, "translate", None)
     monkeypatch.setattr(limits, "MAX_WORK", 10)
-    with pytest.raises(InputError, match="too many for 4 hypotheses"):
+    with pytest.raises(InputError, match="with 4 hypotheses the limit"):
         limits.attend(translator, TEXT, "")
 
 
@@ -169,14 +169,14 @@ def test_what_would_keep_the_model_busy_is_refused(
     translator: Any, text: str, options: dict[str, Any]
 ):
     limits.check_work(translator, "Ja.\nNein.", options)
-    with pytest.raises(InputError, match=r"too many for [0-9]+ hypotheses"):
+    with pytest.raises(InputError, match=r"with [0-9]+ hypotheses the limit"):
         limits.check_work(translator, text, options)
 
 
 def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
     rows = ["longest" * 200, "ab cd " * 300]
     limits.check_rows(translator, rows, {"beam_size": 16})
-    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ tokens"):
+    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ source and target tokens"):
         limits.check_rows(translator, rows, {"beam_size": 64})
 
 
@@ -184,5 +184,5 @@ def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: p
     rows = ["a b c"] * 100
     limits.check_rows(translator, rows, {})
     monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
-    with pytest.raises(InputError, match=r"the column may take [0-9]+ tokens"):
+    with pytest.raises(InputError, match=r"the column may take [0-9]+ source and target tokens"):
         limits.check_rows(translator, rows, {})

@@ -153,7 +153,7 @@ def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
     visitor.start()
     assert begun.wait(10)
     for wanted in ("user/slow", "user/other"):
-        with pytest.raises(HubError, match=f"^{wanted} is not open yet"):
+        with pytest.raises(HubError, match=f"^{wanted} is not loaded"):
             registry.get(wanted)
     assert registry.get("own") == "own"
     assert registry.open("user/other") == "user/other"  # by those who keep nobody waiting

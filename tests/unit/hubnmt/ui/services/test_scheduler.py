@@ -170,7 +170,7 @@ def test_work_beyond_its_estimate_is_stopped():
     seen: list[str] = []
     assign(Scheduler(max_task_s=0.05), make_client())
     try:
-        with pytest.raises(OverrunError, match="in parts, or with a smaller beam"):
+        with pytest.raises(OverrunError, match="split the text or reduce beam_size"):
             drain(in_turns(busy(seen), 0.01))
     finally:
         scheduling._CURRENT.set(None)

@@ -113,7 +113,7 @@ def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
         ("a.csv", "a,b\n", "no lines"),
         ("a.txt", b"\xff\xfe\x00", "line 1: not valid UTF-8"),
         ("a.txt", "one\nt\0o", "line 2: contains a null byte"),
-        ("a.tsv", "a\tb\n1\t2\n3\n", "line 3: 1 columns, where the first line has 2"),
+        ("a.tsv", "a\tb\n1\t2\n3\n", "line 3: 1 columns, but the first line has 2"),
         ("a.tsv", "a\ta\n1\t2\n", "two columns named 'a'"),
         ("a.csv", 'a\n"open', "not valid CSV"),
         ("a.csv", 'a\n"' + ("x" * 40_000 + "\n") * 4 + '"', "not valid CSV"),
@@ -121,7 +121,7 @@ def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
         ("a.jsonl", '{"a": "b"}\n{', "line 2: not valid JSON"),
         ("a.jsonl", "[" * 40_000, "line 1: not valid JSON"),
         ("a.jsonl", '["a"]', "line 1: not a JSON object"),
-        ("a.jsonl", '{"a": 1}', "no value in this JSON object is text"),
+        ("a.jsonl", '{"a": 1}', "no value of this JSON object is a string"),
         ("a.tsv", "\t".join(map(str, range(101))) + "\n", "101 columns; at most 100"),
     ],
 )

@@ -74,11 +74,11 @@ def test_a_model_knows_its_run_by_the_folder_it_lies_in(run: Path, tmp_path: Pat
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path):
-    with pytest.raises(InputError, match="not the folder of a run"):
+    with pytest.raises(InputError, match="not the folder of a training run"):
         read_run(tmp_path)
 
 
 def test_a_record_too_large_to_be_ours_is_not_read(run: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(training_runs, "MAX_FILE_MIB", 0)
-    with pytest.raises(InputError, match=r"metrics\.jsonl is larger than 0 MiB"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl is larger than the limit of 0 MiB"):
         read_run(run)
