@@ -223,7 +223,7 @@ def _publish(current: Run) -> None:
         current.folder,
         valid=current.corpus.valid,
         device=current.team.device,
-        best=current.best,
+        best_validation=current.best,
         publisher=current.publisher,
     )
 
