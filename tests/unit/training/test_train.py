@@ -440,7 +440,7 @@ def test_a_hub_that_goes_away_costs_nothing_but_the_push(
 ) -> None:
     hub.faults.add(Fault("preupload", times=None, status=503))
     assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 2
-    assert "try again: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
+    assert "retry the upload with: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
     state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
     assert state["progress"]["step"] == 8
 
