@@ -7,7 +7,7 @@ from training.data.headers import Columns, find_columns
 
 
 def find(*first: str, wanted: tuple[str, ...] = ("de", "en"), is_told: bool = False) -> Columns:
-    return find_columns(first, wanted, where="a.tsv", is_told=is_told)
+    return find_columns(first, wanted, where="a.tsv", is_explicit=is_told)
 
 
 @pytest.mark.parametrize("first", [("en", "de"), ("EN", "De"), (" en", "DE ")])
@@ -45,7 +45,7 @@ def test_names_that_are_the_same_but_for_their_case_are_refused() -> None:
 def test_a_line_like_a_header_is_no_pair(first: tuple[str, str]) -> None:
     with pytest.raises(InputError, match=r"a\.tsv: its first line, .* set src_column and tgt_col"):
         find(*first)
-    assert find(*first, wanted=("1", "2"), is_told=True) == Columns(["1", "2"], "1", "2", False)
+    assert find(*first, wanted=("1", "2"), is_explicit=True) == Columns(["1", "2"], "1", "2", False)
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,9 @@ def test_a_result_that_cannot_be_pushed_says_how_to_try_again(
     hub: HubServer, model_folder: Path
 ) -> None:
     hub.faults.add(Fault("commit", times=None, status=503))
-<<<<<<< HEAD
-    with pytest.raises(HubError, match=rf"retry the upload with: hubnmt push {model_folder} {REPO}$"):
-=======
     with pytest.raises(
         HubError, match=rf"retry the upload with: hubnmt push {model_folder} {REPO}$"
     ):
->>>>>>> w-words-training
         Publisher(REPO).push_result(model_folder, step=1, bleu=1.0)
 
 
