@@ -6,8 +6,8 @@ from hubnmt.errors import InputError
 from training.data.headers import Columns, find_columns
 
 
-def find(*first: str, wanted: tuple[str, ...] = ("de", "en"), is_told: bool = False) -> Columns:
-    return find_columns(first, wanted, where="a.tsv", is_explicit=is_told)
+def find(*first: str, wanted: tuple[str, ...] = ("de", "en"), is_explicit: bool = False) -> Columns:
+    return find_columns(first, wanted, where="a.tsv", is_explicit=is_explicit)
 
 
 @pytest.mark.parametrize("first", [("en", "de"), ("EN", "De"), (" en", "DE ")])

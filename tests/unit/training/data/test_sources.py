@@ -89,7 +89,7 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """The digest would take all of it, and leave nothing to learn from."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(
-        InputError, match=r"pipe: a pipe or a device, .*; save it as a regular file first"
+        InputError, match=r"pipe: a pipe or a device, .* as a regular file first"
     ):
         fingerprint(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
 
@@ -102,7 +102,7 @@ def test_a_device_is_refused_before_it_is_read(name: str, tmp_path: Path) -> Non
     files = (path,) if name.endswith("tsv") else (path, path)
     for use in (fingerprint, lambda corpus: next(read_corpus(corpus, src_lang="a", tgt_lang="b"))):
         with pytest.raises(
-            InputError, match=r"a pipe or a device, .*save it as a regular file first"
+            InputError, match=r"a pipe or a device, .* as a regular file first"
         ):
             use(CorpusConfig(files=files))
 
