@@ -70,7 +70,9 @@ def load_values() -> Values:
         from faker import Faker  # needed by this command alone
     except ImportError:
         raise InputError("synthetic pairs require faker: pip install 'hubnmt[train]'") from None
-    names, cities, firms = set(), set(), set()
+    names: set[str] = set()
+    cities: set[str] = set()
+    firms: set[str] = set()
     for locale in LOCALES:
         fake = Faker(locale)
         fake.seed_instance(1)
