@@ -41,7 +41,7 @@ def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
     """
     entries = list(pairs)
     known = {src for src, _ in entries}
-    variants = {}
+    variants: dict[str, str] = {}
     for src, tgt in entries:
         for variant, target in _make_variants(src, tgt, is_german=base_language(src_lang) == "de"):
             if variant not in known:
