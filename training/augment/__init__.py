@@ -1,1 +1,1 @@
-"""Synthetic training data: back-translation, phrase tables and word alignment."""
+"""Synthetic training data: back-translation, phrase tables, filled frames, typing variants."""

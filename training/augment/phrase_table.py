@@ -19,13 +19,11 @@ scripts without spaces give few phrases.
 """
 
 import argparse
-import contextlib
 import dataclasses
 import itertools
 import logging
 import re
 import sys
-import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +33,7 @@ from typing import Final, NamedTuple
 from tqdm import tqdm
 
 from hubnmt.errors import ConfigError, HubNMTError, InputError
+from training.augment.tables import check_output, write_table
 from training.augment.word_alignment import PASSES, Link, align
 from training.config.data import DataConfig
 from training.config.recipe import load_recipe
@@ -227,23 +226,7 @@ def write_phrases(path: Path, phrases: Iterable[Phrase], *, src_lang: str, tgt_l
     Raises:
         InputError: if it cannot be written.
     """
-    rows = [(src_lang, tgt_lang, "count"), *phrases]
-    draft = path.with_name(f".{path.name}.draft")
-    text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
-    with _writing(path):
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another") from None
+    write_table(path, [(src_lang, tgt_lang, "count"), *phrases])
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -313,13 +296,7 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{flag} {getattr(options, name)} must be at least 1")
     if not 0 <= options.min_share <= 1:
         raise ConfigError(f"--min-share {options.min_share} must be 0 to 1")
-    if options.output.suffix != ".tsv":
-        raise ConfigError(f"--output {options.output} must end in .tsv")
-    if options.output.exists():
-        raise InputError(f"{options.output} already exists; choose another file, or remove it")
-    with _writing(options.output):  # checked before minutes of work
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=options.output.parent).close()
+    check_output(options.output)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Final
 
 from training.data.cleaning import fingerprint_pair
 
-_FINAL_MARK: Final = re.compile(r"\s*[.!?…。！？।؟]+$")
+FINAL_MARK: Final = re.compile(r"\s*[.!?…。！？।؟]+$")
 _HALF: Final = 1 << 32
 
 
@@ -29,7 +29,7 @@ def as_typed(
     """
     first, second = (part / _HALF for part in divmod(fingerprint_pair(src, tgt) % _HALF**2, _HALF))
     if first < drop_final_mark:
-        bare = [_FINAL_MARK.sub("", side) for side in (src, tgt)]
+        bare = [FINAL_MARK.sub("", side) for side in (src, tgt)]
         if all(bare) and bare[0] != src and bare[1] != tgt:
             src, tgt = bare
     return (src.lower() if second < lowercase_src else src), tgt

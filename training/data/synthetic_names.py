@@ -71,7 +71,7 @@ def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
     inside = _words_inside(src) | _words_inside(tgt)
     names = [word for word in _shared(_WORD, src, tgt) if word in inside and _may_be_name(word)]
     others = {number: _make_number(number, rng) for number in numbers}
-    others |= {name: _make_name(rng) for name in names}
+    others |= {name: make_name(rng) for name in names}
     return _exchange(src, others), _exchange(tgt, others)
 
 
@@ -106,7 +106,8 @@ def _make_number(number: str, rng: random.Random) -> str:
     return first + "".join(_pick("0123456789", rng) for _ in number[1:])
 
 
-def _make_name(rng: random.Random) -> str:
+def make_name(rng: random.Random) -> str:
+    """Return a random name of two or three syllables."""
     n_syllables = 2 if rng.random() < 2 / 3 else 3
     parts = (_ONSETS, _VOWELS, _CODAS) * n_syllables
     return "".join(_pick(part, rng) for part in parts).title()

@@ -1,0 +1,71 @@
+"""Frames are filled with the same values on both sides."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import InputError
+from training.augment.placeholders import PLACEHOLDERS
+from training.augment.synthetic_pairs import Values, fill_frames, main
+
+VALUES = Values(names=["Emre", "Zofia"], cities=["Lyon"], firms=["Rossi Ltd"])
+
+
+def fill(src: str, tgt: str, *, times: int = 50, share: float = 0.0) -> list[tuple[str, str]]:
+    rng = random.Random(3)
+    return list(fill_frames([(src, tgt)], VALUES, rng, times=times, protected_share=share))
+
+
+def test_both_sides_have_the_same_values() -> None:
+    frame = "{name} {surname}|{city}|{firm}|{number}"
+    pairs = fill(frame, f"so {frame}")
+    assert all(tgt == f"so {src}" for src, tgt in pairs)
+    assert len({*pairs}) > 40
+    columns = [{*column} for column in zip(*(src.split("|") for src, _ in pairs), strict=True)]
+    assert "Lyon" in columns[1]
+    assert "Rossi Ltd" in columns[2]
+    assert all(len(column) > 10 for column in columns)  # synthetic values among them
+    assert "1" not in columns[3]
+
+
+def test_a_number_after_in_or_since_is_a_year() -> None:
+    years = [int(src[:4]) for src, _ in fill("{number} starb er.", "He died in {number}.")]
+    assert all(1850 <= year <= 2030 for year in years)
+    days = fill("in {number} Tagen", "in {number} days")
+    assert any(len(number) != 4 for src, _ in days for number in re.findall(r"\d+", src))
+
+
+def test_a_share_is_protected_by_placeholders() -> None:
+    frame = ("{number} starb er.", "He died in {number}.")
+    assert all(src[0] in PLACEHOLDERS for src, _ in fill(*frame, share=1.0))
+    n_protected = sum(src[0] in PLACEHOLDERS for src, _ in fill(*frame, times=400, share=0.25))
+    assert 60 < n_protected < 140
+
+
+@pytest.mark.parametrize("frame", ["{nmae} schläft", "{name schläft", "{} schläft", "{name.x}"])
+def test_a_wrong_field_is_named(frame: str) -> None:
+    with pytest.raises(InputError, match="must be among name, surname, city, firm, number"):
+        fill(frame, "{name} sleeps")
+
+
+def test_the_command_fills_the_frames_of_the_project(
+    repo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("faker")
+    frames = repo / "training" / "phrasebook" / "frames-en-fr.tsv"
+    texts = []
+    for name in ("a.tsv", "b.tsv"):
+        command = [str(frames), "--output", str(tmp_path / name), "--times", "2", "--seed", "5"]
+        assert main(command) == 0
+        texts.append((tmp_path / name).read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    header, *rows = texts[0].splitlines()
+    assert header == "en\tfr"
+    assert len(rows) == 2 * (len(frames.read_text(encoding="utf-8").splitlines()) - 1)
+    assert "{" not in texts[0]
+    assert main([str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2"]) == 2
+    assert "already exists" in caplog.text
+    assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
+    assert "--times 0 must be at least 1" in caplog.text

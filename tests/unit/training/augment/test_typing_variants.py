@@ -1,0 +1,62 @@
+"""A phrase book has its entries as people type them."""
+
+from pathlib import Path
+
+import pytest
+
+from training.augment.typing_variants import add_variants, main
+
+
+def test_a_german_entry_has_all_variants() -> None:
+    assert {*add_variants([("Schöne Grüße!", "Best wishes!")], src_lang="de")} == {
+        ("Schöne Grüße!", "Best wishes!"),
+        ("schöne grüße!", "Best wishes!"),
+        ("Schoene Gruesse!", "Best wishes!"),
+        ("schoene gruesse!", "Best wishes!"),
+        ("Schöne Grüße", "Best wishes"),
+        ("schöne grüße", "Best wishes"),
+        ("Schoene Gruesse", "Best wishes"),
+        ("schoene gruesse", "Best wishes"),
+    }
+
+
+def test_umlauts_of_other_languages_stay() -> None:
+    pairs = add_variants([("Naïve Zoë?", "Zoé naïve ?")], src_lang="en")
+    assert pairs[1:] == [
+        ("naïve zoë?", "Zoé naïve ?"),
+        ("Naïve Zoë", "Zoé naïve"),
+        ("naïve zoë", "Zoé naïve"),
+    ]
+
+
+def test_entries_stay_and_win_over_variants() -> None:
+    entries = [("Sie", "You"), ("sie", "she"), ("sie", "they"), ("Ja!", "Yes!"), ("?", "?")]
+    pairs = add_variants(entries, src_lang="de")
+    assert pairs == [*entries, ("ja!", "Yes!"), ("Ja", "Yes"), ("ja", "Yes")]
+
+
+def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    book, output = tmp_path / "book.tsv", tmp_path / "new" / "out.tsv"
+    book.write_text("en\tfr\nHello!\tBonjour !\n", encoding="utf-8")
+    assert main([str(book), "--output", str(output)]) == 0
+    assert output.read_text(encoding="utf-8").splitlines() == [
+        "en\tfr",
+        "Hello!\tBonjour !",
+        "hello!\tBonjour !",
+        "Hello\tBonjour",
+        "hello\tBonjour",
+    ]
+    assert main([str(book), "--output", str(output)]) == 2
+    assert "already exists" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("Hello!\n", "two languages"), ("en\tfr\n", "no pairs"), ("", "header")]
+)
+def test_a_table_without_header_or_pairs_is_refused(
+    text: str, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = tmp_path / "book.tsv"
+    book.write_text(text, encoding="utf-8")
+    assert main([str(book), "--output", str(tmp_path / "out.tsv")]) == 2
+    assert reason in caplog.text

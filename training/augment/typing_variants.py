@@ -1,0 +1,97 @@
+"""Add variants as people type them to a phrase book.
+
+    python -m training.augment.typing_variants training/phrasebook/de-en.tsv \
+        --output FOLDER/phrasebook.tsv
+
+The sources are added without their final mark, in lower case, and both; German sources also with
+ae, oe, ue and ss for umlauts and ß. A source without its mark has a target without one. The header
+of the phrase book names the languages. Unlike the settings `drop_final_mark` and `lowercase_src` of
+a recipe, which change a share of the pairs, each entry is there in every variant.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from hubnmt.errors import HubNMTError
+from hubnmt.text.sentences import base_language
+from training.augment.tables import check_output, read_table, write_table
+from training.data.casing import FINAL_MARK
+from training.data.sources import TextPair
+
+log = logging.getLogger("training")
+
+_UMLAUTS: Final = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "SS"}
+)
+
+
+def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
+    """Return the pairs of a phrase book and their variants.
+
+    A variant whose source is an entry already, or a variant of an earlier entry, is left out: the
+    phrase book may translate "sie" and "Sie" differently.
+
+    Args:
+        pairs: entries of the phrase book.
+        src_lang: language of the sources, BCP 47.
+    """
+    entries = list(pairs)
+    known = {src for src, _ in entries}
+    variants: dict[str, str] = {}
+    for src, tgt in entries:
+        for variant, target in _make_variants(src, tgt, is_german=base_language(src_lang) == "de"):
+            if variant not in known:
+                variants.setdefault(variant, target)
+    return [*entries, *variants.items()]
+
+
+def _make_variants(src: str, tgt: str, *, is_german: bool) -> Iterator[TextPair]:
+    bare_src, bare_tgt = (FINAL_MARK.sub("", text) for text in (src, tgt))
+    spelled = [(src, tgt)]
+    if bare_src and bare_tgt and bare_src != src:
+        spelled.append((bare_src, bare_tgt))
+    for text, target in spelled:
+        for cased in (text, text.lower()):
+            yield cased, target
+            if is_german:
+                yield cased.translate(_UMLAUTS), target
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.augment.typing_variants", description=__doc__
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("phrases", type=Path, metavar="PHRASES.tsv", help="the phrase book")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Returns:
+        exit status: 0 success, 2 invalid request.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    options = parse_arguments(arguments)
+    try:
+        check_output(options.output)
+        book = read_table(options.phrases)
+        pairs = add_variants(book.pairs, src_lang=book.src_lang)
+        write_table(options.output, [(book.src_lang, book.tgt_lang), *pairs])
+    except HubNMTError as error:
+        log.error("error: %s", " ".join(str(error).split()))
+        return 2
+    n_added = len(pairs) - len(book.pairs)
+    log.info("%s: %s pairs, %s of them added", options.output, len(pairs), n_added)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
