@@ -88,9 +88,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """The digest would take all of it, and leave nothing to learn from."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(
-        InputError, match=r"pipe: a pipe or a device, .* as a regular file first"
-    ):
+    with pytest.raises(InputError, match=r"pipe: a pipe or a device, .* as a regular file first"):
         fingerprint(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
 
 
@@ -101,9 +99,7 @@ def test_a_device_is_refused_before_it_is_read(name: str, tmp_path: Path) -> Non
     path = str(tmp_path / name)
     files = (path,) if name.endswith("tsv") else (path, path)
     for use in (fingerprint, lambda corpus: next(read_corpus(corpus, src_lang="a", tgt_lang="b"))):
-        with pytest.raises(
-            InputError, match=r"a pipe or a device, .* as a regular file first"
-        ):
+        with pytest.raises(InputError, match=r"a pipe or a device, .* as a regular file first"):
             use(CorpusConfig(files=files))
 
 

@@ -64,9 +64,7 @@ def test_a_result_that_cannot_be_pushed_says_how_to_try_again(
     hub: HubServer, model_folder: Path
 ) -> None:
     hub.faults.add(Fault("commit", times=None, status=503))
-    with pytest.raises(
-        HubError, match=rf"upload with: hubnmt push {model_folder} {REPO}$"
-    ):
+    with pytest.raises(HubError, match=rf"upload with: hubnmt push {model_folder} {REPO}$"):
         Publisher(REPO).push_result(model_folder, step=1, bleu=1.0)
 
 
