@@ -116,7 +116,7 @@ def test_a_test_set_that_has_gone_costs_its_scores_only(
     ("content", "said"),
     [
         ("", "empty; an evaluation set needs at least one pair"),
-        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: half"),
+        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: contains a lone surrogate"),
     ],
 )
 def test_a_test_set_of_no_use_costs_its_scores_only(
