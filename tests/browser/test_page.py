@@ -259,7 +259,7 @@ def test_a_browser_that_copies_nothing_is_not_said_to_have_copied(visit: Any):
     chosen = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
     assert field.evaluate(chosen) == translation
     assert visit.fits
-    _press(visit.page, "#link", "See the address")
+    _press(visit.page, "#link", "See address bar")
     assert "#model=" in visit.page.url
     assert visit.fits
 
