@@ -102,7 +102,7 @@ def push(
     Args:
         folder: a model folder; other files in it are not uploaded.
         repo: `user/name`; created if missing.
-        private: create a new repository as private; an existing one is not changed.
+        private: create a new repository as private; a public one is refused.
         revision: branch to push to, created if missing; defaults to `main`.
         create_pr: open a pull request instead of committing to the branch.
         message: commit message.
@@ -118,6 +118,10 @@ def push(
     api = connect(token)
     with plain_words(repo):
         state = _prepare(api, repo, revision or MAIN, private=private)
+        if private and not state.is_private:
+            raise HubError(
+                f"{repo} is public: make it private in its settings, or push to a new name"
+            )
         _check_target(state, repo)
         request = CommitRequest(
             repo=repo,
@@ -241,12 +245,7 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
 def _prepare(api: HfApi, repo: str, revision: str, *, private: bool) -> RepoState:
     """Return the state of the repository and branch, creating them if missing."""
     try:
-        state = read_repo(api, repo, revision)
-        if private and not state.is_private:
-            logger.warning(
-                "%s exists and is public: only a new repository is created as private", repo
-            )
-        return state
+        return read_repo(api, repo, revision)
     except RepositoryNotFoundError:
         retry(lambda: api.create_repo(repo, private=private or None, exist_ok=True))
     except RevisionNotFoundError:

@@ -54,7 +54,8 @@ class Publisher:
         if self.repo is None or not self._checkpoints:
             return
         try:
-            push(folder, self.repo, private=True, message=f"Step {step:,}, in training")
+            prepare_repo(self.repo, private=True)  # a new repository is private, not an old one
+            push(folder, self.repo, message=f"Step {step:,}, in training")
         except HubNMTError as error:
             log.warning("step %d was not pushed to the Hub: %s", step, error)
 
@@ -68,7 +69,8 @@ class Publisher:
             return
         message = f"Best of training: validation BLEU {bleu:.2f} at step {step:,}"
         try:
-            push(folder, self.repo, private=True, message=message)
+            prepare_repo(self.repo, private=True)  # a new repository is private, not an old one
+            push(folder, self.repo, message=message)
         except HubNMTError as error:
             retry = shlex.join(["hubnmt", "push", str(folder), self.repo])
             raise type(error)(

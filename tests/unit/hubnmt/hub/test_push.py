@@ -157,14 +157,11 @@ def test_private_makes_a_private_repository(hub: HubServer, model_folder: Path):
     assert hub.repo(REPO).private
 
 
-def test_private_is_for_new_repositories_only(
-    hub: HubServer, model_folder: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_private_push_to_a_public_repository_is_refused(hub: HubServer, model_folder: Path):
     hub.store.create("model", REPO)
-    push(model_folder, REPO, private=True)
-    assert set(hub.repo(REPO).files()) == FILES
-    assert not hub.repo(REPO).private
-    assert "exists and is public: only a new repository is created as private" in caplog.text
+    with pytest.raises(HubError, match="is public: make it private"):
+        push(model_folder, REPO, private=True)
+    assert is_untouched(hub)
 
 
 # --- before the work ------------------------------------------------------------------------------
