@@ -227,6 +227,7 @@ def show(
         "honest answers": f"{len(waits):,}",
         "honest errors": f"{errors.total()} {dict(errors) or ''}".strip(),
         "median wait": f"{statistics.median(waits):.2f} s" if waits else "-",
+        "answered in 5 s": f"{sum(wait <= 5 for wait in waits) / max(len(waits), 1):.1%}",
         "95th percentile": f"{waits[int(0.95 * (len(waits) - 1))]:.2f} s" if waits else "-",
         "slowest": f"{waits[-1]:.2f} s" if waits else "-",
         "memory when warm, at most": f"{warm:.0f} MiB, {max(memory):.0f} MiB",
