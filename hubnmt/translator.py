@@ -173,6 +173,11 @@ class Translator:
         return self.model.config
 
     @property
+    def stored_dtype(self) -> torch.dtype:
+        """Type of the weights in the model folder; int8 has a scale for each row of a matrix."""
+        return self._stored.dtype
+
+    @property
     def engine(self) -> Engine:
         """The decoding engine: source ids to hypotheses, without any text processing."""
         return self._engine
