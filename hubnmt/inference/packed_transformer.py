@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from hubnmt.inference.int8_layers import to_int8
 from hubnmt.inference.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
 from hubnmt.inference.packed_layers import (
     pack_decoder_layer,
@@ -30,8 +31,8 @@ from hubnmt.model.transformer import Transformer
 class PackedTransformer:
     """Inference-only `Transformer`; see there for the methods."""
 
-    def __init__(self, model: Transformer) -> None:
-        """Copy the weights of a model in eval mode."""
+    def __init__(self, model: Transformer, *, is_int8: bool = False) -> None:
+        """Copy the weights of a model in eval mode; `is_int8` multiplies in 8 bits on a CPU."""
         _keep_freed_memory()
         with torch.no_grad():
             self._n_heads = model.config.n_heads
@@ -48,6 +49,10 @@ class PackedTransformer:
             self._encoder_norm = pack_final_norm(model.encoder.final_norm)
             self._decoder_norm = pack_final_norm(model.decoder.final_norm)
             self._output = pack_projection(model.output_proj.weight)
+            if is_int8:
+                self._encoder = [to_int8(layer) for layer in self._encoder]
+                self._decoder = [to_int8(layer) for layer in self._decoder]
+                self._output = to_int8(self._output)
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Encode source ids (B, S) with pad mask (B, S), True = padding: memory (B, S, D)."""
