@@ -8,7 +8,7 @@ Source: https://github.com/pytorch/FBGEMM
 import dataclasses
 import functools
 import warnings
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from hubnmt.inference.packed_layers import Affine, Projection
 MIN_PRODUCTS = 2**19
 """Products (rows x in x out) from which 8 bits are faster than float32 in spite of the quantisation
 of the activations; see tests/benchmarks/RESULTS.md."""
-
-_Part = TypeVar("_Part")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,17 +66,11 @@ def is_available() -> bool:
     return True
 
 
-def to_int8(part: _Part) -> _Part:
-    """Return a packed layer, or any part of one, with its products in 8 bits."""
-    if isinstance(part, Affine):
-        packed = _pack(part.weight.t(), part.bias)
-        return Int8Affine(part.weight, part.bias, packed)  # type: ignore[return-value]
+def pack_int8(part: Affine | Projection) -> Affine | Projection:
+    """Return a packed product in 8 bits."""
     if isinstance(part, Projection):
-        return Int8Projection(part.weight, None, _pack(part.weight.t(), None))  # type: ignore[return-value]
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-        return dataclasses.replace(part, **{name: to_int8(each) for name, each in values.items()})
-    return part
+        return Int8Projection(part.weight, None, _pack(part.weight.t(), None))
+    return Int8Affine(part.weight, part.bias, _pack(part.weight.t(), part.bias))
 
 
 def _pack(weight: Tensor, bias: Tensor | None) -> Any:
@@ -87,7 +79,7 @@ def _pack(weight: Tensor, bias: Tensor | None) -> Any:
     zeros = torch.zeros(len(scales), dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # announces that quantised tensors may be removed
-        quantized = torch._make_per_channel_quantized_tensor(levels, scales.double(), zeros, 0)  # type: ignore[attr-defined]
+        quantized = torch._make_per_channel_quantized_tensor(levels, scales.double(), zeros, 0)
         return torch.ops.quantized.linear_prepack(quantized, bias)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hubnmt.errors import ConfigError
-from hubnmt.inference.int8_layers import is_available, to_int8
+from hubnmt.inference.int8_layers import is_available, pack_int8
 from hubnmt.inference.packed_layers import pack_affine, pack_projection
 from hubnmt.translator import Translator
 
@@ -18,21 +18,21 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="PyTorch without FBGE
 @pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 1024), (1024, 256)])
 def test_a_product_is_close_to_float32(n_rows: int, n_in: int, n_out: int) -> None:
     weight, bias, x = torch.randn(n_out, n_in) * 0.1, torch.randn(n_out), torch.randn(n_rows, n_in)
-    exact, affine = pack_affine(weight, bias)(x), to_int8(pack_affine(weight, bias))
+    exact, affine = pack_affine(weight, bias)(x), pack_int8(pack_affine(weight, bias))
     assert (affine(x) - exact).norm() < 0.03 * exact.norm()
     stream = torch.randn(n_rows, n_out)
     torch.testing.assert_close(affine.add_to(stream.clone(), x), stream + affine(x))
     out = torch.zeros(n_rows, 2 * n_out)[:, :n_out]
     affine.write_to(out, x)
     torch.testing.assert_close(out, affine(x))
-    projected = to_int8(pack_projection(weight))(x[None])
+    projected = pack_int8(pack_projection(weight))(x[None])
     assert (projected - (exact - bias)).norm() < 0.03 * (exact - bias).norm()
 
 
 def test_equal_signs_do_not_saturate() -> None:
     weight, x = torch.full((1024, 1024), 0.1), torch.full((4, 1024), 5.0)
     exact = x @ weight.t()
-    assert (to_int8(pack_affine(weight, torch.zeros(1024)))(x) - exact).abs().max() < 0.02 * 512
+    assert (pack_int8(pack_affine(weight, torch.zeros(1024)))(x) - exact).abs().max() < 0.02 * 512
 
 
 def test_texts_in_8_bits_are_nearly_those_of_float32(repo: Path) -> None:
