@@ -8,10 +8,12 @@ import datetime
 import importlib
 import os
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from hubnmt.errors import ConfigError, HubNMTError
 
@@ -40,17 +42,29 @@ class Team:
         if self.size > 1:
             distributed.all_reduce(tensor)
 
-    def sum_gradients(self, parameters: list[Tensor]) -> None:
-        """Replace every gradient by its sum over all processes, in one all-reduce."""
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """Wrap a module whose gradients are averaged over all processes during `backward`.
+
+        Source: Li et al. 2020, "PyTorch distributed" (https://arxiv.org/abs/2006.15704).
+        """
         if self.size == 1:
-            return
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        together = torch.cat([gradient.flatten() for gradient in gradients])
-        self.sum(together)
-        sizes = [gradient.numel() for gradient in gradients]
-        parts = torch.split(together, sizes)
-        for gradient, part in zip(gradients, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
+            return module
+        # Sinusoids are the only buffers, and equal.
+        return DistributedDataParallel(
+            module, broadcast_buffers=False, gradient_as_bucket_view=True
+        )
+
+    @staticmethod
+    def accumulating(module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
+        """Return a context in which `backward` of a wrapped module keeps gradients local.
+
+        Args:
+            module: result of `wrap`.
+            is_last: whether this is the last pass of a step, which exchanges the gradients.
+        """
+        if is_last or not isinstance(module, DistributedDataParallel):
+            return nullcontext()
+        return module.no_sync()
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by that of rank 0, in place; the order must be equal on all ranks."""

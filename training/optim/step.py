@@ -62,6 +62,36 @@ class Outcome(NamedTuple):
     """Whether float16 overflowed, so that the update was skipped."""
 
 
+class BatchLoss(nn.Module):
+    """The loss of a batch as a module, so that `DistributedDataParallel` sees its parameters."""
+
+    def __init__(self, model: Transformer, settings: OptimizerConfig, *, compiled: bool) -> None:
+        """Wrap a model; `compiled` applies `torch.compile` to encoder and decoder."""
+        super().__init__()
+        self.model = model
+        self._settings = settings
+        self._encode, self._decode = model.encode, model.decode
+        if compiled:  # the methods, not the module: keeps the parameter names of saved states
+            self._encode = torch.compile(model.encode, dynamic=True)
+            self._decode = torch.compile(model.decode, dynamic=True)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss of one batch, summed over its non-pad tokens."""
+        settings, weight = self._settings, self.model.output_proj.weight
+        if settings.r_drop:
+            batch = batch.twice()
+        memory = self._encode(*batch.src)
+        hidden = batch.pick(self._decode(batch.tgt_in, memory, batch.src.src_pad_mask))
+        smoothed = projected_cross_entropy(
+            hidden, weight, batch.labels, label_smoothing=settings.label_smoothing
+        ).smoothed
+        if not settings.r_drop:
+            return smoothed
+        one, other = hidden.chunk(2)
+        # Half of the paper's sum, to be comparable with runs without R-Drop.
+        return (smoothed + settings.r_drop / 2 * symmetric_divergence(one, other, weight)) / 2
+
+
 class Stepper:
     """Model, optimizer and loss scaler; each call of `launch` is one step."""
 
@@ -87,10 +117,8 @@ class Stepper:
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
-        self._encode, self._decode = model.encode, model.decode
-        if compiled:  # the methods, not the module: keeps the parameter names of saved states
-            self._encode = torch.compile(model.encode, dynamic=True)
-            self._decode = torch.compile(model.decode, dynamic=True)
+        self.batch_loss = BatchLoss(model, settings, compiled=compiled)
+        self._reduced_loss = team.wrap(self.batch_loss)
         self._n_skipped = 0
 
     def launch(self, batches: Sequence[Batch], *, lr: float, must_stop: bool = False) -> Tensor:
@@ -110,9 +138,9 @@ class Stepper:
         self.team.sum(facts)
         n_tokens = facts[0].float()
         total = torch.zeros((), device=self.team.device)
-        for batch in batches:
-            total += self._accumulate(batch, n_tokens)
-        self.team.sum_gradients(self.parameters)
+        for number, batch in enumerate(batches, 1):
+            with self.team.accumulating(self._reduced_loss, is_last=number == len(batches)):
+                total += self._accumulate(batch, n_tokens)
         self.team.sum(total)
         grad_norm = self._update(lr)
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
@@ -139,33 +167,17 @@ class Stepper:
             )
         return Outcome(loss, grad_norm, int(n_tokens), n_stops > 0, is_skipped)
 
-    def batch_loss(self, batch: Batch) -> Tensor:
-        """Return the loss of one batch, summed over its non-pad tokens."""
-        settings, weight = self.settings, self.model.output_proj.weight
-        if settings.r_drop:
-            batch = batch.twice()
-        memory = self._encode(*batch.src)
-        hidden = batch.pick(self._decode(batch.tgt_in, memory, batch.src.src_pad_mask))
-        smoothed = projected_cross_entropy(
-            hidden, weight, batch.labels, label_smoothing=settings.label_smoothing
-        ).smoothed
-        if not settings.r_drop:
-            return smoothed
-        one, other = hidden.chunk(2)
-        # Half of the paper's sum, to be comparable with runs without R-Drop.
-        return (smoothed + settings.r_drop / 2 * symmetric_divergence(one, other, weight)) / 2
-
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Accumulate the gradients of one batch; explain out-of-memory errors."""
         try:
-            return self._backward(batch, n_tokens)
+            return self._backward(self._reduced_loss, batch, n_tokens)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Outside of `except`, where the traceback no longer holds tensors of the failed pass.
         problem = explain_out_of_memory(
             batch,
-            lambda part: self._backward(part, n_tokens),
+            lambda part: self._backward(self.batch_loss, part, n_tokens),
             batch_tokens=self.settings.batch_tokens,
             accumulate=self.settings.accumulate,
         )
@@ -173,12 +185,13 @@ class Stepper:
             log.critical("process %d: %s", self.team.rank, problem)  # rank 0 may not have failed
         raise problem
 
-    def _backward(self, batch: Batch, n_tokens: Tensor) -> Tensor:
+    def _backward(self, batch_loss: nn.Module, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Run the forward and backward pass; return the summed loss."""
         is_mixed = self.dtype is not torch.float32
         with torch.autocast(self.team.device.type, self.dtype, enabled=is_mixed):
-            loss = self.batch_loss(batch)
-        self.scaler.scale(loss / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
+            loss: Tensor = batch_loss(batch)
+        # The gradients are averaged over the processes, but their sum is wanted.
+        self.scaler.scale(loss * self.team.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
 
     def _update(self, lr: float) -> Tensor:

@@ -139,10 +139,9 @@ import torch
 from training.distributed import join_team
 
 team = join_team("cpu")
-parameter = torch.nn.Parameter(torch.ones(3))
-parameter.grad = torch.ones(3)
-team.sum_gradients([parameter])
-torch.optim.AdamW([parameter]).step()
+module = torch.nn.Linear(3, 1)
+team.wrap(module)(torch.ones(2, 3)).sum().backward()
+torch.optim.AdamW(module.parameters()).step()
 names = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
 team.leave()
 left = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
