@@ -36,14 +36,7 @@ class BatchStream:
     def __init__(
         self, config: RunConfig, corpus: Corpus, *, rank: int = 0, world_size: int = 1
     ) -> None:
-        """Read the settings.
-
-        Args:
-            config: the recipe.
-            corpus: training data.
-            rank: rank of this process.
-            world_size: number of processes.
-        """
+        """Read the settings."""
         self._corpus = corpus
         self._settings = config.optimizer
         self._seed = config.run.seed
@@ -96,10 +89,7 @@ class BatchStream:
 
     def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:
         corpus = self._corpus
-        tokenizers = {
-            "src_tokenizer": corpus.src_tokenizer,
-            "tgt_tokenizer": corpus.tgt_tokenizer,
-        }
+        tokenizers = {"src_tokenizer": corpus.src_tokenizer, "tgt_tokenizer": corpus.tgt_tokenizer}
         if not any(self._droppers):
             src, tgt = corpus.train.gather(rows)
             return collate_ragged(src, tgt, **tokenizers)
@@ -135,12 +125,7 @@ class Loader:
     """Endless iterator over the batches of one process."""
 
     def __init__(self, stream: BatchStream, team: Team) -> None:
-        """Start at the first batch.
-
-        Args:
-            stream: batches of this process.
-            team: provides the device and the number of processes.
-        """
+        """Start at the first batch."""
         self._stream = stream
         self._team = team
         self._batches = self._read(Position())

@@ -10,14 +10,12 @@ import itertools
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig, group_files, suffix_of
-from training.data.arrow import read_parquet
-from training.data.headers import find_columns
 
 TextPair = tuple[str, str]
 Row = dict[str, Any]
@@ -49,7 +47,7 @@ def _read_files(corpus: CorpusConfig, columns: TextPair) -> Iterator[TextPair]:
             yield from _read_table(first, corpus, columns)
 
 
-def fingerprint(corpus: CorpusConfig) -> str:
+def fingerprint_corpus(corpus: CorpusConfig) -> str:
     """Return a digest of the content of a corpus, for the cache key.
 
     Files are read in full, about a second per gigabyte. A Hub dataset is identified by its commit.
@@ -100,10 +98,8 @@ def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
 
 
 def _expand(name: str) -> Path:
-    try:
+    with _reachable(Path(name)):
         path = Path(name).expanduser()
-    except RuntimeError:
-        raise InputError(f"{name}: unknown user; check data.* paths") from None
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InputError(
             f"{path}: a pipe or a device, which cannot be read repeatedly; save it as a "
@@ -135,7 +131,7 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def _reachable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:  # ValueError for an invalid path
+    except (OSError, ValueError, RuntimeError) as error:  # also an invalid path, an unknown user
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path}: cannot be read ({reason}); check data.* paths") from None
 
@@ -158,14 +154,11 @@ def _read_table(name: str, corpus: CorpusConfig, columns: TextPair) -> Iterator[
         if suffix in (".tsv", ".csv"):
             split = _split_tabs if suffix == ".tsv" else _split_commas
             wanted = (*columns, *([corpus.where_column] if corpus.where_column else []))
-            is_explicit = bool(corpus.src_column or corpus.tgt_column)
-            rows, columns = _name_columns(
-                split(_lines(file, path), path), wanted, path, is_explicit=is_explicit
-            )
+            rows = _name_columns(split(_lines(file, path), path), wanted, path)
         elif suffix == ".jsonl":
             rows = _read_json(_lines(file, path), path)
         else:
-            rows = _whole(read_parquet(file, name=str(path)), path)
+            rows = _whole(_read_parquet(file, path), path)
         yield from _pick(rows, corpus, columns, where=str(path))
 
 
@@ -183,22 +176,28 @@ def _split_commas(lines: Iterator[bytes], path: Path) -> Iterator[list[str]]:
         raise InputError(f"{path}, line {reader.line_num:,}: not CSV ({error})") from None
 
 
-def _name_columns(
-    lines: Iterator[list[str]], wanted: tuple[str, ...], path: Path, *, is_explicit: bool
-) -> tuple[Iterator[Row], TextPair]:
-    """Detect a header.
+def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path) -> Iterator[Row]:
+    """Yield rows as dictionaries; missing fields are empty, surplus ones are dropped.
 
-    Returns:
-        rows, and their columns of source and target.
+    The first line names the columns, ignoring case, unless the wanted ones are numbers.
+
+    Raises:
+        InputError: if a column is missing: the sides of a table without a header are not guessed.
     """
-    first = next(lines, [])
-    columns = find_columns(first, wanted, where=str(path), is_explicit=is_explicit)
-    rows = itertools.chain([first] if first and not columns.is_header else [], lines)
-    return _name_fields(columns.names, rows), (columns.src, columns.tgt)
-
-
-def _name_fields(names: list[str], lines: Iterator[list[str]]) -> Iterator[Row]:
-    """Yield rows as dictionaries; missing fields are empty, surplus ones are dropped."""
+    first = next(lines, None)
+    if first is None:
+        return
+    exact = {name.casefold(): name for name in wanted}
+    names = first if {*wanted} <= {*first} else [exact.get(f.strip().casefold(), f) for f in first]
+    if not {*wanted} <= {*names}:
+        names = [str(number) for number in range(1, len(first) + 1)]
+        lines = itertools.chain([first], lines)
+    if not {*wanted} <= {*names}:
+        raise InputError(
+            f"{path}: no column {_missing(wanted, first)}; its first line is: "
+            f"{', '.join(first)[:200]}; set src_column and tgt_column to names in it, or to 1 and "
+            "2 if it is not a header"
+        )
     empty = dict.fromkeys(names, "")
     for line in lines:
         yield empty | dict(zip(names, line, strict=False))
@@ -217,23 +216,33 @@ def _read_json(lines: Iterator[bytes], path: Path) -> Iterator[Row]:
         yield row
 
 
+def _read_parquet(file: BinaryIO, path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow as pa  # lazy: not needed for other formats
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError(f"{path}: Parquet requires pyarrow: pip install 'hubnmt[train]'") from None
+    try:
+        for chunk in pq.ParquetFile(file).iter_batches():
+            yield from chunk.to_pylist()
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(f"{path}: incomplete or not a Parquet file ({first})") from None
+
+
 def _pick(
     rows: Iterator[Row], corpus: CorpusConfig, columns: TextPair, *, where: str
 ) -> Iterator[TextPair]:
     """Yield source and target of each row that passes the filter."""
     filtered, values = corpus.where_column, set(corpus.where_values)
-    first = next(rows, None)
-    if first is None:
-        return
-    known = _flatten(first)
     wanted = (*columns, *([filtered] if filtered else []))
-    if not set(wanted) <= set(known):
-        raise InputError(
-            f"{where}: no column {_missing(wanted, known)}; its columns: {', '.join(known)}; "
-            "set src_column and tgt_column to two of them"
-        )
-    for row in itertools.chain([first], rows):
+    for number, row in enumerate(rows):
         fields = _flatten(row)
+        if number == 0 and not {*wanted} <= {*fields}:
+            raise InputError(
+                f"{where}: no column {_missing(wanted, fields)}; its columns: {', '.join(fields)}; "
+                "set src_column and tgt_column to two of them"
+            )
         if filtered is None or str(fields.get(filtered)) in values:
             src, tgt = (fields.get(column) for column in columns)
             yield str(src or ""), str(tgt or "")
@@ -252,7 +261,7 @@ def _flatten(row: Row) -> Row:
     return flat
 
 
-def _missing(wanted: tuple[str, ...], known: Any) -> str:
+def _missing(wanted: Sequence[str], known: Collection[str]) -> str:
     return " or ".join(repr(name) for name in wanted if name not in known)
 
 
