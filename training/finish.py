@@ -10,7 +10,6 @@ better with beam search. Decoding defaults are tuned on the validation set; each
 translated once, with the tuned settings.
 """
 
-import argparse
 import dataclasses
 import itertools
 import json
@@ -26,10 +25,11 @@ from tqdm import tqdm
 from hubnmt.checkpoint.card import CardFacts, write_card
 from hubnmt.checkpoint.folder import StoredModel, check_place, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
+from training.command import make_parser, run_command
 from training.config.data import CorpusConfig, group_files
 from training.data.corpora import read_sides
 from training.distributed import pick_device
@@ -100,10 +100,7 @@ def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def store_alignment_head(
-    stored: StoredModel,
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
+    stored: StoredModel, translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> dict[str, str]:
     """Store the attention head that aligns best on the validation set in the model's config.
 
@@ -187,13 +184,8 @@ def round_to_half(model: Transformer) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 2 invalid request.
-    """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="python -m training.finish", description=__doc__)
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("finish", __doc__)
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("dest", type=Path)
     parser.add_argument("--valid", required=True, metavar="SRC,REF")
@@ -213,7 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
     )
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> None:
         finish(
             options.run_dir,
             options.dest,
@@ -223,10 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             weights=options.weights,
             device=options.device,
         )
-    except (HubNMTError, OSError, KeyError, ValueError) as error:
-        log.error("error: %s", error)
-        return 2
-    return 0
+
+    return run_command(work)
 
 
 def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[TestSet]:

@@ -121,7 +121,7 @@ class RunSettings(FromDict):
     compile: bool = False
     """Use `torch.compile`: slower start, then faster steps on a GPU."""
     n_threads: int = 0
-    """CPU threads, at most one per core; 0 means torch's default."""
+    """CPU threads; 0 means torch's default."""
 
     def __post_init__(self) -> None:
         """Check ranges."""

@@ -66,12 +66,7 @@ class MovingAverage:
     """
 
     def __init__(self, model: Transformer, decay: float) -> None:
-        """Initialise with the current weights.
-
-        Args:
-            model: the model to average.
-            decay: weight of the previous average at each step, in [0, 1).
-        """
+        """Initialise with the current weights."""
         self.decay = decay
         followed = {name: tensor.detach() for name, tensor in own_tensors(model).items()}
         self.weights: Weights = {name: tensor.clone() for name, tensor in followed.items()}

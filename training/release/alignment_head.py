@@ -49,11 +49,6 @@ def choose_head(
 ) -> HeadScore | None:
     """Find the cross-attention head that aligns words best.
 
-    Args:
-        translator: the model.
-        sources: source sentences, such as those of the validation set.
-        targets: their human translations.
-
     Returns:
         the best head; None if the pairs give no reference link.
     """

@@ -46,11 +46,6 @@ def pick_samples(
 def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> dict[str, Any]:
     """Collect the run's records and those of the chosen weights.
 
-    Args:
-        run_dir: the run folder.
-        name: name of the published model.
-        weights: which of its model folders is published.
-
     Raises:
         InputError: if the run has no validation yet.
         ModelFolderError: if its records are damaged.

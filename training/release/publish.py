@@ -52,14 +52,6 @@ def publish_run(
 ) -> None:
     """Evaluate the best weights on the recipe's test sets, write their card, and push them.
 
-    Args:
-        config: the recipe.
-        folder: the run folder.
-        valid: validation pairs.
-        device: device to evaluate on.
-        best_validation: the validation in `best/`; None if there was none.
-        publisher: uploads the result.
-
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -131,11 +130,6 @@ class RunReport:
 
         A killed run may have logged steps after its last checkpoint.
 
-        Args:
-            folder: the run folder.
-            tracker: also receives the metrics.
-            step: last step whose records are kept.
-
         Raises:
             ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
@@ -143,10 +137,8 @@ class RunReport:
         self._tracker = tracker
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
-        self._hook = threading.excepthook
         self._rewind(step)
         if SummaryWriter is not None:
-            threading.excepthook = self._handle_thread_exception
             with telling_full_disk(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
@@ -211,24 +203,11 @@ class RunReport:
 
     def close(self) -> None:
         """Close TensorBoard and the tracker."""
-        try:
-            with self._tensorboard() as board:
-                if board is not None:
-                    board.close()
-        finally:
-            if threading.excepthook == self._handle_thread_exception:
-                threading.excepthook = self._hook
+        with self._tensorboard() as board:
+            if board is not None:
+                board.close()
         if self._tracker is not None:
             self._tracker.close()
-
-    def _handle_thread_exception(self, failed: threading.ExceptHookArgs) -> None:
-        """Suppress the traceback of TensorBoard's writer thread: its next call raises the error.
-
-        Exceptions of other threads go to the previous hook.
-        """
-        is_board = type(failed.thread).__module__.partition(".")[0] == "tensorboard"
-        if not (is_board and isinstance(failed.exc_value, OSError)):
-            self._hook(failed)
 
     @contextlib.contextmanager
     def _tensorboard(self) -> "Iterator[SummaryWriter | None]":

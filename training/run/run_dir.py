@@ -6,7 +6,6 @@ folder is locked against other processes.
 """
 
 import contextlib
-import dataclasses
 import json
 import logging
 import platform
@@ -29,7 +28,7 @@ import hubnmt
 from hubnmt.checkpoint.folder import write_json
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
-from training.config.recipe import SECTIONS, RunConfig, Tables, load_recipe
+from training.config.recipe import RunConfig, Tables, load_recipe
 from training.files import replace_text, telling_full_disk
 
 log = logging.getLogger("training")
@@ -39,16 +38,8 @@ METRICS_FILE = "metrics.jsonl"
 LOCK_FILE = ".lock"
 FREE_ON_RESUME = {
     "run": {
-        "folder",
-        "max_steps",
-        "max_minutes",
-        "patience",
-        "device",
-        "dtype",
-        "n_threads",
-        "log_every",
-        "save_every",
-        "compile",
+        *("folder", "max_steps", "max_minutes", "patience", "device"),
+        *("dtype", "n_threads", "log_every", "save_every", "compile"),
     },
     "data": {"cache"},
     "log": {"hook", "project"},
@@ -86,7 +77,8 @@ def load_settings(
         return load_recipe(recipe, every), every
     config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
     now = json.loads(json.dumps(config.to_dict()))
-    differences = list(_differences(_with_defaults(stored["recipe"]), now))
+    before = load_recipe(stored["recipe"], inherited=_inherited(stored["recipe"]))
+    differences = list(_differences(json.loads(json.dumps(before.to_dict())), now))
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
     return config, every
@@ -103,17 +95,6 @@ def forget_start(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
         shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def choose_folder(config: RunConfig) -> Path:
-    """Return the folder of a new run.
-
-    Raises:
-        ConfigError: if it already holds a run.
-    """
-    folder = Path(config.run.folder) / config.run.name
-    check_unused(folder)
-    return folder
 
 
 def check_unused(folder: Path) -> None:
@@ -198,13 +179,6 @@ def claim_folder(
 ) -> None:
     """Create the folder and record the recipe and the machine.
 
-    Args:
-        folder: the run folder.
-        config: the recipe.
-        overrides: overrides of the recipe.
-        device: device to train on.
-        pretrained: name and commit of the pretrained model.
-
     Raises:
         ConfigError: if the folder cannot be created.
         ModelFolderError: if the disk is full.
@@ -241,20 +215,6 @@ def _inherited(stored: dict[str, Any]) -> Tables | None:
     if not stored.get("run", {}).get("pretrained"):
         return None
     return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
-
-
-def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
-    """Fill in defaults of settings that were added after the run was started."""
-    full = dict(stored)
-    for section, cls in SECTIONS.items():
-        defaults: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            if field.default_factory is not dataclasses.MISSING:
-                defaults[field.name] = field.default_factory()
-            elif field.default is not dataclasses.MISSING:
-                defaults[field.name] = field.default
-        full[section] = json.loads(json.dumps(defaults)) | stored.get(section, {})
-    return full
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

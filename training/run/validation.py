@@ -91,10 +91,7 @@ def encode_pairs(
     n_left = len(sources) - len(kept.ids)
     if n_left:
         log.warning(
-            "skipped %d of %d evaluation pairs with %d tokens or more",
-            n_left,
-            len(sources),
-            limit,
+            "skipped %d of %d evaluation pairs with %d tokens or more", n_left, len(sources), limit
         )
     return kept
 
@@ -105,11 +102,6 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
     Of the model's decoding defaults only `max_new_tokens` is used: the search settings are tuned on
     the finished model, but the length limit depends on the language.
 
-    Args:
-        translator: the model to evaluate.
-        pairs: the evaluation set.
-        batch_tokens: padded tokens per batch.
-
     Raises:
         FloatingPointError: if the loss is not finite.
     """
@@ -119,9 +111,7 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
     greedy = DecodingConfig(beam_size=1, max_new_tokens=translator.decoding.max_new_tokens)
     texts = decode_pairs(translator, pairs, greedy, batch_tokens=batch_tokens)
     return Evaluation(
-        dev_loss=dev_loss,
-        scores=score_corpus(texts, pairs.references),
-        translations=tuple(texts),
+        dev_loss=dev_loss, scores=score_corpus(texts, pairs.references), translations=tuple(texts)
     )
 
 
@@ -167,12 +157,7 @@ class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
     def __init__(
-        self,
-        config: RunConfig,
-        folder: Path,
-        corpus: Corpus,
-        report: RunReport,
-        progress: Progress,
+        self, config: RunConfig, folder: Path, corpus: Corpus, report: RunReport, progress: Progress
     ) -> None:
         """Load the scores of earlier validations and the record of `best/`."""
         self._settings = config.run
