@@ -206,7 +206,8 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         for name, values in config.corpora.items()
         if [Path(file) for file in values.get("files", ())] != [output]
     }
-    plain = {"drop_final_mark": 0.0, "lowercase_src": 0.0, "vary_names": 0.0}
+    names = ("drop_final_mark", "lowercase_src", "vary_names", "protect_spans")
+    plain = dict.fromkeys(names, 0.0)
     config = dataclasses.replace(config, corpora=corpora, drop_duplicates=False, **plain)
     report = CleaningReport()
     clean = itertools.islice(read_clean(config, report), limit)

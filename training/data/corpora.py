@@ -20,6 +20,7 @@ from training.data.cleaning import (
     fingerprint_pair,
     tidy,
 )
+from training.data.placeholders import protect_spans
 from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 from training.data.synthetic_names import exchange_names
 
@@ -119,6 +120,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             if reason:
                 report.drop(name, reason)
                 continue
+            src, tgt = protect_spans(src, tgt, share=config.protect_spans)
             src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
             if config.drop_duplicates:
