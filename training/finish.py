@@ -35,7 +35,7 @@ from training.data.corpora import read_sides
 from training.distributed import pick_device
 from training.release.alignment_head import choose_head
 from training.release.card_facts import add_examples, add_test, facts_of_run
-from training.run.best_record import Weights
+from training.run.run_dir import Weights
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")

@@ -88,7 +88,7 @@ def back_translate(
         lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
         with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
             while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-                file.write(_translate(translator, chunk, bar.n, settings, batch_tokens))
+                file.write(_translate(translator, chunk, int(bar.n), settings, batch_tokens))
                 file.flush()
                 bar.update(len(chunk))
     return path

@@ -28,7 +28,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tqdm import tqdm
 
@@ -207,7 +207,7 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         if [Path(file) for file in values.get("files", ())] != [output]
     }
     names = ("drop_final_mark", "lowercase_src", "vary_names", "protect_spans")
-    plain = dict.fromkeys(names, 0.0)
+    plain: dict[str, Any] = dict.fromkeys(names, 0.0)
     config = dataclasses.replace(config, corpora=corpora, drop_duplicates=False, **plain)
     report = CleaningReport()
     clean = itertools.islice(read_clean(config, report), limit)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from hubnmt.config import FromDict, require
 from hubnmt.errors import ConfigError
+from training.config.checks import above_zero, at_least, shares
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
@@ -90,8 +91,8 @@ class CorpusConfig(FromDict):
         require(
             (not problem, problem),
             (bool(self.files or self.dataset), "set files or a Hub dataset"),
-            (self.weight > 0, f"weight = {self.weight} must be above 0"),
-            (self.limit is None or self.limit >= 1, f"limit = {self.limit} must be at least 1"),
+            *above_zero(self, "weight"),
+            *at_least(self, 1, "limit"),
             (
                 (self.where_column is None) == (not self.where_values),
                 "where_column and where_values belong together: set both or neither",
@@ -201,30 +202,14 @@ class DataConfig(FromDict):
                 MAIN not in self.corpora,
                 f"corpora.{MAIN} is reserved for train or dataset; choose another name",
             ),
-            (self.max_tokens >= 1, f"max_tokens = {self.max_tokens} must be at least 1"),
+            *at_least(self, 1, "max_tokens", "limit", "valid_limit"),
+            *shares(self, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"),
+            *shares(self, "protect_spans", "bpe_dropout"),
+            *above_zero(self, "weight"),
             (
                 self.max_length_ratio > 1,
                 f"max_length_ratio = {self.max_length_ratio} must be above 1",
             ),
-            *(
-                (0 <= getattr(self, name) <= 1, f"{name} = {getattr(self, name)} must be 0 to 1")
-                for name in (
-                    "min_script_share",
-                    "drop_final_mark",
-                    "lowercase_src",
-                    "vary_names",
-                    "protect_spans",
-                    "bpe_dropout",
-                )
-            ),
-            *(
-                (
-                    getattr(self, name) is None or getattr(self, name) >= 1,
-                    f"{name} = {getattr(self, name)} must be at least 1",
-                )
-                for name in ("limit", "valid_limit")
-            ),
-            (self.weight > 0, f"weight = {self.weight} must be above 0"),
             (
                 bool(self.dataset or self.train or self.corpora),
                 "train is empty and dataset is not set: set local files, a Hub dataset or "

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -23,8 +22,6 @@ from training.data.cleaning import (
 from training.data.placeholders import protect_spans
 from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 from training.data.synthetic_names import exchange_names
-
-log = logging.getLogger("training")
 
 FORMAT = 2
 """Version of the cleaning, part of the cache key."""
@@ -79,28 +76,17 @@ def read_sides(
 
 
 def check_tests(config: DataConfig) -> None:
-    """Check before training that each file of the test set has pairs.
-
-    A file that cannot be read is only logged: the run continues without its scores.
+    """Check before training that each file of the test set can be used.
 
     Raises:
-        InputError: if a file is empty.
+        InputError: if one cannot be read, is empty, or contains invalid text.
     """
     corpus = config.held_out_corpus("test")
     if corpus is None:
         return
     for files in group_files(corpus.files):
         part = dataclasses.replace(corpus, files=files)
-        pairs = read_corpus(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-        try:
-            is_empty = next(pairs, None) is None
-        except InputError as error:
-            log.warning("no scores at the end: %s", error)
-            continue
-        if is_empty:
-            raise InputError(
-                f"data.test: {', '.join(files)}: empty; set files that contain text, or none"
-            )
+        read_sides(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:

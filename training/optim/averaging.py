@@ -50,10 +50,9 @@ def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
 
 def describe_judged(run: Mapping[str, Any]) -> str:
     """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
-    judged = run.get("judged", "average")  # default of earlier versions
-    if judged == "ema":
+    if run["judged"] == "ema":
         return f"moving average of all steps, decay {run['ema_decay']}"
-    if judged == "raw":
+    if run["judged"] == "raw":
         return "as training left them at that step"
     return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
 

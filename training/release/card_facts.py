@@ -15,9 +15,8 @@ from hubnmt.text.metrics import score_corpus, sentence_chrf
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
-from training.run.best_record import Weights, read_best_record
 from training.run.finetune import describe_pretrained
-from training.run.run_dir import read_records
+from training.run.run_dir import Weights, read_validation
 from training.run.validation import decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
@@ -51,17 +50,14 @@ def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> di
         ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    valid = [record for record in read_records(run_dir) if record.get("kind") == "valid"]
-    if not valid:
-        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; resume the run")
-    at_best = max(valid, key=lambda each: float(each["bleu"]))
-    taken = read_best_record(run_dir / weights) or (at_best if weights == "best" else valid[-1])
+    taken = read_validation(run_dir / weights)
+    if taken is None:
+        raise InputError(f"{run_dir}: no validation yet; resume the run")
     judged = describe_judged(recipe["run"])
-    dtype = machine.get("dtype")  # not recorded by runs of 0.1.0
-    as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
+    as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     return {
         "started from": started_from(machine, name=name) or None,
-        "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
+        "machine": f"{machine['device']}, {machine['dtype']}",
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
         "weights": judged
@@ -80,7 +76,7 @@ def started_from(machine: Mapping[str, Any], *, name: str) -> str:
     A new version may have the same name as its pretrained model, whose name alone would then refer
     to the card itself.
     """
-    record = machine.get("pretrained")  # not recorded by runs of 0.1.0
+    record = machine["pretrained"]
     if not record:
         return ""
     description = describe_pretrained(record)
@@ -118,8 +114,8 @@ def facts_of_run(
         data=card["data"],
         data_license=card["data_license"],
         limits=card["limits"],
-        bias=card.get("bias", ""),  # absent from recipes of 0.1.0
-        citation=card.get("citation", ""),
+        bias=card["bias"],
+        citation=card["citation"],
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
@@ -131,7 +127,7 @@ def facts_of_run(
 
 def _base_model(machine: Mapping[str, Any]) -> str:
     """Return the Hub name of the pretrained model, or an empty string."""
-    record = machine.get("pretrained") or {}
+    record = machine["pretrained"] or {}
     return str(record["name"]) if record.get("commit") else ""
 
 

@@ -20,7 +20,6 @@ from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import ConfigError
 from training.config.run import LogConfig
 from training.files import replace_text, telling_full_disk
-from training.run.run_dir import read_records
 
 
 class Tracker:
@@ -195,11 +194,6 @@ class RunReport:
             head, *tables = re.split(r"(?m)^(?=## Step )", samples.read_text(encoding="utf-8"))
             kept = [table for table in tables if _table_step(table) <= step]
             replace_text(samples, head + "".join(kept))
-
-    def scores(self) -> dict[int, float]:
-        """Return the BLEU of every validation on record by step, earlier sessions included."""
-        records = read_records(self._folder)
-        return {each["step"]: each["bleu"] for each in records if each.get("kind") == "valid"}
 
     def close(self) -> None:
         """Close TensorBoard and the tracker."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -25,8 +25,8 @@ except ImportError:  # not available on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
-from hubnmt.checkpoint.folder import write_json
-from hubnmt.errors import ConfigError
+from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.files import replace_text, telling_full_disk
@@ -36,6 +36,9 @@ log = logging.getLogger("training")
 STATE_FILE = "state.pt"
 METRICS_FILE = "metrics.jsonl"
 LOCK_FILE = ".lock"
+VALIDATION_FILE = "validation.json"
+Weights = Literal["best", "last"]
+"""Model folders of a run."""
 FREE_ON_RESUME = {
     "run": {
         *("folder", "max_steps", "max_minutes", "patience", "device"),
@@ -116,14 +119,11 @@ def has_state(folder: Path) -> bool:
     A run that was killed before its first save has none and starts over.
 
     Raises:
-        ConfigError: if the state is missing but was saved before: starting over would overwrite the
-            models and metrics.
+        ConfigError: if there is a model, so the state was lost: starting over would overwrite it.
     """
     if (folder / STATE_FILE).exists():
         return True
-    save_every = _read_record(folder)["recipe"].get("run", {}).get("save_every", 1)
-    is_old = any(record["step"] >= save_every for record in read_records(folder))
-    if is_old or (folder / "best").exists() or (folder / "last").exists():
+    if (folder / "best").exists() or (folder / "last").exists():
         raise ConfigError(
             f"{folder}: {STATE_FILE} is missing, so the run cannot be resumed; restore the file, "
             "or start a new run with --set run.name=NAME"
@@ -131,17 +131,16 @@ def has_state(folder: Path) -> bool:
     return False
 
 
-def read_records(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of `metrics.jsonl`; none if the file is missing."""
+def read_validation(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
+
+    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
+    resumed run would not know of the validation.
+    """
     try:
-        lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):  # a truncated line
-            record = json.loads(line)
-            if isinstance(record, dict) and isinstance(record.get("step"), (int, float)):
-                yield record
+        return read_json(folder / VALIDATION_FILE)
+    except ModelFolderError:
+        return None
 
 
 @contextlib.contextmanager

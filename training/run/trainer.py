@@ -21,7 +21,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
-from training.data.loader import BatchStream, Loader, Position
+from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import Team
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
@@ -82,8 +82,7 @@ class Run:
         follows = settings.judged == "ema" and team.is_leader
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
         self.parts = Parts(stepper=self.stepper, moving_average=average)
-        stream = BatchStream(config, corpus, rank=team.rank, world_size=team.size)
-        self.loader = Loader(stream, team)
+        self.loader = Loader(config, corpus, team)
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
@@ -195,9 +194,7 @@ class Run:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
         step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, tracker, step=step)
-        self._validator = Validator(
-            self.config, self.folder, self.corpus, self._report, self.progress
-        )
+        self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
         """Return whether the pretrained model is still to be validated."""
