@@ -26,7 +26,7 @@ from hubnmt.errors import InputError
 from training.augment.tables import check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.placeholders import protect_pair
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 from training.data.synthetic_names import make_name
 
 LOCALES: Final = (

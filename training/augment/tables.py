@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig
-from training.data.sources import TextPair, read_corpus, read_lines
+from training.data.rows import TextPair
+from training.data.sources import read_corpus, read_lines
 
 
 class PairTable(NamedTuple):

@@ -19,7 +19,7 @@ from hubnmt.text.sentences import base_language
 from training.augment.tables import check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.casing import FINAL_MARK
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 
 log = logging.getLogger("training")
 

@@ -5,7 +5,7 @@ import re
 from typing import Literal
 
 from hubnmt.config import FromDict, require
-from training.config.checks import above_zero, at_least, shares
+from training.config.checks import above_zero, at_least
 
 NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
 """Valid name of a single folder on any operating system."""
@@ -49,7 +49,10 @@ class OptimizerConfig(FromDict):
             *above_zero(self, "lr"),
             *at_least(self, 0, "weight_decay", "warmup_steps", "r_drop", "grad_clip_norm"),
             *at_least(self, 1, "batch_tokens", "accumulate"),
-            *shares(self, "label_smoothing"),
+            (
+                0 <= self.label_smoothing < 1,
+                f"label_smoothing = {self.label_smoothing} not in [0, 1)",
+            ),
             (0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} must be 0 to lr = {self.lr}"),
             (
                 self.schedule != "cosine" or decay is not None,

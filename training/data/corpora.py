@@ -20,7 +20,8 @@ from training.data.cleaning import (
     tidy,
 )
 from training.data.placeholders import protect_spans
-from training.data.sources import TextPair, fingerprint_corpus, read_corpus
+from training.data.rows import TextPair
+from training.data.sources import fingerprint_corpus, read_corpus
 from training.data.synthetic_names import exchange_names
 
 FORMAT = 2

@@ -25,7 +25,7 @@ from training.data.cache import cached
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
 from training.data.corpora import check_tests, content_key, read_clean, read_valid, valid_key
 from training.data.dataset import PairDataset, write_pairs
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 from training.files import telling_full_disk
 
 log = logging.getLogger("training")

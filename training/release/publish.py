@@ -19,7 +19,7 @@ from hubnmt.translator import Translator
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.config.recipe import RunConfig
 from training.data.corpora import read_sides
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 from training.files import replace_text
 from training.release.card_facts import add_examples, add_test, facts_of_run
 from training.run.hub_upload import Publisher

@@ -1,13 +1,10 @@
 """Finishing: what is stored is what was measured, and the card says no more than that."""
 
-import dataclasses
 import gzip
 import json
-import re
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,16 +13,12 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from hubnmt.checkpoint.folder import load_model
-from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.metrics import score_corpus
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training import finish as finishing
-from training.finish import choose_trial, main, tune_decoding
+from training.finish import choose_trial, main
 from training.release.alignment_head import choose_head
-from training.run.validation import HeldOutPairs
 from training.train import Run
 
 Finish = Callable[..., Path]
@@ -133,15 +126,6 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert chosen in stored.card
 
 
-def test_the_recipes_other_decoding_options_are_kept(finish_run: Finish, run_dir: Path) -> None:
-    """They were in force while tuning and measuring, so without them the scores would be others."""
-    wanted = load_model(run_dir / "best").decoding
-    assert wanted.max_new_tokens == 8
-    stored = load_model(finish_run()).decoding
-    tuned = {"beam_size": stored.beam_size, "length_penalty": stored.length_penalty}
-    assert stored == dataclasses.replace(wanted, **tuned)
-
-
 def test_weights_and_vocabulary_are_those_of_the_best_folder(
     finish_run: Finish, run_dir: Path
 ) -> None:
@@ -168,55 +152,6 @@ def test_the_last_weights_can_be_taken_in_place_of_the_best(
     assert f"BLEU {record['bleu']:.2f}" in card
 
 
-def test_half_the_size_is_stored_as_float16_and_said(finish_run: Finish, run_dir: Path) -> None:
-    dest = finish_run("--half")
-    mine, best = (load_file(folder / "model.safetensors") for folder in (dest, run_dir / "best"))
-    assert {tensor.dtype for tensor in mine.values()} == {torch.float16}
-    assert all(torch.equal(mine[name], best[name].half()) for name in mine)
-    assert "weights stored as: float16" in load_model(dest).card
-
-
-def test_half_is_judged_as_it_is_stored(
-    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every translation that counts is made with the rounded weights."""
-    n_judged = 0
-    search = TorchEngine.search
-
-    def look(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
-        nonlocal n_judged
-        n_judged += 1
-        assert all(torch.equal(tensor, tensor.half().float()) for tensor in self.model.parameters())
-        return search(self, rows, *options, **more)
-
-    monkeypatch.setattr(TorchEngine, "search", look)
-    finish_run("--half")
-    assert n_judged >= 4
-
-
-def test_the_device_can_be_chosen(finish_run: Finish) -> None:
-    assert (finish_run("--device", "cpu") / "model.safetensors").is_file()
-
-
-def test_a_device_that_is_none_is_refused_before_the_work(
-    run_dir: Path, valid_pair: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--device", "gpu"]
-    assert main(words) == 2
-    assert "--device = 'gpu' is not a device; use auto, cpu or cuda" in caplog.text
-    assert not (tmp_path / "dest").exists()
-
-
-def test_without_a_test_set_no_score_is_claimed(
-    run_dir: Path, valid_pair: str, tmp_path: Path
-) -> None:
-    dest = tmp_path / "dest"
-    assert main([str(run_dir), str(dest), "--valid", valid_pair]) == 0
-    card = load_model(dest).card
-    assert "model-index" not in card
-    assert "## Scores" not in card
-
-
 def test_the_card_tells_how_the_model_came_about(finish_run: Finish, run_dir: Path) -> None:
     """Each number as the run recorded it."""
     card = load_model(finish_run()).card
@@ -238,57 +173,7 @@ def test_the_card_tells_how_the_model_came_about(finish_run: Finish, run_dir: Pa
     assert [words for words in wanted if words not in card] == []
 
 
-def test_samples_are_translations_of_the_chosen_settings(
-    finish_run: Finish, valid_pair: str
-) -> None:
-    translator = Translator.from_pretrained(finish_run())
-    sources, references = read_pair(valid_pair)
-    rows = re.findall(r"^\| (.*\.) \| (.*\.) \| .* \|$", translator.card, flags=re.MULTILINE)
-    assert rows
-    assert set(rows) <= set(zip(sources, references, strict=True))
-
-
-def test_finishing_again_replaces_the_folder(finish_run: Finish) -> None:
-    first = {path.name: path.read_bytes() for path in finish_run().iterdir()}
-    second = {path.name: path.read_bytes() for path in finish_run().iterdir()}
-    assert first == second
-
-
 # --- the parts -----------------------------------------------------------------------------------
-
-
-class CannedEngine:
-    """Translates well with one setting only, and remembers what it was asked."""
-
-    def __init__(self, good: tuple[int, float], tokenizer: Tokenizer) -> None:
-        self.asked: list[tuple[int, float]] = []
-        self._good = good
-        self._bad = tokenizer.encode("nothing like it at all")
-
-    def search(
-        self, rows: list[list[int]], decoding: DecodingConfig, **_: Any
-    ) -> Generator[list[int], None, list[list[Hypothesis]]]:
-        yield from ()
-        self.asked.append((decoding.beam_size, decoding.length_penalty))
-        is_good = self.asked[-1] == self._good
-        return [[Hypothesis(row if is_good else self._bad, 0.0, 0.0, ())] for row in rows]
-
-
-@pytest.mark.parametrize("good", [(1, 1.0), (3, 0.6), (3, 1.4)])
-def test_tuning_finds_the_setting_that_scores_best(
-    good: tuple[int, float], tiny_tokenizer: Tokenizer
-) -> None:
-    texts = ["the cow waits in the garden today", "a dog runs behind the barn"]
-    pairs = HeldOutPairs(texts, texts, [(tiny_tokenizer.encode(text), ()) for text in texts])
-    engine = CannedEngine(good, tiny_tokenizer)
-    canned: Any = SimpleNamespace(
-        engine=engine, tgt_tokenizer=tiny_tokenizer, decoding=DecodingConfig()
-    )
-    chosen, trials = tune_decoding(canned, pairs)
-    assert (chosen.beam_size, chosen.length_penalty) == good
-    assert engine.asked == [(1, 1.0), (3, 0.6), (3, 1.4)]
-    assert max(trials, key=lambda trial: trial["bleu"])["bleu"] == pytest.approx(100)
-    assert len(trials) == 3
 
 
 @pytest.mark.parametrize(
@@ -420,20 +305,6 @@ def test_a_run_folder_that_is_not_whole_is_refused_without_a_traceback(
     assert not (tmp_path / "dest").exists()
 
 
-def test_mistakes_are_found_before_the_work_is_done(
-    run_dir: Path, test_pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tuning a real model takes many minutes; a missing test file is known at once."""
-
-    def tune(*_: object) -> None:
-        raise AssertionError("tuned before it looked at the test files")
-
-    monkeypatch.setattr(finishing, "tune_decoding", tune)
-    missing = f"{tmp_path / 'none.de'},{tmp_path / 'none.en'}"
-    words = [str(run_dir), str(tmp_path / "dest"), "--valid", test_pair, "--test", missing]
-    assert main(words) == 2
-
-
 def test_the_test_set_is_translated_once_and_last(
     finish_run: Finish, valid_pair: str, test_pair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,13 +356,6 @@ def test_every_test_set_has_its_own_name(
     assert not (tmp_path / "dest").exists()
 
 
-def test_results_do_not_go_to_standard_output(
-    finish_run: Finish, capsys: pytest.CaptureFixture[str]
-) -> None:
-    finish_run()
-    assert capsys.readouterr().out == ""
-
-
 # --- the head that aligns ------------------------------------------------------------------------
 
 
@@ -507,12 +371,3 @@ def test_the_head_that_aligns_best_is_stored_and_said(
     layer, head = best.head
     assert f"layer {layer}, head {head} (from 0)" in stored.card
     assert f"{100 * best.accuracy:.1f} % of {best.n_links:,} word links" in stored.card
-
-
-def test_a_model_without_links_to_measure_with_stores_none(
-    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finishing, "choose_head", lambda *_: None)
-    stored = load_model(finish_run())
-    assert stored.model.config.alignment_head is None
-    assert "alignment head" not in stored.card

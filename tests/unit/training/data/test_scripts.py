@@ -2,7 +2,6 @@
 
 import pytest
 
-from hubnmt.text.sentences import TWO_LETTERS
 from training.data.cleaning import SCRIPTS, script_share, scripts_of
 
 
@@ -31,16 +30,6 @@ def test_a_language_has_its_scripts_and_a_subtag_overrules(
     language: str, scripts: set[str]
 ) -> None:
     assert scripts_of(language) == scripts
-
-
-def test_a_language_has_the_same_scripts_in_three_letters() -> None:
-    assert len(TWO_LETTERS) > 100
-    differ = [long for long, two in TWO_LETTERS.items() if scripts_of(long) != scripts_of(two)]
-    assert differ == []
-
-
-def test_every_language_with_scripts_is_known_in_three_letters() -> None:
-    assert set(SCRIPTS) - set(TWO_LETTERS.values()) == set()
 
 
 SENTENCES = {
@@ -80,8 +69,3 @@ def test_letters_count_and_nothing_else() -> None:
 @pytest.mark.parametrize("text", ["", "12:30", "?!", "🙂 — 5 %", "\u200d"])
 def test_a_text_without_letters_is_of_any_script(text: str) -> None:
     assert script_share(text, scripts_of("ml")) == 1
-
-
-def test_a_letter_without_a_name_is_of_no_script() -> None:
-    """Tangut ideographs have none in the standard library."""
-    assert script_share("\U00017000", scripts_of("en")) == 0

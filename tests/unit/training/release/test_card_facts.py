@@ -9,10 +9,9 @@ import pytest
 from hubnmt.checkpoint.folder import load_model, read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import sentence_chrf
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from tests.runs import read_metrics
-from training.release.card_facts import add_test, facts_of_run, pick_samples, pieces_per_word
+from training.release.card_facts import add_test, facts_of_run, pick_samples
 from training.train import Run
 
 
@@ -27,15 +26,6 @@ def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
     assert facts.training["seed"] == 5
     assert "\n[optimizer]\nlr = 0.01\n" in facts.recipe
     assert facts.results == ()
-
-
-def test_a_run_of_before_names_no_precision(farm_run: Run, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    machine = read_json(folder / "machine.json")
-    del machine["dtype"]
-    write_json(folder / "machine.json", machine)
-    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
-    assert facts.training["machine"] == machine["device"]
 
 
 def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:
@@ -98,13 +88,6 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     assert result.scores.chrf == pytest.approx(100)
 
 
-def test_pieces_per_word_by_hand(tiny_tokenizer: Tokenizer) -> None:
-    texts = ["Ein Hund", "x", ""]
-    n_pieces = sum(len(tiny_tokenizer.encode(text)) for text in texts[:2])
-    assert pieces_per_word(tiny_tokenizer, texts[:2]) == pytest.approx(n_pieces / 3)
-    assert pieces_per_word(tiny_tokenizer, []) == 0
-
-
 def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
     """100 translations, each good to another degree, in no order."""
     reference = "the quick brown fox jumps over the lazy dog and runs on and on for ever more " * 3
@@ -115,11 +98,3 @@ def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
     assert [row[2] for row in good] == ranked[90:95]
     assert [row[2] for row in bad] == ranked[5:10]
     assert all(texts[int(src)] == text for src, _, text in [*good, *bad])
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 12])
-def test_few_rows_give_few_samples(n_rows: int) -> None:
-    texts = [f"text {n}" for n in range(n_rows)]
-    for rows in pick_samples(texts, texts, texts, n=5):
-        assert 1 <= len(rows) <= 5
-        assert len(set(rows)) == len(rows)

@@ -1,7 +1,6 @@
 """Publishing a run: what was measured stands in the card, once, and nothing else is touched."""
 
 import logging
-import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -82,12 +81,6 @@ def test_the_weights_stay_as_they_are(end: PublishRun, farm_run: Run, test_files
     assert before == after
 
 
-def test_without_a_test_set_no_score_is_claimed(end: PublishRun) -> None:
-    folder = end()
-    assert read_results(folder) == []
-    assert "# Farm" in load_model(folder / "best").card
-
-
 def test_the_test_set_is_translated_once(
     end: PublishRun, test_files: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,46 +105,6 @@ def test_a_test_set_that_has_gone_costs_its_scores_only(
     assert "# Farm" in load_model(folder / "best").card
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "empty; an evaluation set needs at least one pair"),
-        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: contains a lone surrogate"),
-    ],
-)
-def test_a_test_set_of_no_use_costs_its_scores_only(
-    content: str, said: str, end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(content, encoding="utf-8")
-    folder = end(f"data.test={path}")
-    (line,) = (m for m in caplog.messages if "no scores on bad" in m)
-    assert said in line
-    assert "# Farm" in load_model(folder / "best").card
-
-
-def test_a_run_without_a_best_model_says_so(
-    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="training"):
-        folder = end(best=None)
-    assert "no validation yet" in caplog.text
-    assert "hubnmt push" not in caplog.text
-    card = (farm_run.folder / "best" / "README.md").read_bytes()
-    assert (folder / "best" / "README.md").read_bytes() == card
-
-
-def test_the_best_score_and_the_memory_are_said(
-    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="training"):
-        end()
-    assert farm_run.best is not None
-    step, bleu = farm_run.best
-    line = rf"best validation BLEU {bleu:.2f} at step {step}; peak memory "
-    assert re.search(line + r"[1-9]\d+ MiB", caplog.text)
-
-
 def make_data(**values: Any) -> DataConfig:
     return DataConfig.from_dict(
         {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"} | values
@@ -171,23 +124,6 @@ def test_each_test_set_has_a_name(values: dict[str, Any], expected: list[tuple[s
     assert [(test.name, test.dataset) for test in name_tests(make_data(**values))] == expected
 
 
-def test_columns_and_files_of_each_test_set_are_the_recipes() -> None:
-    data = make_data(test=["a/t.de", "a/t.en", "b/t.tsv"], src_column="x", tgt_column="y")
-    corpora = [test.corpus for test in name_tests(data)]
-    assert [corpus.files for corpus in corpora] == [("a/t.de", "a/t.en"), ("b/t.tsv",)]
-    assert {(corpus.src_column, corpus.tgt_column) for corpus in corpora} == {("x", "y")}
-
-
-def test_the_last_lines_are_commands_with_what_is_known() -> None:
-    data = make_data(valid=["v.de", "v.en"], test=["t.de", "t.en"])
-    commands = [line for line in last_lines(Path("runs/x"), data, None) if line.startswith("  ")]
-    assert commands == [
-        "  hubnmt push runs/x/best USER/x --private",
-        "  python -m training.finish runs/x models/x --valid v.de,v.en --test t.de,t.en",
-        "  hubnmt push models/x USER/x --private",
-    ]
-
-
 def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() -> None:
     data = make_data(valid=["v.tsv", "w.tsv.gz"], test=["a b/t.de.gz", "a b/t.en.gz", "u.jsonl"])
     commands = [shlex.split(line) for line in last_lines(Path("my runs/x"), data, None)]
@@ -197,11 +133,3 @@ def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() ->
     said = [*valid, *test, *names[0], "--test", "u.jsonl", *names[1]]
     assert finish[3:] == ["my runs/x", "models/x", *said]
     assert ["hubnmt", "push", "my runs/x/best", "USER/x", "--private"] in commands
-
-
-def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
-    lines = list(last_lines(Path("runs/x"), make_data(test_split="test"), "me/x"))
-    assert "  python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF" in lines
-    assert "--test" not in "".join(last_lines(Path("runs/x"), make_data(), "me/x"))
-    assert lines[-1] == "  hubnmt push models/x me/x"
-    assert not [line for line in lines if "runs/x/best" in line]  # it is there already
