@@ -221,11 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[TestSet]:
-    """Combine the options of each test set, in order.
-
-    Raises:
-        ConfigError: if the numbers of options differ, or several test sets have no names.
-    """
+    """Combine the options of each test set, in order."""
     for option, values in (("--test-name", names), ("--test-dataset", datasets)):
         if len(values) > len(pairs) or (len(pairs) > 1 and 0 < len(values) < len(pairs)):
             raise ConfigError(f"{len(pairs)} --test and {len(values)} {option}: give one each")
@@ -236,11 +232,7 @@ def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[
 
 
 def _files(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of files, and check that text files come in pairs.
-
-    Raises:
-        ConfigError: if one has no counterpart.
-    """
+    """Split a comma-separated list of files, and check that text files come in pairs."""
     files = tuple(text.split(","))
     group_files(files)
     return files

@@ -128,11 +128,7 @@ def run(
 def _start_from(
     config: RunConfig, recipe: Path | Tables, every: Sequence[str], team: Team
 ) -> tuple[RunConfig, Pretrained | None]:
-    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks.
-
-    Raises:
-        HubNMTError: if it cannot be loaded, or the recipe requires another architecture.
-    """
+    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks."""
     found: list[Pretrained] = []
 
     def find() -> Tables:

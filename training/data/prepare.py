@@ -78,11 +78,8 @@ def prepare_corpus(
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    Args:
-        config: the recipe.
-        resumed: run folder whose tokenizers to use; if None or without tokenizers, they are
-            learned.
-        tokenizers: those of a pretrained model, if any.
+    The tokenizers are those given, of a pretrained model, else those in the folder of a resumed
+    run, else they are learned.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
@@ -165,11 +162,7 @@ def _warn_of_truncation(valid: list[TextPair], tokenizers: tuple[Tokenizer, Toke
 
 
 def _check_content(run_folder: Path, content: str) -> None:
-    """Check that the texts are those that a run was started with.
-
-    Raises:
-        InputError: if they have changed, because the run would not be reproducible.
-    """
+    """Check that the texts are those that a run was started with."""
     path = run_folder / REPORT_FILE
     if path.exists() and read_json(path)["content"] != content:
         raise InputError(
@@ -223,49 +216,36 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokeni
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
-        if settings.joint:
-            both = itertools.chain.from_iterable(pair[1:] for pair in _read_texts(texts))
-            joint = Tokenizer.train(both, settings.vocab_size)
-            learned = (joint, joint)
-        else:
-            src, tgt = (
-                Tokenizer.train((pair[side] for pair in _read_texts(texts)), settings.vocab_size)
-                for side in (1, 2)
-            )
-            learned = (src, tgt)
-        _save_tokenizers(folder, learned)
+        sides = [slice(1, 3)] if settings.joint else [slice(1, 2), slice(2, 3)]
+        learned = []
+        for side in sides:
+            lines = (text for pair in _read_texts(texts) for text in pair[side])
+            learned.append(Tokenizer.train(lines, settings.vocab_size))
+        _save_tokenizers(folder, (learned[0], learned[-1]))
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    return _load(_file_names(config), cached(cache_folder(config), f"vocabulary-{key}", build))
+    found = _load_tokenizers(config, cached(cache_folder(config), f"vocabulary-{key}", build))
+    assert found is not None, "saved by build"
+    return found
 
 
 def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
     """Return the tokenizers stored in a run folder, if any."""
-    names = _file_names(config)
+    names = _file_names(joint=config.tokenizer.joint)
     if folder is None or not all((folder / name).exists() for name in names):
         return None
-    return _load(names, folder)
-
-
-def _load(names: list[str], folder: Path) -> tuple[Tokenizer, Tokenizer]:
     loaded = [Tokenizer.load(folder / name) for name in names]
     return loaded[0], loaded[-1]
 
 
-def _file_names(config: RunConfig) -> list[str]:
-    return ["tokenizer.json"] if config.tokenizer.joint else list(_SEPARATE)
-
-
-_SEPARATE = ("tokenizer_src.json", "tokenizer_tgt.json")
-
-
 def _save_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-    src, tgt = tokenizers
-    if src is tgt:
-        src.save(folder / "tokenizer.json")
-    else:
-        for name, tokenizer in zip(_SEPARATE, tokenizers, strict=True):
-            tokenizer.save(folder / name)
+    names = _file_names(joint=tokenizers[0] is tokenizers[1])
+    for name, tokenizer in zip(names, tokenizers, strict=False):
+        tokenizer.save(folder / name)
+
+
+def _file_names(*, joint: bool) -> list[str]:
+    return ["tokenizer.json"] if joint else ["tokenizer_src.json", "tokenizer_tgt.json"]
 
 
 def _digest(*parts: object) -> str:

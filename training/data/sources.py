@@ -72,11 +72,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
-    """Yield line-aligned pairs.
-
-    Raises:
-        InputError: if the files have different numbers of lines.
-    """
+    """Yield line-aligned pairs."""
     lines = itertools.zip_longest(read_lines(src_path), read_lines(tgt_path))
     for src, tgt in lines:
         if src is None or tgt is None:
@@ -116,11 +112,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield raw lines, without the byte order mark that Windows programs write.
-
-    Raises:
-        InputError: if the file is UTF-16.
-    """
+    """Yield raw lines, without the byte order mark that Windows programs write."""
     first = file.readline()
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path}: UTF-16, as PowerShell's > writes it; save it as UTF-8 first")
@@ -163,9 +155,6 @@ def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path)
     """Yield rows as dictionaries; missing fields are empty, surplus ones are dropped.
 
     The first line names the columns, ignoring case, unless the wanted ones are numbers.
-
-    Raises:
-        InputError: if a column is missing: the sides of a table without a header are not guessed.
     """
     first = next(lines, None)
     if first is None:

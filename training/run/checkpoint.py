@@ -128,11 +128,7 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
 
 
 def _read(path: Path) -> Any:
-    """Load tensors and plain values after verifying checksums, which torch does not do.
-
-    Raises:
-        ValueError: if a checksum does not match.
-    """
+    """Load tensors and plain values after verifying checksums, which torch does not do."""
     with zipfile.ZipFile(path) as archive:
         changed = archive.testzip()
     if changed is not None:

@@ -217,23 +217,11 @@ def _inherited(stored: dict[str, Any]) -> Tables | None:
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
-    path = folder / "recipe.json"
     try:
-        recipe = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise ConfigError(f"{folder}: no run to resume (recipe.json cannot be read)") from None
-    is_table = isinstance(recipe, dict) and all(isinstance(v, dict) for v in recipe.values())
-    if not is_table or not recipe:
-        raise ConfigError(f"{folder}: no run to resume (recipe.json is not a recipe)")
-    return {"recipe": recipe, "overrides": _read_overrides(folder / "machine.json")}
-
-
-def _read_overrides(path: Path) -> list[str]:
-    try:
-        overrides = json.loads(path.read_text(encoding="utf-8"))["overrides"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return []  # then the command line must repeat them
-    return [text for text in overrides if isinstance(text, str)]
+        recipe, machine = (read_json(folder / name) for name in ("recipe.json", "machine.json"))
+    except ModelFolderError as error:
+        raise ConfigError(f"{folder}: no run to resume ({error})") from None
+    return {"recipe": recipe, "overrides": machine["overrides"]}
 
 
 def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:
