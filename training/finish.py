@@ -100,14 +100,14 @@ def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def store_alignment_head(
-    stored: StoredModel, translator: Translator, sources: Sequence[str], references: Sequence[str]
+    stored: StoredModel, translator: Translator, pairs: HeldOutPairs
 ) -> dict[str, str]:
     """Store the attention head that aligns best on the validation set in the model's config.
 
     Returns:
         the entry for the model card.
     """
-    best = choose_head(translator, sources, references)
+    best = choose_head(translator, pairs)
     if best is None:
         return {}
     stored.model.config = dataclasses.replace(
@@ -146,19 +146,21 @@ def finish(
     valid_texts = _read(valid, run_dir, stored.model.config)
     if half:  # evaluate the weights as stored
         round_to_half(stored.model)
-    device_name = str(where)
-    aligned = store_alignment_head(stored, Translator(stored, device=device_name), *valid_texts)
-    translator = Translator(stored, device=device_name)  # with the alignment head
-    decoding, trials = tune_decoding(translator, encode_pairs(translator, *valid_texts))
+    translator = Translator(stored, device=str(where))
+    pairs = encode_pairs(translator, *valid_texts)
+    aligned = store_alignment_head(stored, translator, pairs)
+    translator = Translator(stored, device=str(where))  # with the alignment head
+    decoding, trials = tune_decoding(translator, pairs)
     stored_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(
-        add_examples(facts, translator, *valid_texts, decoding=decoding),
+        add_examples(facts, translator, pairs, decoding=decoding),
         config=stored.model.config,
         training={**facts.training, **aligned, **stored_as},
     )
     for test, texts in zip(tests, test_texts, strict=True):
         named = {"name": test.name, "dataset": test.dataset}
-        facts = add_test(facts, translator, *texts, **named, decoding=decoding)
+        pairs = encode_pairs(translator, *texts)
+        facts = add_test(facts, translator, pairs, **named, decoding=decoding)
     dtype = torch.float16 if half else torch.float32
     final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)

@@ -12,20 +12,13 @@ from hubnmt.checkpoint.folder import read_json
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import score_corpus, sentence_chrf
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import Weights, read_validation
-from training.run.validation import decode_pairs, encode_pairs
+from training.run.validation import HeldOutPairs, decode_pairs
 
 log = logging.getLogger("training")
-
-
-def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Return the mean number of tokens per white-space-separated word."""
-    n_pieces = sum(map(len, tokenizer.encode_batch(texts)))
-    return n_pieces / max(1, sum(len(text.split()) for text in texts))
 
 
 def pick_samples(
@@ -132,21 +125,16 @@ def _base_model(machine: Mapping[str, Any]) -> str:
 
 
 def add_examples(
-    facts: CardFacts,
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    *,
-    decoding: DecodingConfig,
+    facts: CardFacts, translator: Translator, pairs: HeldOutPairs, *, decoding: DecodingConfig
 ) -> CardFacts:
-    """Add example translations of the validation set and the tokens per word."""
-    pairs = encode_pairs(translator, sources, references)
+    """Add example translations of the validation set and the mean number of tokens per word."""
     texts = decode_pairs(translator, pairs, decoding)
     good, bad = pick_samples(pairs.sources, pairs.references, texts)
-    config = translator.config
+    languages = (translator.config.src_lang, translator.config.tgt_lang)
+    sides = zip(languages, pairs[:2], zip(*pairs.ids, strict=True), strict=True)
     pieces = {
-        config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
-        config.tgt_lang: pieces_per_word(translator.tgt_tokenizer, references),
+        language: sum(map(len, ids)) / max(1, sum(len(text.split()) for text in texts))
+        for language, texts, ids in sides
     }
     return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
 
@@ -154,25 +142,16 @@ def add_examples(
 def add_test(
     facts: CardFacts,
     translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
+    pairs: HeldOutPairs,
     *,
     name: str,
     dataset: str,
     decoding: DecodingConfig,
 ) -> CardFacts:
-    """Evaluate on one test set and add the result.
+    """Evaluate on one test set and add the result, named as on the card.
 
-    Args:
-        facts: contents of the card so far.
-        translator: the model.
-        sources: source texts.
-        references: one reference for each source.
-        name: name of the test set on the card.
-        dataset: origin, preferably a Hub dataset name; empty means the recipe's first dataset.
-        decoding: beam size and length penalty.
+    `dataset` is its origin, preferably a Hub dataset name; empty means the recipe's first dataset.
     """
-    pairs = encode_pairs(translator, sources, references)
     texts = decode_pairs(translator, pairs, decoding)
     scores = score_corpus(texts, pairs.references, bootstrap=True)
     dataset = dataset or (facts.datasets[0] if facts.datasets else "local")

@@ -25,6 +25,7 @@ from training.release.card_facts import add_examples, add_test, facts_of_run
 from training.run.hub_upload import Publisher
 from training.run.logging import Best
 from training.run.throughput import peak_memory_mib
+from training.run.validation import encode_pairs
 
 log = logging.getLogger("training")
 
@@ -78,13 +79,14 @@ def measure(
 ) -> CardFacts:
     """Add examples and test scores; a test set that cannot be used is skipped with a warning."""
     decoding = translator.decoding
-    sources, references = ([pair[side] for pair in valid[:N_EXAMPLES]] for side in (0, 1))
-    facts = add_examples(facts, translator, sources, references, decoding=decoding)
+    pairs = encode_pairs(translator, *zip(*valid[:N_EXAMPLES], strict=True))
+    facts = add_examples(facts, translator, pairs, decoding=decoding)
     for test in name_tests(data):
         try:
             sides = read_sides(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang)
             named = {"name": test.name, "dataset": test.dataset}
-            facts = add_test(facts, translator, *sides, **named, decoding=decoding)
+            pairs = encode_pairs(translator, *sides)
+            facts = add_test(facts, translator, pairs, **named, decoding=decoding)
         except HubNMTError as error:
             log.warning("no scores on %s: %s", test.name, error)
     return facts

@@ -19,6 +19,7 @@ from hubnmt.translator import Translator
 from training import finish as finishing
 from training.finish import choose_trial, main
 from training.release.alignment_head import choose_head
+from training.run.validation import encode_pairs
 from training.train import Run
 
 Finish = Callable[..., Path]
@@ -198,82 +199,34 @@ def test_a_wider_beam_must_bring_more_than_noise(bleu: dict[int, float], expecte
 # --- mistakes ------------------------------------------------------------------------------------
 
 
-MISTAKES: list[tuple[str, Callable[[Path, Path], list[str]]]] = [
-    ("no arguments", lambda run, at: []),
-    ("no validation set", lambda run, at: [str(run), str(at / "dest")]),
-    ("one file", lambda run, at: [str(run), str(at / "dest"), "--valid", str(at / "test.de")]),
-    (
-        "three files",
-        lambda run, at: [
-            str(run),
-            str(at / "dest"),
-            "--valid",
-            ",".join([str(at / "test.de")] * 3),
-        ],
-    ),
-    (
-        "missing file",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at}/none.de,{at}/test.en"],
-    ),
-    (
-        "folder as file",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at},{at}/test.en"],
-    ),
-    (
-        "unequal files",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at}/test.de,{at}/short.en"],
-    ),
-    (
-        "empty files",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at}/empty,{at}/empty"],
-    ),
-    (
-        "no such run",
-        lambda run, at: [f"{at}/none", str(at / "dest"), "--valid", f"{at}/test.de,{at}/test.en"],
-    ),
-    (
-        "a file as run",
-        lambda run, at: [
-            f"{at}/test.de",
-            str(at / "dest"),
-            "--valid",
-            f"{at}/test.de,{at}/test.en",
-        ],
-    ),
-    (
-        "missing test file",
-        lambda run, at: [
-            *(str(run), str(at / "dest"), "--valid", f"{at}/test.de,{at}/test.en"),
-            *("--test", f"{at}/none.de,{at}/none.en"),
-        ],
-    ),
-    (
-        "a file as destination",
-        lambda run, at: [str(run), f"{at}/test.de", "--valid", f"{at}/test.de,{at}/test.en"],
-    ),
-    (
-        "a folder of other files as destination",
-        lambda run, at: [str(run), str(at), "--valid", f"{at}/test.de,{at}/test.en"],
-    ),
-    (
-        "unknown option",
-        lambda run, at: [str(run), str(at / "dest"), "--valid", f"{at}/a,{at}/b", "--halve"],
-    ),
-]
+PAIR = "{at}/test.de,{at}/test.en"
+MISTAKES = {
+    "no arguments": "",
+    "no validation set": "{run} {at}/dest",
+    "one file": "{run} {at}/dest --valid {at}/test.de",
+    "missing file": "{run} {at}/dest --valid {at}/none.de,{at}/test.en",
+    "folder as file": "{run} {at}/dest --valid {at},{at}/test.en",
+    "unequal files": "{run} {at}/dest --valid {at}/test.de,{at}/short.en",
+    "empty files": "{run} {at}/dest --valid {at}/empty,{at}/empty",
+    "no such run": "{at}/none {at}/dest --valid " + PAIR,
+    "a file as run": "{at}/test.de {at}/dest --valid " + PAIR,
+    "missing test file": "{run} {at}/dest --valid " + PAIR + " --test {at}/none.de,{at}/none.en",
+    "a file as destination": "{run} {at}/test.de --valid " + PAIR,
+    "a folder of other files as destination": "{run} {at} --valid " + PAIR,
+    "unknown option": "{run} {at}/dest --valid " + PAIR + " --halve",
+    "unknown device": "{run} {at}/dest --valid " + PAIR + " --device gpu",
+}
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake[0])
+@pytest.mark.parametrize("words", MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.usefixtures("test_pair")
 def test_a_mistake_is_refused_without_a_traceback(
-    mistake: tuple[str, Callable[[Path, Path], list[str]]],
-    run_dir: Path,
-    test_pair: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    words: str, run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "short.en").write_text("One line.\n", encoding="utf-8")
     (tmp_path / "empty").write_text("", encoding="utf-8")
     try:
-        status: Any = main(mistake[1](run_dir, tmp_path))
+        status: Any = main(words.format(run=run_dir, at=tmp_path).split())
     except SystemExit as error:  # argparse
         status = error.code
     assert status == 2
@@ -288,8 +241,6 @@ def test_a_mistake_is_refused_without_a_traceback(
         ("recipe.json", "{"),
         ("machine.json", None),
         ("cleaning.json", None),
-        ("metrics.jsonl", None),
-        ("metrics.jsonl", ""),
         ("best/model.safetensors", None),
         ("best/config.json", "{}"),
     ],
@@ -320,17 +271,6 @@ def test_the_test_set_is_translated_once_and_last(
     finish_run()
     assert asked.count("test") == 1
     assert asked[-1] == "test"
-
-
-def test_several_test_sets_stand_side_by_side(
-    finish_run: Finish, valid_pair: str, tmp_path: Path
-) -> None:
-    more = ("--test", valid_pair, "--test-name", "Other test", *("--test-dataset", "a/b") * 2)
-    card = (finish_run(*more) / "README.md").read_text(encoding="utf-8")
-    results = yaml.safe_load(card.split("---\n")[1])["model-index"][0]["results"]
-    assert [each["dataset"]["name"] for each in results] == ["Farm test", "Other test"]
-    assert [each["dataset"]["type"] for each in results] == ["a/b", "a/b"]
-    assert results[0]["metrics"][0]["value"] != results[1]["metrics"][0]["value"]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +304,8 @@ def test_the_head_that_aligns_best_is_stored_and_said(
 ) -> None:
     assert load_model(run_dir / "best").model.config.alignment_head is None
     stored = load_model(finish_run())
-    best = choose_head(Translator(stored), *read_pair(valid_pair))
+    translator = Translator(stored)
+    best = choose_head(translator, encode_pairs(translator, *read_pair(valid_pair)))
     assert best is not None
     assert stored.model.config.alignment_head == best.head
     assert stored.model.config.alignment_shift == best.shift

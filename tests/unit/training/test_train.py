@@ -3,9 +3,6 @@
 import json
 import math
 import re
-import shlex
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ from hubnmt.errors import ConfigError, HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
 from tests.runs import break_at, differing, read_metrics, stop_at
-from training import train
 from training.optim import step
 from training.optim.loss import LossSums
 from training.run.run_dir import hold_folder
@@ -61,28 +57,6 @@ def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     assert len(said) == 1
     assert said[0].endswith(hint)  # what it was started with is remembered
     assert (tmp_path / "farm" / "state.pt").is_file()
-
-
-def test_the_hint_of_a_resumed_run_repeats_what_this_sitting_was_given(
-    run_farm: RunFarm,
-    farm_recipe: Path,
-    tmp_path: Path,
-    hub: HubServer,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    n_threads = torch.get_num_threads()
-    stop_at(1, monkeypatch)
-    run_farm(tmp_path, "run.n_threads=1", "run.max_steps=5")
-    stop_at(1, monkeypatch)
-    settings = ["run.max_steps=7", f"data.cache={tmp_path / 'a cache'}"]
-    folder = tmp_path / "farm"
-    resumed = train.run(farm_recipe, overrides=settings, resume=folder, push=REPO)
-    assert (resumed.config.run.n_threads, resumed.config.run.max_steps) == (1, 7)
-    assert torch.get_num_threads() == n_threads  # a caller keeps its own
-    hint = caplog.text.partition(f"--resume {folder} ")[2]
-    options = ["--set", settings[0], "--set", settings[1], "--push", REPO]
-    assert shlex.split(hint.splitlines()[0]) == options
 
 
 def test_a_new_run_does_not_overwrite_an_old_one(run_farm: RunFarm, tmp_path: Path) -> None:
@@ -139,17 +113,6 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
     assert differing(resumed, farm_run) == []
 
 
-def test_a_validation_of_no_number_stops_the_run_before_anything_is_kept(
-    farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = ["optimizer.lr=1e30", "optimizer.warmup_steps=0", "run.eval_every=1"]
-    options = farm_options(tmp_path, *settings)
-    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 1
-    said = "error: training stopped: step 1: validation loss nan; lower optimizer.lr"
-    assert said in capsys.readouterr().err
-    assert not any((tmp_path / "farm" / name).exists() for name in ("best", "last", "state.pt"))
-
-
 def test_a_run_does_not_go_on_with_other_texts(
     run_farm: RunFarm, farm_options: FarmOptions, tmp_path: Path, repo: Path
 ) -> None:
@@ -166,29 +129,11 @@ def test_a_run_does_not_go_on_with_other_texts(
         run_farm(tmp_path, files, resume=True)
 
 
-def test_a_run_may_go_on_with_another_cache(
-    farm_run: Run, run_farm: RunFarm, tmp_path: Path
-) -> None:
-    run_farm(tmp_path, "run.max_steps=3")
-    settings = [f"data.cache={tmp_path / 'elsewhere'}", "run.max_steps=8"]
-    resumed = run_farm(tmp_path, *settings, resume=True)
-    assert differing(resumed, farm_run) == []
-
-
 def test_two_starts_at_once_do_not_share_a_folder(run_farm: RunFarm, tmp_path: Path) -> None:
     (tmp_path / "farm").mkdir()
     with hold_folder(tmp_path / "farm"), pytest.raises(ConfigError, match="another process"):
         run_farm(tmp_path)
     assert {path.name for path in (tmp_path / "farm").iterdir()} == {".lock"}
-
-
-def test_a_run_whose_state_is_gone_is_left_alone(run_farm: RunFarm, tmp_path: Path) -> None:
-    folder = run_farm(tmp_path).folder
-    (folder / "state.pt").unlink()
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match=r"state\.pt is missing"):
-        run_farm(tmp_path, resume=True)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(("n_fit", "status", "said"), [(2, 2, "would fit"), (0, 2, "not even one")])
@@ -223,22 +168,6 @@ def test_memory_that_runs_out_is_told_with_what_fits(
 
 
 # --- interrupted ---------------------------------------------------------------------------------
-
-
-def test_a_second_signal_later_ends_the_run_at_once(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(train, "GRACE_S", 0.0)
-
-    def press_twice(self: Run, *_: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(0.01)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Run, "_count", press_twice)
-    with pytest.raises(KeyboardInterrupt):
-        run_farm(tmp_path)
-    assert not (tmp_path / "farm" / "state.pt").exists()
 
 
 # --- the way to the Hub --------------------------------------------------------------------------

@@ -171,13 +171,3 @@ def test_pairs_made_otherwise_are_not_mixed(
     text.write_text("Other lines.\n" * 9, encoding="utf-8")
     assert call("--limit", "2") == 2
     assert (tmp_path / "out" / "pairs.tsv").read_bytes() == before
-
-
-def test_a_file_of_unknown_origin_is_not_continued(
-    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "pairs.tsv").write_text("precious\n", encoding="utf-8")
-    assert call() == 2
-    assert "holds pairs made with other settings: model was None" in caplog.text
-    assert (tmp_path / "out" / "pairs.tsv").read_text(encoding="utf-8") == "precious\n"

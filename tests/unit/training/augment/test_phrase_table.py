@@ -70,17 +70,6 @@ def test_a_phrase_is_linked_to_its_translation_and_nothing_else() -> None:
     }  # "Hund sehe" would need "see … dog" without its "the"
 
 
-def test_words_that_stand_for_nothing_end_no_phrase() -> None:
-    found = phrases_of("auf Wiedersehen sagen", "to say goodbye", {(2, 1), (1, 2)})
-    assert found == {
-        ("Wiedersehen", "goodbye"),
-        ("sagen", "say"),
-        ("Wiedersehen sagen", "say goodbye"),
-    }
-    found = phrases_of("im Zug sein", "be in the train", {(1, 0), (3, 1), (0, 2)})
-    assert ("im Zug", "in the train") in found
-
-
 @pytest.mark.parametrize(
     ("src", "tgt"), [("ja, gut", "yes, good"), ("ich kann gehen", "I can't go")]
 )
@@ -112,20 +101,6 @@ def test_the_book_of_sentences_is_the_lexicon_they_were_made_of() -> None:
         assert [LEXICON[word] for word in src.lower().split()] == tgt.lower().split()
     assert any(" " in src for src, _, _ in book)
     assert not any("." in src + tgt for src, tgt, _ in book)
-
-
-def test_rare_and_doubtful_phrases_are_left_out() -> None:
-    pairs = sentences(300)
-    often = make_phrase_book(pairs, longest=1, min_count=50)
-    assert {each.src for each in often} < {each.src for each in make_phrase_book(pairs, longest=1)}
-    assert min(each.n_times for each in often) >= 50
-    doubtful = [
-        (src, tgt.replace("red", rng_word))
-        for (src, tgt), rng_word in zip(pairs, ["red", "crimson", "scarlet"] * 100, strict=True)
-    ]
-    for share, is_there in ((0.2, True), (0.5, False)):
-        book = make_phrase_book(doubtful, longest=1, min_share=share)
-        assert ("rot" in {each.src for each in book}) is is_there
 
 
 def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.recipe import RunConfig, apply_override, inherit, load_recipe, parse_recipe
+from training.config.recipe import RunConfig, apply_override, load_recipe, parse_recipe
 
 RECIPES = Path(__file__).parents[3] / "training" / "recipes"
 MINIMAL: dict[str, Any] = {
@@ -92,21 +92,6 @@ def test_set_reaches_a_corpus_by_its_name() -> None:
     assert list(corpora) == ["main", "back", "more"]
     assert corpora["back"].files == ("a.de", "a.en")
     assert (corpora["back"].weight, corpora["back"].tag) == (0.5, "<bt>")
-
-
-@pytest.mark.parametrize("text", ["data.corpora=3", "data.corpora.back=3"])
-def test_set_on_corpora_that_are_no_tables_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"corpora|back"):
-        override(text)
-    with pytest.raises(ConfigError, match="is not a section"):
-        apply_override({"data": {"corpora": {"back": 3}}}, "data.corpora.back.weight=2")
-
-
-def test_set_leaves_the_other_keys_of_its_section_alone(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_text('[run]\nname = "x"\nseed = 3\n[data]\nsrc_lang = "de"\ntgt_lang = "en"\n')
-    config = load_recipe(path, ["run.max_steps=5", "data.dataset=user/name"])
-    assert (config.run.name, config.run.seed, config.run.max_steps) == ("x", 3, 5)
 
 
 @pytest.mark.parametrize("text", ["run.seed", "seed=3", "run=3", "=", ".=1", "run.=1", ""])
@@ -208,21 +193,6 @@ def test_a_file_that_is_no_toml_is_refused(content: bytes, tmp_path: Path) -> No
 
 
 # --- a model to start from -----------------------------------------------------------------------
-
-
-def test_what_a_model_brings_lies_beneath_what_the_recipe_says() -> None:
-    tables: dict[str, Any] = {"model": {"dropout": 0.3, "d_model": 64}}
-    brought = {"model": {"d_model": 64, "dropout": 0.1, "n_heads": 4}, "tokenizer": {"joint": True}}
-    assert inherit(tables, brought) == []
-    assert tables["model"] == {"d_model": 64, "dropout": 0.3, "n_heads": 4}
-    assert tables["tokenizer"] == {"joint": True}
-
-
-def test_a_contradiction_is_told_and_goes_no_further() -> None:
-    tables: dict[str, Any] = {"model": {"d_model": 65}}
-    (problem,) = inherit(tables, {"model": {"d_model": 64, "n_heads": 4}})
-    assert "model.d_model = 65 and not 64" in problem
-    assert tables["model"]["d_model"] == 64  # or a second problem would follow from the first
 
 
 def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:

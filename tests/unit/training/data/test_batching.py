@@ -11,7 +11,6 @@ from training.data.batching import (
     Pair,
     collate,
     collate_ragged,
-    draw_rows,
     measure_lengths,
     plan_epoch,
 )
@@ -52,13 +51,6 @@ def test_a_pair_longer_than_the_budget_stands_alone() -> None:
     assert sorted(len(rows) for rows in plan) == [1, 1, 2]
 
 
-def test_batches_hold_targets_of_similar_length() -> None:
-    pairs = random_pairs(2000)
-    plan = plan_epoch(measure_lengths(pairs), batch_tokens=500, seed=1)
-    spans = [[len(pairs[row][1]) for row in rows] for rows in plan]
-    assert max(max(span) - min(span) for span in spans) <= 2
-
-
 def test_the_same_seed_gives_the_same_plan_whatever_the_global_state() -> None:
     pairs = random_pairs()
     first = plan_epoch(measure_lengths(pairs), batch_tokens=BUDGET, seed=4)
@@ -76,39 +68,7 @@ def test_the_number_of_batches_is_a_multiple(n_together: int) -> None:
     assert max(padded_tokens(pairs, rows) for rows in plan if len(rows) > 1) <= BUDGET
 
 
-@pytest.mark.parametrize("n_together", [1, 3])
-def test_the_largest_batches_can_come_first(n_together: int) -> None:
-    pairs = random_pairs()
-
-    def size(rows: list[int]) -> int:
-        sides = ([len(pairs[row][side]) + 1 for row in rows] for side in (0, 1))
-        return len(rows) * sum(map(max, sides))
-
-    options = {"batch_tokens": BUDGET, "n_together": n_together}
-    plan = plan_epoch(measure_lengths(pairs), seed=1, is_largest_first=True, **options)
-    sizes = [size(rows) for rows in plan]
-    assert sizes[:n_together] == sorted(sizes, reverse=True)[:n_together]
-    assert sizes[n_together:] != sorted(sizes[n_together:], reverse=True)
-    usual = plan_epoch(measure_lengths(pairs), seed=1, **options)
-    assert sorted(plan) == sorted(usual)
-
-
 # --- the rows of an epoch ------------------------------------------------------------------------
-
-
-def test_a_weight_counts_how_often_a_pair_is_taken() -> None:
-    rows = draw_rows([100, 40, 8], [0.25, 2.5, 1.0], seed=1).tolist()
-    counts = [sum(start <= row < end for row in rows) for start, end in ((0, 100), (100, 140))]
-    assert counts == [25, 100]
-    assert [rows.count(row) for row in range(140, 148)] == [1] * 8
-    assert {rows.count(row) for row in range(100, 140)} == {2, 3}
-    assert max(rows.count(row) for row in range(100)) == 1
-
-
-def test_the_seed_decides_which_part_is_taken() -> None:
-    draws = [draw_rows([100], [0.5], seed=seed).tolist() for seed in (1, 1, 2)]
-    assert draws[0] == draws[1] != draws[2]
-    assert all(len(set(draw)) == 50 for draw in draws)
 
 
 # --- the tensors ---------------------------------------------------------------------------------

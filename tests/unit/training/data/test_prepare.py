@@ -147,15 +147,3 @@ def test_reports_of_long_pairs_and_corpora_are_complete(
     assert corpus.train.counts == [120, 1]
     assert corpus.report.drops == {"more": {"longer than 40 tokens": 1}}
     assert corpus.report.n_kept == len(corpus.train) == 121
-
-
-def test_a_tag_stands_in_front_of_each_source_of_its_corpus(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    (tmp_path / "back.tsv").write_text("de\ten\nKurz.\tShort.\n", encoding="utf-8")
-    back = f"data.corpora.back.files={tmp_path / 'back.tsv'}"
-    options = farm_options(tmp_path, back, "data.corpora.back.tag=<bt>")
-    corpus = prepare_corpus(load_recipe(farm_recipe, options), None)
-    sources = [corpus.src_tokenizer.decode(src) for src, _ in corpus.train]
-    assert sources[-1] == "<bt> Kurz."
-    assert not any("<bt>" in source for source in sources[:-1])

@@ -1,10 +1,8 @@
 """A step: however its work is cut, the weights move the same way; broken numbers stop it."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.data.batching import Batch, collate
-from training.distributed import Team
 from training.optim.step import MOST_SKIPPED, Outcome, Stepper
 from training.run.trainer import Run
 
@@ -179,33 +176,6 @@ def test_a_number_that_is_none_stops_the_run(value: float, place: int, make_run:
 
 
 # --- a GPU that never waits ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("setting", ["optimizer.r_drop=0.0", "optimizer.r_drop=5.0"])
-def test_a_step_asks_the_device_for_no_number(
-    setting: str, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tensors on `meta` have no values: whatever would make a GPU wait, or meet a tensor that was
-    left behind on the CPU, fails there. The model takes the paths that it takes on a GPU."""
-    meta = torch.device("meta")
-    current = make_run(setting, "model.dropout=0.1", "optimizer.grad_clip_norm=1.0")
-    batch = collect(current, [0, 1, 2]).to(meta)
-    adamw = torch.optim.AdamW
-
-    def make_optimizer(parameters: list[Tensor], *, fused: bool, **rest: Any) -> torch.optim.AdamW:
-        assert fused  # which `meta` does not know
-        return adamw(parameters, **rest, foreach=True)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.optim, "AdamW", make_optimizer)
-        patch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
-        patch.setattr(torch, "is_autocast_enabled", lambda _: False)
-        patch.setattr(torch, "get_autocast_dtype", lambda _: torch.float32)
-        settings = current.config.optimizer
-        stepper = Stepper(current.model.to(meta), settings, Team(meta), dtype="float32")
-        numbers = stepper.launch([batch, batch], lr=0.01)
-    assert numbers.device == meta
-    assert numbers.shape == (4,)
 
 
 # --- what decays ---------------------------------------------------------------------------------

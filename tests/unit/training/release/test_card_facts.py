@@ -1,6 +1,5 @@
 """Facts: counted by hand, and no more than the run recorded."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -10,32 +9,9 @@ from hubnmt.checkpoint.folder import load_model, read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import sentence_chrf
 from hubnmt.translator import Translator
-from tests.runs import read_metrics
 from training.release.card_facts import add_test, facts_of_run, pick_samples
+from training.run.validation import encode_pairs
 from training.train import Run
-
-
-def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
-    config = farm_run.model.config
-    facts = facts_of_run(farm_run.folder, name="a-name", config=config)
-    best = max(read_metrics(farm_run.folder, "valid"), key=lambda record: record["bleu"])
-    assert (facts.name, facts.title, facts.config) == ("a-name", "Farm", config)
-    assert facts.training["steps until the best weights"] == best["step"]
-    assert f"BLEU {best['bleu']:.2f}" in facts.training["validation, greedy"]
-    assert re.search(r" CPU, \d+ threads?, float32$", facts.training["machine"])
-    assert facts.training["seed"] == 5
-    assert "\n[optimizer]\nlr = 0.01\n" in facts.recipe
-    assert facts.results == ()
-
-
-def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    recipe = read_json(folder / "recipe.json")
-    recipe["data"]["valid_as_typed"] = True
-    write_json(folder / "recipe.json", recipe)
-    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
-    assert "validation, as people type, greedy" in facts.training
-    assert "validation, greedy" not in facts.training
 
 
 @pytest.mark.parametrize(
@@ -62,8 +38,8 @@ def test_a_run_that_started_from_a_model_names_it(
 
 def test_a_run_without_a_validation_has_nothing_to_tell(farm_run: Run, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    (folder / "metrics.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match=r"no validation in metrics\.jsonl yet"):
+    shutil.rmtree(folder / "best")
+    with pytest.raises(InputError, match="no validation yet"):
         facts_of_run(folder, name="run", config=farm_run.model.config)
 
 
@@ -74,15 +50,9 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     sources = ["Der Hund wartet.", "Die Kuh wartet im Garten."]
     said_by_model = [each.text for each in translator.translate(sources, guard=False)]
     facts = facts_of_run(farm_run.folder, name="farm", config=stored.model.config)
-    facts = add_test(
-        facts,
-        translator,
-        sources,
-        said_by_model,
-        name="perfect",
-        dataset=said,
-        decoding=translator.decoding,
-    )
+    pairs = encode_pairs(translator, sources, said_by_model)
+    named = {"name": "perfect", "dataset": said}
+    facts = add_test(facts, translator, pairs, **named, decoding=translator.decoding)
     (result,) = facts.results
     assert (result.name, result.dataset, result.scores.n) == ("perfect", kept, 2)
     assert result.scores.chrf == pytest.approx(100)

@@ -12,7 +12,6 @@ import torch
 import yaml
 
 from hubnmt.checkpoint.folder import load_model
-from hubnmt.inference.engine import TorchEngine
 from training.config.data import DataConfig
 from training.config.recipe import RunConfig, load_recipe
 from training.release.publish import last_lines, name_tests, publish_run
@@ -71,30 +70,6 @@ def test_the_card_has_the_scores_of_the_best_model(
     assert f"seven: BLEU {bleu:.2f}  chrF " in caplog.text
     assert "| seven | 7 |" in load_model(folder / "best").card
     assert "## Good translations" in load_model(folder / "best").card
-
-
-def test_the_weights_stay_as_they_are(end: PublishRun, farm_run: Run, test_files: str) -> None:
-    folder = end(f"data.test={test_files}")
-    before = {path.name: path.read_bytes() for path in (farm_run.folder / "best").iterdir()}
-    after = {path.name: path.read_bytes() for path in (folder / "best").iterdir()}
-    assert before.pop("README.md") != after.pop("README.md")
-    assert before == after
-
-
-def test_the_test_set_is_translated_once(
-    end: PublishRun, test_files: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    search = TorchEngine.search
-
-    def remember(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
-        asked.append(len(rows))
-        return search(self, rows, *options, **more)
-
-    monkeypatch.setattr(TorchEngine, "search", remember)
-    end(f"data.test={test_files}")
-    assert asked.count(7) == 1
-    assert asked[-1] == 7
 
 
 def test_a_test_set_that_has_gone_costs_its_scores_only(

@@ -138,13 +138,6 @@ def test_snapshots_are_written_once_and_forgotten_with_the_state(tmp_path: Path)
     assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["00000009.pt"]
 
 
-def test_a_snapshot_that_a_killed_sitting_left_is_written_anew(tmp_path: Path) -> None:
-    for value in (1.0, 2.0):
-        progress = Progress(step=5, snapshots={5: {"w": torch.tensor(value)}})
-        save(tmp_path, make_parts(), progress)
-    assert load(tmp_path, make_parts()).snapshots[5]["w"] == 2.0
-
-
 @pytest.mark.parametrize("damage", ["torn", "missing"])
 def test_a_state_without_one_of_its_snapshots_is_refused(damage: str, tmp_path: Path) -> None:
     save(tmp_path, make_parts(), make_progress())

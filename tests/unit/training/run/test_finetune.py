@@ -18,7 +18,6 @@ from tests.hub_server import HubServer
 from tests.runs import differing, read_metrics, score_as, stop_at
 from training.run.finetune import describe_pretrained, load_pretrained, public_name
 from training.run.trainer import Run, seed_everything
-from training.run.validation import Validator
 from training.train import run
 
 FarmOptions = Callable[..., list[str]]
@@ -73,15 +72,6 @@ def test_shape_vocabulary_and_weights_are_the_models(parent: Path, train_more: T
     recipe = read_json(done.folder / "recipe.json")
     assert (recipe["model"]["d_model"], recipe["model"]["dropout"]) == (12, 0.2)
     assert recipe["tokenizer"] == {"vocab_size": before.src_tokenizer.vocab_size, "joint": True}
-
-
-def test_nothing_else_is_taken(parent: Path, train_more: TrainMore) -> None:
-    done = train_more("more", f"run.pretrained={parent}", "run.max_steps=1")
-    (first,) = read_metrics(done.folder, "train")
-    assert (first["step"], first["epoch"]) == (1, 0)
-    assert first["lr"] == pytest.approx(1e-2 / 3)  # the recipe's warm-up, from its beginning
-    (state,) = {int(each["step"]) for each in done.stepper.optimizer.state.values()}
-    assert state == 1
 
 
 def test_dropout_and_languages_may_be_others(parent: Path, train_more: TrainMore) -> None:
@@ -169,26 +159,6 @@ def same_models(*folders: Path) -> bool:
         for folder in folders
     ]
     return files[0] == files[1]
-
-
-def test_a_run_killed_in_its_first_validation_goes_on_too(
-    parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    straight = train_more("straight", f"run.pretrained={parent}")
-    validate = Validator.validate
-
-    def cut_off(self: Validator, *args: Any) -> None:
-        validate(self, *args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Validator, "validate", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            train_more("cut", f"run.pretrained={parent}")
-    shutil.rmtree(parent)
-    resumed = train_more("cut", f"run.pretrained={parent}", resume=True)
-    assert [each["step"] for each in read_metrics(resumed.folder, "valid")] == [0, 4, 8]
-    assert same_models(straight.folder, resumed.folder)
 
 
 def test_a_run_does_not_go_on_as_if_from_another_model(parent: Path, train_more: TrainMore) -> None:

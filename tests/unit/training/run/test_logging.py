@@ -1,6 +1,5 @@
 """Report: every line of metrics.jsonl is JSON, samples.md is one table per validation."""
 
-import errno
 import json
 import time
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from hubnmt.attention.maps import Attention, TokenSpans
-from hubnmt.errors import ModelFolderError
 from training.run.logging import RunReport, draw_heads
 
 ROWS = [("Ein Hund.", "A dog.", "A cat."), ("Zwei.", "Two.", "")]
@@ -103,20 +101,3 @@ def test_attention_is_a_picture_with_its_tokens(tmp_path: Path) -> None:
     (text,) = events.Tensors("attention/tokens/text_summary")
     assert "rows: `A` `dog` `.` `<eos>`" in text.tensor_proto.string_val[0].decode()
     assert "`Ein` `Hund` `␣` ``` `<eos>`" in text.tensor_proto.string_val[0].decode()
-
-
-def test_a_disk_that_is_full_when_a_run_goes_on_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_report = RunReport(tmp_path)
-    run_report.add(1, "train", {"loss": 1.0})
-    before = (tmp_path / "metrics.jsonl").read_bytes()
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(ModelFolderError, match=r"metrics\.jsonl: .*No space left"):
-        RunReport(tmp_path, step=0)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == before
-    run_report.close()

@@ -1,9 +1,6 @@
 """Throughput: the loss is weighted by tokens, pauses are excluded, durations are formatted."""
 
 import math
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,25 +42,3 @@ def test_the_time_left_ends_with_the_steps_or_the_clock() -> None:
 )
 def test_times_read_well(seconds: float, text: str) -> None:
     assert show_time(seconds) == text
-
-
-IMPORT_ON_WINDOWS = """
-import importlib, pkgutil, sys
-import training.train, training.finish  # all libraries, as they are here
-import psutil
-names = [name for name in sys.modules if name.partition(".")[0] == "training"]
-for name in names:
-    del sys.modules[name]
-for name in ("resource", "fcntl", "pwd", "grp", "termios"):
-    sys.modules[name] = None
-sys.platform = "win32"
-import training
-for module in pkgutil.iter_modules(training.__path__):
-    importlib.import_module(f"training.{module.name}")
-"""
-
-
-def test_training_can_be_imported_without_what_windows_lacks(repo: Path) -> None:
-    command = [sys.executable, "-c", IMPORT_ON_WINDOWS]
-    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

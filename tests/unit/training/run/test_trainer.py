@@ -1,7 +1,6 @@
 """The loop: when it ends, and that stopping and going on leaves no trace."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,6 @@ from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
 from training.run.trainer import Run, seed_everything
 
 RunFarm = Callable[..., Run]
-
-
-def test_the_rate_follows_the_schedule(farm_run: Run) -> None:
-    rates = [record["lr"] for record in read_metrics(farm_run.folder, "train")]
-    expected = [1 / 3, 2 / 3, 1, *(math.sqrt(3 / step) for step in range(4, 9))]
-    assert rates == pytest.approx([0.01 * factor for factor in expected])
 
 
 def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> None:
@@ -140,15 +133,6 @@ def test_what_was_best_stays_best_over_sittings_and_leaves_the_learning_alone(
     assert [*resumed.progress.snapshots] == [*straight.progress.snapshots]
     patience = [(run.progress.n_worse, run.progress.best_step) for run in (resumed, straight)]
     assert patience == [(1, 8), (1, 8)]
-
-
-def test_a_validation_out_of_turn_that_is_worse_costs_no_patience(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    score_as([5, 1, 2, 6], monkeypatch)
-    run_farm(tmp_path, "run.max_steps=6", "run.patience=2")
-    resumed = run_farm(tmp_path, "run.max_steps=12", "run.patience=2", resume=True)
-    assert (resumed.progress.step, resumed.best) == (12, (12, 6))
 
 
 def test_a_run_that_ended_without_its_validation_gets_it_on_resume(
