@@ -22,10 +22,6 @@ def make_parser(module: str, description: str | None) -> argparse.ArgumentParser
 def run_command(work: Callable[[], object], *, interrupted: str = "nothing was written") -> int:
     """Run the work of a command and log its errors.
 
-    Args:
-        work: what the command does.
-        interrupted: said after Ctrl-C.
-
     Returns:
         exit status: 0 success, 2 invalid request, 130 interrupted.
     """

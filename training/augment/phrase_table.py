@@ -133,14 +133,7 @@ def make_phrase_book(
     min_count: int = MIN_COUNT,
     min_share: float = MIN_SHARE,
 ) -> list[Phrase]:
-    """Extract a phrase table from sentence pairs, most frequent phrases first.
-
-    Args:
-        pairs: sources and targets.
-        longest: maximum number of words in a phrase, and in its translation.
-        min_count: minimum number of sentences with the same translation.
-        min_share: minimum share of the phrase's occurrences with the same translation.
-    """
+    """Extract a phrase table from sentence pairs, most frequent phrases first; see the options."""
     words = [tuple(map(find_words, pair)) for pair in pairs]
     sides = [[[word.text.casefold() for word in each[side]] for each in words] for side in (0, 1)]
     links = align(*sides)

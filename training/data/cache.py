@@ -15,12 +15,7 @@ STALE_S = 24 * 3600
 
 
 def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the cache entry of a key; build it if it is missing.
-
-    Args:
-        folder: the cache.
-        key: file name that identifies the content.
-        build: writes the entry's files into the given folder.
+    """Return the cache entry of a key; `build` writes its files if it is missing.
 
     Raises:
         InputError: if the cache cannot be written.

@@ -23,13 +23,7 @@ IDS_FILE, LENGTHS_FILE, COUNTS_FILE = "ids.bin", "lengths.bin", "counts.json"
 def write_pairs(
     folder: Path, rows: Iterable[tuple[int, list[int], list[int]]], *, n_corpora: int
 ) -> None:
-    """Write pairs, ordered by corpus.
-
-    Args:
-        folder: existing folder.
-        rows: corpus index, source ids, target ids.
-        n_corpora: number of corpora, empty ones included.
-    """
+    """Write pairs, (corpus index, source ids, target ids), ordered by corpus."""
     counts = [0] * n_corpora
     with (folder / IDS_FILE).open("wb") as ids, (folder / LENGTHS_FILE).open("wb") as lengths:
         for corpus, src, tgt in rows:
