@@ -29,10 +29,6 @@ STILL = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dr
 # --- devices -------------------------------------------------------------------------------------
 
 
-def test_auto_is_a_device_that_is_there() -> None:
-    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-
-
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "tpu:0"])
 def test_a_device_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a device; use auto, cpu or cuda"):

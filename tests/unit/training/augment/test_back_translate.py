@@ -132,7 +132,7 @@ def test_a_pipe_is_refused_before_it_is_read(
     """Counting its lines would take them all, and leave nothing to translate."""
     os.mkfifo(tmp_path / "pipe")
     assert call("--input", str(tmp_path / "pipe")) == 2
-    assert "pipe: is a pipe, which can be read only once; save it" in caplog.text
+    assert "pipe: a pipe, which can be read only once; save it" in caplog.text
     assert not (tmp_path / "out").exists()
 
 

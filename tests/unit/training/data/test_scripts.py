@@ -35,18 +35,11 @@ def test_a_language_has_its_scripts_and_a_subtag_overrules(
 SENTENCES = {
     "de": "Grüße aus Köln, 2 Straßen weiter!",
     "en": "Two men are at the stove.",
-    "fr": "Où est l’œuvre d’été ?",
     "ml": "മഞ്ഞിൽ ഒരു നായ ഓടുന്നു. എന്റെ",
     "ru": "Съешь ещё этих мягких булок",
-    "el": "Ξεσκεπάζω την ψυχοφθόρα",
-    "hi": "मुझे हिन्दी आती है",
     "ar": "اللغة العربية",
-    "he": "שלום עולם",
     "ja": "私はカタカナとひらがなを書く",
     "ko": "한국어를 배웁니다",
-    "zh": "我会说中文",
-    "ta": "தமிழ் மொழி",
-    "th": "ภาษาไทย",
 }
 
 

@@ -61,7 +61,7 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
     files = write(
         tmp_path, a=b"\xef\xbb\xbf1\n2\n", b_gz=b"one\ntwo\n", c_tsv=b"de\ten\n3\tthree\n"
     )
-    assert read(*files) == [("1", "one"), ("2", "two"), ("3", "3.")]
+    assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
 
 
 @pytest.mark.parametrize(("n_src", "n_tgt"), [(3, 1200), (1200, 3), (0, 1), (4, 5)])

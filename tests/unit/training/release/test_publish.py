@@ -72,14 +72,6 @@ def test_the_card_has_the_scores_of_the_best_model(
     assert "## Good translations" in load_model(folder / "best").card
 
 
-def test_a_test_set_that_has_gone_costs_its_scores_only(
-    end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = end(f"data.test={tmp_path / 'gone.de'},{tmp_path / 'gone.en'}")
-    assert "no scores on gone" in caplog.text
-    assert "# Farm" in load_model(folder / "best").card
-
-
 def make_data(**values: Any) -> DataConfig:
     return DataConfig.from_dict(
         {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"} | values

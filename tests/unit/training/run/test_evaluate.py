@@ -88,16 +88,6 @@ def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) 
     assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 60, 10_000])
-def test_dev_loss_does_not_depend_on_the_batches(
-    batch_tokens: int, make_translator: MakeTranslator
-) -> None:
-    translator = make_translator()
-    expected = measure_loss(translator, held_out(translator, PAIRS[::-1]), batch_tokens=1000)
-    found = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=batch_tokens)
-    assert found == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("limit", [None, 1, 200])
 def test_translations_are_greedy_and_may_grow_as_long_as_the_folder_says(
     limit: int | None, make_translator: MakeTranslator
