@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hubnmt.config import FromDict, require
 from hubnmt.errors import ConfigError
-from training.config.checks import above_zero, at_least, shares
+from training.config.checks import above_zero, at_least, collecting, shares
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
@@ -44,11 +44,10 @@ def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _find_file_problem(files: tuple[str, ...]) -> str:
-    try:
+    problems: list[str] = []
+    with collecting(problems):
         group_files(files)
-    except ConfigError as error:
-        return str(error)
-    return ""
+    return "".join(problems)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,10 +183,8 @@ class DataConfig(SourceConfig):
             if (problem := _find_file_problem(getattr(self, name)))
         ]
         for name, values in self.corpora.items():
-            try:
+            with collecting(problems):
                 CorpusConfig.from_dict(values, where=f"corpora.{name}")
-            except ConfigError as error:
-                problems.append(str(error))
         require(
             *((False, problem) for problem in problems),
             (

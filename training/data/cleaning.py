@@ -127,8 +127,6 @@ class CleaningReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts, listed by corpus if there are several."""
         whole = {"n_read": self.n_read, "n_kept": self.n_kept, "dropped": dict(self.dropped)}
-        if len(self.read) == 1:
-            return whole
         parts = {
             name: {"n_read": n, "dropped": dict(self.drops.get(name, {}))}
             for name, n in self.read.items()

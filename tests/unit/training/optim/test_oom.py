@@ -55,11 +55,6 @@ def test_the_message_names_what_fits_and_how_to_set_it(
     assert tokens * accumulate >= 4096 * 2  # a step learns from as much as before
 
 
-def test_when_not_one_pair_fits_the_model_is_too_large(batch: Batch) -> None:
-    error, tried = explain(batch, 0)
-    assert tried == [8, 4, 2, 1]
-    assert "not even one pair" in str(error)
-    assert "data.max_tokens" in str(error)
 
 
 @pytest.mark.parametrize(
