@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -118,7 +119,7 @@ def run(
             with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
                 current.train()
             if not current.must_stop:
-                team.run_on_rank0(lambda: _publish(current))
+                team.run_on_rank0(lambda: publish_run(current))
     finally:
         team.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process
@@ -144,15 +145,12 @@ def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> 
     """Set the pretrained weights, if any, and record how the run was started."""
     if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
-    record = start.record() if start else None
+    facts: dict[str, Any] = {
+        "device": current.team.device,
+        "pretrained": start.record() if start else None,
+    }
     current.team.run_on_rank0(
-        lambda: claim_folder(
-            current.folder,
-            current.config,
-            overrides=every,
-            device=current.team.device,
-            pretrained=record,
-        )
+        lambda: claim_folder(current.folder, current.config, overrides=every, **facts)
     )
 
 
@@ -190,17 +188,6 @@ def _prepare_together(
     if not team.is_leader:
         corpora.append(prepare_corpus(config, folder))
     return corpora[0]
-
-
-def _publish(current: Run) -> None:
-    publish_run(
-        current.config,
-        current.folder,
-        valid=current.corpus.valid,
-        device=current.team.device,
-        best_validation=current.best,
-        publisher=current.publisher,
-    )
 
 
 def _resume_command(

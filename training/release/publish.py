@@ -10,21 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from hubnmt.checkpoint.card import CardFacts, write_card
 from hubnmt.checkpoint.folder import CARD_FILE, load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.translator import Translator
 from training.config.data import CorpusConfig, DataConfig, group_files
-from training.config.recipe import RunConfig
 from training.data.corpora import read_sides
 from training.data.rows import TextPair
 from training.files import replace_text
 from training.release.card_facts import add_examples, add_test, facts_of_run
-from training.run.hub_upload import Publisher
-from training.run.logging import Best
 from training.run.throughput import peak_memory_mib
+from training.run.trainer import Run
 from training.run.validation import encode_pairs
 
 log = logging.getLogger("training")
@@ -42,35 +38,28 @@ class NamedCorpus(NamedTuple):
     corpus: CorpusConfig
 
 
-def publish_run(
-    config: RunConfig,
-    folder: Path,
-    *,
-    valid: list[TextPair],
-    device: torch.device,
-    best_validation: Best | None,
-    publisher: Publisher,
-) -> None:
+def publish_run(run: Run) -> None:
     """Evaluate the best weights on the recipe's test sets, write their card, and push them.
 
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    if best_validation is None:
+    if run.best is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
-    best, (step, bleu) = folder / "best", best_validation
-    peak = peak_memory_mib(device)
+    folder, device, (step, bleu) = run.folder, run.team.device, run.best
+    peak, best = peak_memory_mib(device), folder / "best"
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     if step == 0:
         log.warning("no validation improved on the pretrained model: best/ holds its weights")
     stored = load_model(best)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
-    facts = measure(facts, Translator(stored, device=str(device)), config.data, valid)
+    translator = Translator(stored, device=str(device))
+    facts = measure(facts, translator, run.config.data, run.corpus.valid)
     replace_text(best / CARD_FILE, write_card(facts))
     log.info("model card: %s", best / CARD_FILE)
-    publisher.push_result(best, step=step, bleu=bleu)
-    for line in last_lines(folder, config.data, publisher.repo):
+    run.publisher.push_result(best, step=step, bleu=bleu)
+    for line in last_lines(folder, run.config.data, run.publisher.repo):
         log.info("%s", line)
 
 

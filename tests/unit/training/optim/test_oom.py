@@ -55,8 +55,6 @@ def test_the_message_names_what_fits_and_how_to_set_it(
     assert tokens * accumulate >= 4096 * 2  # a step learns from as much as before
 
 
-
-
 @pytest.mark.parametrize(
     ("error", "is_it"),
     [

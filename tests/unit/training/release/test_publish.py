@@ -1,5 +1,6 @@
 """Publishing a run: what was measured stands in the card, once, and nothing else is touched."""
 
+import copy
 import logging
 import shlex
 import shutil
@@ -8,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from hubnmt.checkpoint.folder import load_model
 from training.config.data import DataConfig
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import load_recipe
 from training.release.publish import last_lines, name_tests, publish_run
-from training.run.hub_upload import Publisher
-from training.run.logging import Best
 from training.run.trainer import Run
 
 FarmOptions = Callable[..., list[str]]
@@ -27,18 +25,12 @@ PublishRun = Callable[..., Path]
 def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> PublishRun:
     """Publish a copy of the finished run with more settings; return its folder."""
 
-    def call(*settings: str, best: Best | None = farm_run.best) -> Path:
-        config: RunConfig = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
-        folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm", dirs_exist_ok=True))
-        publish_run(
-            config,
-            folder,
-            valid=farm_run.corpus.valid,
-            device=torch.device("cpu"),
-            best_validation=best,
-            publisher=Publisher(None),
-        )
-        return folder
+    def call(*settings: str) -> Path:
+        ended = copy.copy(farm_run)
+        ended.config = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
+        ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
+        publish_run(ended)
+        return ended.folder
 
     return call
 
