@@ -9,7 +9,7 @@ import pytest
 from hubnmt.errors import ConfigError
 from training.config.recipe import RunConfig, apply_override, load_recipe, parse_recipe
 
-RECIPES = Path(__file__).parents[3] / "training" / "recipes"
+RECIPES = Path(__file__).parents[4] / "training" / "recipes"
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
     "data": {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"},
