@@ -10,7 +10,6 @@ better with beam search. Decoding defaults are tuned on the validation set; each
 translated once, with the tuned settings.
 """
 
-import argparse
 import dataclasses
 import itertools
 import json
@@ -26,16 +25,17 @@ from tqdm import tqdm
 from hubnmt.checkpoint.card import CardFacts, write_card
 from hubnmt.checkpoint.folder import StoredModel, check_place, load_model, read_json, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
+from training.command import make_parser, run_command
 from training.config.data import CorpusConfig, group_files
 from training.data.corpora import read_sides
 from training.distributed import pick_device
 from training.release.alignment_head import choose_head
 from training.release.card_facts import add_examples, add_test, facts_of_run
-from training.run.best_record import Weights
+from training.run.run_dir import Weights
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
@@ -100,17 +100,14 @@ def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def store_alignment_head(
-    stored: StoredModel,
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
+    stored: StoredModel, translator: Translator, pairs: HeldOutPairs
 ) -> dict[str, str]:
     """Store the attention head that aligns best on the validation set in the model's config.
 
     Returns:
         the entry for the model card.
     """
-    best = choose_head(translator, sources, references)
+    best = choose_head(translator, pairs)
     if best is None:
         return {}
     stored.model.config = dataclasses.replace(
@@ -149,19 +146,21 @@ def finish(
     valid_texts = _read(valid, run_dir, stored.model.config)
     if half:  # evaluate the weights as stored
         round_to_half(stored.model)
-    device_name = str(where)
-    aligned = store_alignment_head(stored, Translator(stored, device=device_name), *valid_texts)
-    translator = Translator(stored, device=device_name)  # with the alignment head
-    decoding, trials = tune_decoding(translator, encode_pairs(translator, *valid_texts))
+    translator = Translator(stored, device=str(where))
+    pairs = encode_pairs(translator, *valid_texts)
+    aligned = store_alignment_head(stored, translator, pairs)
+    translator = Translator(stored, device=str(where))  # with the alignment head
+    decoding, trials = tune_decoding(translator, pairs)
     stored_as = {"weights stored as": "float16" if half else "float32"}
     facts = dataclasses.replace(
-        add_examples(facts, translator, *valid_texts, decoding=decoding),
+        add_examples(facts, translator, pairs, decoding=decoding),
         config=stored.model.config,
         training={**facts.training, **aligned, **stored_as},
     )
     for test, texts in zip(tests, test_texts, strict=True):
         named = {"name": test.name, "dataset": test.dataset}
-        facts = add_test(facts, translator, *texts, **named, decoding=decoding)
+        pairs = encode_pairs(translator, *texts)
+        facts = add_test(facts, translator, pairs, **named, decoding=decoding)
     dtype = torch.float16 if half else torch.float32
     final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)
@@ -187,13 +186,8 @@ def round_to_half(model: Transformer) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 2 invalid request.
-    """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="python -m training.finish", description=__doc__)
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("finish", __doc__)
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("dest", type=Path)
     parser.add_argument("--valid", required=True, metavar="SRC,REF")
@@ -213,7 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
     )
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> None:
         finish(
             options.run_dir,
             options.dest,
@@ -223,18 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             weights=options.weights,
             device=options.device,
         )
-    except (HubNMTError, OSError, KeyError, ValueError) as error:
-        log.error("error: %s", error)
-        return 2
-    return 0
+
+    return run_command(work)
 
 
 def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[TestSet]:
-    """Combine the options of each test set, in order.
-
-    Raises:
-        ConfigError: if the numbers of options differ, or several test sets have no names.
-    """
+    """Combine the options of each test set, in order."""
     for option, values in (("--test-name", names), ("--test-dataset", datasets)):
         if len(values) > len(pairs) or (len(pairs) > 1 and 0 < len(values) < len(pairs)):
             raise ConfigError(f"{len(pairs)} --test and {len(values)} {option}: give one each")
@@ -245,11 +234,7 @@ def _test_sets(pairs: list[str], names: list[str], datasets: list[str]) -> list[
 
 
 def _files(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of files, and check that text files come in pairs.
-
-    Raises:
-        ConfigError: if one has no counterpart.
-    """
+    """Split a comma-separated list of files, and check that text files come in pairs."""
     files = tuple(text.split(","))
     group_files(files)
     return files

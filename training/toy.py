@@ -7,17 +7,14 @@ is the simplest translation task, and a wrong mask, shift or cache shows at once
 system tests, test_seq_copy_sys.py, https://github.com/awslabs/sockeye).
 """
 
-import argparse
-import logging
 import random
 import string
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hubnmt.errors import HubNMTError, InputError
-
-log = logging.getLogger("training.toy")
+from hubnmt.errors import InputError
+from training.command import make_parser, run_command
 
 SPLITS = {"train": 10_000, "valid": 200}
 """Pairs per split."""
@@ -40,39 +37,23 @@ def write_corpus(folder: Path) -> None:
     """Write source and target files of both splits.
 
     Raises:
-        InputError: if the folder cannot be written, or holds different files of these names.
+        InputError: if the folder holds different files of these names.
     """
-    texts = {
-        folder / f"{split}.{side}": ("\n".join(lines) + "\n").encode()
-        for split, lines in make_lines().items()
-        for side in ("src", "tgt")
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            if path.exists() and path.read_bytes() != text:
-                raise InputError(f"{path} already exists with other content; choose another folder")
-        for path, text in texts.items():
-            path.write_bytes(text)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written ({error.strerror}); choose another"
-        ) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, lines in make_lines().items():
+        for path in (folder / f"{split}.src", folder / f"{split}.tgt"):
+            text = "\n".join(lines) + "\n"
+            if path.exists() and path.read_text(encoding="utf-8", errors="replace") != text:
+                raise InputError(f"{path} has other content; choose another folder")
+            path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status is 0, or 2 if the folder cannot be written."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    parser = argparse.ArgumentParser(prog="python -m training.toy", description=__doc__)
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("toy", __doc__)
     parser.add_argument("folder", type=Path, help="folder for the four files")
-    folder = parser.parse_args(arguments).folder
-    try:
-        write_corpus(folder)
-    except HubNMTError as error:
-        log.error("error: %s", error)
-        return 2
-    log.info("%s: %s", folder, ", ".join(f"{n:,} pairs to {s}" for s, n in SPLITS.items()))
-    return 0
+    options = parser.parse_args(arguments)
+    return run_command(lambda: write_corpus(options.folder))
 
 
 if __name__ == "__main__":

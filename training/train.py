@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import HubNMTError
+from training.command import make_parser
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import Team, join_team
@@ -31,7 +33,6 @@ from training.run.finetune import Pretrained, describe_pretrained, load_pretrain
 from training.run.hub_upload import Publisher
 from training.run.run_dir import (
     check_unused,
-    choose_folder,
     claim_folder,
     has_state,
     hold_folder,
@@ -51,7 +52,7 @@ terminal has already sent to all processes."""
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__)
+    parser = make_parser("train", __doc__)
     parser.add_argument(
         "recipe",
         type=Path,
@@ -84,27 +85,20 @@ def run(
 ) -> Run:
     """Prepare the data, train, and publish the result.
 
-    Args:
-        recipe: path of a recipe; optional if `resume` is given.
-        overrides: `section.key=value` each.
-        resume: folder of the run to resume.
-        push: `user/name` on the Hub.
-        hub_checkpoints: also push at every validation.
-
     Raises:
         HubNMTError: if the settings, the data, the run folder or the Hub cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
-    source = recipe or (stored_recipe(resume) if resume else None)
-    if source is None:
-        raise ConfigError("name a recipe, or with --resume a run that has one")
+    source = recipe or stored_recipe(resume or Path())
     config, every = load_settings(source, overrides=overrides, resume=resume)
     publisher = Publisher(push, checkpoints=hub_checkpoints)
     n_threads = torch.get_num_threads()
-    torch.set_num_threads(_bound_threads(config.run.n_threads) or n_threads)
+    torch.set_num_threads(config.run.n_threads or n_threads)
     team = join_team(config.run.device)
     try:
-        folder = resume or team.run_on_rank0(lambda: choose_folder(config))
+        folder = resume or Path(config.run.folder, config.run.name)
+        if resume is None:
+            team.run_on_rank0(lambda: check_unused(folder))
         is_new = resume is None or not team.run_on_rank0(lambda: has_state(folder))
         team.run_on_rank0(publisher.prepare)
         with contextlib.ExitStack() as stack:
@@ -125,29 +119,17 @@ def run(
             with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
                 current.train()
             if not current.must_stop:
-                team.run_on_rank0(lambda: _publish(current))
+                team.run_on_rank0(lambda: publish_run(current))
     finally:
         team.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process
     return current
 
 
-def _bound_threads(n_threads: int) -> int:
-    """Return the thread count, limited to the number of cores."""
-    n_cores = os.cpu_count() or 1
-    if n_threads > n_cores:
-        log.warning("run.n_threads = %d, but this machine has %d cores", n_threads, n_cores)
-    return min(n_threads, n_cores)
-
-
 def _start_from(
     config: RunConfig, recipe: Path | Tables, every: Sequence[str], team: Team
 ) -> tuple[RunConfig, Pretrained | None]:
-    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks.
-
-    Raises:
-        HubNMTError: if it cannot be loaded, or the recipe requires another architecture.
-    """
+    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks."""
     found: list[Pretrained] = []
 
     def find() -> Tables:
@@ -163,15 +145,12 @@ def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> 
     """Set the pretrained weights, if any, and record how the run was started."""
     if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
-    record = start.record() if start else None
+    facts: dict[str, Any] = {
+        "device": current.team.device,
+        "pretrained": start.record() if start else None,
+    }
     current.team.run_on_rank0(
-        lambda: claim_folder(
-            current.folder,
-            current.config,
-            overrides=every,
-            device=current.team.device,
-            pretrained=record,
-        )
+        lambda: claim_folder(current.folder, current.config, overrides=every, **facts)
     )
 
 
@@ -187,14 +166,8 @@ def _prepare_together(
 ) -> Corpus:
     """Prepare the corpus on rank 0, then load it from the cache on the other ranks.
 
-    Args:
-        config: the recipe.
-        folder: the run folder, which rank 0 locks.
-        team: all processes.
-        stack: releases the lock.
-        is_new: whether to learn a vocabulary instead of loading that of the run.
-        check: raises an error if another process has used the folder since it was chosen.
-        start: pretrained model whose vocabulary to use, if any.
+    `is_new` learns a vocabulary instead of loading that of the run; `check` raises an error if
+    another process has used the folder since it was chosen.
     """
     corpora: list[Corpus] = []
 
@@ -215,17 +188,6 @@ def _prepare_together(
     if not team.is_leader:
         corpora.append(prepare_corpus(config, folder))
     return corpora[0]
-
-
-def _publish(current: Run) -> None:
-    publish_run(
-        current.config,
-        current.folder,
-        valid=current.corpus.valid,
-        device=current.team.device,
-        best_validation=current.best,
-        publisher=current.publisher,
-    )
 
 
 def _resume_command(

@@ -61,9 +61,12 @@ def vary_pairs(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
 
 def measure(folder: Path) -> dict[str, Any]:
     """Prepare the corpus in this process, as a run does, and walk through an epoch."""
+    import torch
+
     from training.config.recipe import parse_recipe
-    from training.data.loader import BatchStream
+    from training.data.loader import Loader
     from training.data.prepare import prepare_corpus
+    from training.distributed import Team
 
     files = {
         split: [f"{folder}/{split}.{lang}" for lang in ("de", "en")] for split in ("train", "valid")
@@ -75,10 +78,10 @@ def measure(folder: Path) -> dict[str, Any]:
     corpus = prepare_corpus(config, None)
     prepared, cpu_prepared = time.perf_counter(), time.process_time()
     prepared_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    stream = BatchStream(config, corpus)
-    n_planned = len(stream.plan(1))
+    loader = Loader(config, corpus, Team(torch.device("cpu")))
+    n_planned = len(loader.plan(1))
     planned = time.perf_counter()
-    n_batches = sum(1 for _ in stream.epoch(1))
+    n_batches = sum(1 for _ in loader.epoch(1))
     assert n_batches == n_planned
     return {
         "kept": len(corpus.train),

@@ -20,23 +20,23 @@ instead of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 o
 (https://arxiv.org/abs/1906.06442).
 """
 
-import argparse
 import hashlib
 import itertools
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
 from hubnmt.checkpoint.folder import read_json, write_json
-from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.errors import ConfigError, InputError
 from hubnmt.inference.dtypes import AUTO, DTYPES
 from hubnmt.text.textfile import count_lines, read_lines
 from hubnmt.translator import Translator
+from training.command import make_parser, run_command
 
 log = logging.getLogger("training")
 
@@ -72,33 +72,25 @@ def back_translate(
         the file of pairs.
 
     Raises:
-        InputError: if the input is a pipe, or the folder holds pairs made with other settings or
-            cannot be written.
+        InputError: if the input is a pipe, or the folder holds pairs made with other settings.
     """
-    translator.translate(
-        [], batch_tokens=batch_tokens, **settings
-    )  # validates the options before a file is written
+    translator.translate([], batch_tokens=batch_tokens, **settings)  # validates the options
     if source.is_fifo():
-        raise InputError(
-            f"{source}: is a pipe, which can be read only once; save it as a file first"
-        )
+        raise InputError(f"{source}: a pipe, which can be read only once; save it as a file first")
     n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
     path = folder / PAIRS_FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        facts = {"model": model, "input": _digest(source), "options": settings, "limit": limit}
-        _claim(folder, facts)
-        with path.open("r+b" if path.exists() else "w+b") as file:
-            config = translator.config
-            n_done = _find_end(file, header=f"{config.tgt_lang}\t{config.src_lang}\n")
-            lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
-            with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
-                for start, chunk in _chunks(lines, n_done):
-                    file.write(_translate(translator, chunk, start, settings, batch_tokens))
-                    file.flush()
-                    bar.update(len(chunk))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {"model": model, "input": _digest(source), "options": settings, "limit": limit}
+    _claim(folder, facts)
+    config = translator.config
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        n_done = _find_end(file, header=f"{config.tgt_lang}\t{config.src_lang}\n")
+        lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
+        with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
+            while chunk := list(itertools.islice(lines, CHUNK_LINES)):
+                file.write(_translate(translator, chunk, int(bar.n), settings, batch_tokens))
+                file.flush()
+                bar.update(len(chunk))
     return path
 
 
@@ -110,14 +102,10 @@ def _digest(path: Path) -> str:
 def _claim(folder: Path, facts: dict[str, Any]) -> None:
     """Store the settings that the pairs are made with, or compare them with the stored ones."""
     path = folder / SETTINGS_FILE
-    if not path.exists():
-        if (folder / PAIRS_FILE).exists():
-            raise InputError(
-                f"{folder / PAIRS_FILE} exists without {SETTINGS_FILE}; choose another --output"
-            )
+    if not path.exists() and not (folder / PAIRS_FILE).exists():
         write_json(path, facts)
         return
-    known = read_json(path)
+    known = read_json(path) if path.exists() else {}
     differences = [
         f"{key} was {known.get(key)!r}, is {value!r}"
         for key, value in json.loads(json.dumps(facts)).items()
@@ -152,12 +140,6 @@ def _find_end(file: BinaryIO, *, header: str) -> int:
     return n_done
 
 
-def _chunks(lines: Iterator[str], start: int) -> Iterator[tuple[int, list[str]]]:
-    while chunk := list(itertools.islice(lines, CHUNK_LINES)):
-        yield start, chunk
-        start += len(chunk)
-
-
 def _translate(
     translator: Translator,
     chunk: list[str],
@@ -177,12 +159,12 @@ def _translate(
     return "".join(f"{row}\n" for row in rows).encode()
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.augment.back_translate", description=__doc__
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+_OPTIONS = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("augment.back_translate", __doc__)
     parser.add_argument("--model", required=True, help="the reverse model: bundled name or folder")
     parser.add_argument(
         "--input", required=True, type=Path, metavar="FILE", help="text file, one sentence per line"
@@ -194,60 +176,29 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--sample", action="store_true", default=None, help="sample instead of searching"
     )
     parser.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
-    parser.add_argument(
-        "--top-k", type=int, metavar="K", help="sample from the K most probable tokens"
-    )
-    parser.add_argument(
-        "--top-p",
-        type=float,
-        metavar="P",
-        help="sample from the smallest set of tokens with probability P",
-    )
+    parser.add_argument("--top-k", type=int, metavar="K", help="sample from the best K tokens")
+    parser.add_argument("--top-p", type=float, metavar="P", help="... from those of probability P")
     parser.add_argument("--seed", type=int, metavar="N", help="sampling seed")
     parser.add_argument("--batch-tokens", type=int, default=8192, metavar="N")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default: cpu)")
     parser.add_argument("--dtype", default="float32", choices=sorted({*DTYPES, AUTO}))
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-
-_OPTIONS = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 2 invalid request, 130 interrupted.
-    """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = parse_arguments(arguments)
-    settings = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
-    try:
+    def work() -> None:
         if options.limit is not None and options.limit < 1:
             raise ConfigError(f"--limit {options.limit} must be at least 1")
-        translator = Translator.from_pretrained(
-            options.model, device=options.device, dtype=options.dtype
-        )
         path = back_translate(
-            translator,
+            Translator.from_pretrained(options.model, device=options.device, dtype=options.dtype),
             options.input,
             options.output,
             model=options.model,
-            settings=settings,
+            settings={name: v for name in _OPTIONS if (v := getattr(options, name)) is not None},
             batch_tokens=options.batch_tokens,
             limit=options.limit,
         )
-    except HubNMTError as error:
-        log.error("error: %s", " ".join(str(error).split()))
-        return 2
-    except KeyboardInterrupt:
-        log.error("interrupted; run the same command again to continue")
-        return 130
-    config = translator.config
-    log.info(
-        "%s: columns %s and %s; see the recipe in --help", path, config.tgt_lang, config.src_lang
-    )
-    return 0
+        log.info("%s: see the recipe in --help", path)
+
+    return run_command(work, interrupted="run the same command again to continue")
 
 
 if __name__ == "__main__":

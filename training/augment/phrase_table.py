@@ -28,13 +28,15 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tqdm import tqdm
 
-from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.config import require
+from hubnmt.errors import InputError
 from training.augment.tables import check_output, write_table
-from training.augment.word_alignment import PASSES, Link, align
+from training.augment.word_alignment import Link, align
+from training.command import make_parser, run_command
 from training.config.data import DataConfig
 from training.config.recipe import load_recipe
 from training.data.casing import as_typed
@@ -131,18 +133,10 @@ def make_phrase_book(
     min_count: int = MIN_COUNT,
     min_share: float = MIN_SHARE,
 ) -> list[Phrase]:
-    """Extract a phrase table from sentence pairs, most frequent phrases first.
-
-    Args:
-        pairs: sources and targets.
-        longest: maximum number of words in a phrase, and in its translation.
-        min_count: minimum number of sentences with the same translation.
-        min_share: minimum share of the phrase's occurrences with the same translation.
-    """
+    """Extract a phrase table from sentence pairs, most frequent phrases first; see the options."""
     words = [tuple(map(find_words, pair)) for pair in pairs]
     sides = [[[word.text.casefold() for word in each[side]] for each in words] for side in (0, 1)]
-    with tqdm(total=PASSES * len(pairs), unit="pair", desc="aligning words") as bar:
-        links = align(*sides, tell=bar.update)
+    links = align(*sides)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for (src, tgt), (src_words, tgt_words), found in zip(pairs, words, links, strict=True):
         for here, there in find_phrases(src_words, tgt_words, found, longest=longest):
@@ -201,23 +195,16 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         InputError: if there are no pairs, or a file cannot be read.
     """
     corpora = {
-        name: values
+        name: {**values, "tag": ""}
         for name, values in config.corpora.items()
         if [Path(file) for file in values.get("files", ())] != [output]
     }
-    plain = dataclasses.replace(
-        config,
-        corpora=corpora,
-        drop_final_mark=0.0,
-        lowercase_src=0.0,
-        vary_names=0.0,
-        protect_spans=0.0,
-    )
+    names = ("drop_final_mark", "lowercase_src", "vary_names", "protect_spans")
+    plain: dict[str, Any] = dict.fromkeys(names, 0.0)
+    config = dataclasses.replace(config, corpora=corpora, drop_duplicates=False, **plain)
     report = CleaningReport()
-    clean = read_clean(plain, report)
-    pairs = [
-        (pair.plain_src, pair.tgt) for pair in tqdm(itertools.islice(clean, limit), unit="pair")
-    ]
+    clean = itertools.islice(read_clean(config, report), limit)
+    pairs = [(pair.src, pair.tgt) for pair in tqdm(clean, unit="pair")]
     if not pairs:
         raise InputError(f"no pairs to extract phrases from: {report}")
     if len(pairs) == limit:
@@ -225,25 +212,11 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
     return pairs
 
 
-def write_phrases(path: Path, phrases: Iterable[Phrase], *, src_lang: str, tgt_lang: str) -> None:
-    """Write the table atomically: a column for each language, and the count.
-
-    Raises:
-        InputError: if it cannot be written.
-    """
-    write_table(path, [(src_lang, tgt_lang, "count"), *phrases])
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.augment.phrase_table", description=__doc__
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("augment.phrase_table", __doc__)
     parser.add_argument("recipe", type=Path, help="recipe (.toml), as for training.train")
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="FILE", help="table to write (.tsv)"
-    )
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument(
         "--longest", type=int, default=LONGEST, metavar="N", help="words in a phrase"
@@ -252,56 +225,34 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--min-share", type=float, default=MIN_SHARE, metavar="P")
     parser.add_argument("--lowercase", action="store_true", help="add lower-case variants")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help="pairs to read")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    return run_command(lambda: extract(options))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+def extract(options: argparse.Namespace) -> None:
+    """Extract a phrase table from the pairs of a recipe and write it.
 
-    Returns:
-        exit status: 0 success, 2 invalid request, 130 interrupted.
+    Raises:
+        HubNMTError: if an option, the recipe or a file cannot be used.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = parse_arguments(arguments)
-    try:
-        _check(options)
-        config = load_recipe(options.recipe, options.set).data
-        pairs = read_pairs(config, output=options.output, limit=options.limit)
-        phrases = make_phrase_book(
-            pairs,
-            longest=options.longest,
-            min_count=options.min_count,
-            min_share=options.min_share,
-        )
-        if not phrases:
-            raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
-        if options.lowercase:
-            phrases = add_lowercase(phrases)
-        write_phrases(options.output, phrases, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-    except HubNMTError as error:
-        log.error("error: %s", " ".join(str(error).split()))
-        return 2
-    except KeyboardInterrupt:
-        log.error("interrupted; nothing was written")
-        return 130
-    n_words = sum(" " not in phrase.src for phrase in phrases)
-    log.info(
-        "%s: %s phrases, %s of them single words",
-        options.output,
-        f"{len(phrases):,}",
-        f"{n_words:,}",
+    counts = {"--longest": options.longest, "--limit": options.limit}
+    counts["--min-count"] = options.min_count
+    require(
+        *((n >= 1, f"{name} {n} must be at least 1") for name, n in counts.items()),
+        (0 <= options.min_share <= 1, f"--min-share {options.min_share} must be 0 to 1"),
     )
-    return 0
-
-
-def _check(options: argparse.Namespace) -> None:
-    for name in ("longest", "min_count", "limit"):
-        if getattr(options, name) < 1:
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} {getattr(options, name)} must be at least 1")
-    if not 0 <= options.min_share <= 1:
-        raise ConfigError(f"--min-share {options.min_share} must be 0 to 1")
     check_output(options.output)
+    config = load_recipe(options.recipe, options.set).data
+    pairs = read_pairs(config, output=options.output, limit=options.limit)
+    phrases = make_phrase_book(
+        pairs, longest=options.longest, min_count=options.min_count, min_share=options.min_share
+    )
+    if not phrases:
+        raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
+    if options.lowercase:
+        phrases = add_lowercase(phrases)
+    write_table(options.output, [(config.src_lang, config.tgt_lang, "count"), *phrases])
+    log.info("%s: %s phrases", options.output, f"{len(phrases):,}")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ table to a recipe as another corpus:
     files = ["FOLDER/frames.tsv"]
 """
 
-import argparse
-import logging
 import random
 import re
 import sys
@@ -23,13 +21,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hubnmt.errors import ConfigError, HubNMTError, InputError
+from hubnmt.config import require
+from hubnmt.errors import InputError
 from training.augment.tables import check_output, read_table, write_table
+from training.command import make_parser, run_command
 from training.data.placeholders import protect_pair
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 from training.data.synthetic_names import make_name
-
-log = logging.getLogger("training")
 
 LOCALES: Final = (
     *("de_DE", "en_US", "en_GB", "fr_FR", "tr_TR", "pl_PL"),
@@ -41,8 +39,8 @@ DRAWS: Final = 1000
 """Values drawn from each locale."""
 PROTECTED_SHARE: Final = 0.15
 """Default of `--protect`."""
-_KNOWN_SHARES: Final = {"name": 0.8, "city": 0.6, "firm": 0.6}
-"""Shares of values from `faker`; the others are synthetic."""
+_KNOWN_NAMES, _KNOWN_PLACES = 0.8, 0.6
+"""Shares of values from `faker`, for names, and for cities and firms; the others are synthetic."""
 _NAME: Final = re.compile(r"[^\W\d_]{3,14}")
 _LAST_LATIN: Final = "\u024f"
 _CONJUNCTION: Final = re.compile(r"&|\b(?:und|and|et|e)\b")
@@ -70,9 +68,7 @@ def load_values() -> Values:
         from faker import Faker  # needed by this command alone
     except ImportError:
         raise InputError("synthetic pairs require faker: pip install 'hubnmt[train]'") from None
-    names: set[str] = set()
-    cities: set[str] = set()
-    firms: set[str] = set()
+    names, cities, firms = set[str](), set[str](), set[str]()
     for locale in LOCALES:
         fake = Faker(locale)
         fake.seed_instance(1)
@@ -82,9 +78,9 @@ def load_values() -> Values:
             if locale in FIRM_LOCALES:
                 firms.add(fake.company())
     return Values(
-        names=sorted(filter(_is_name, names)),
-        cities=sorted(filter(_is_name, cities)),
-        firms=sorted(filter(_is_firm, firms)),
+        sorted(filter(_is_name, names)),
+        sorted(filter(_is_name, cities)),
+        sorted(filter(_is_firm, firms)),
     )
 
 
@@ -107,13 +103,6 @@ def fill_frames(
 ) -> Iterator[TextPair]:
     """Yield pairs: all frames, filled with other values each time.
 
-    Args:
-        frames: pairs of texts with fields.
-        values: known values of the fields.
-        rng: chooses the values.
-        times: number of pairs from each frame.
-        protected_share: share of pairs whose numbers are replaced by placeholders.
-
     Raises:
         InputError: if a frame has an unknown field or a single brace.
     """
@@ -132,22 +121,18 @@ def fill_frames(
 
 def _draw_fields(values: Values, rng: random.Random, *, is_year: bool) -> dict[str, str]:
     return {
-        "name": _draw_name(values.names, rng, known=_KNOWN_SHARES["name"]),
-        "surname": _draw_name(values.names, rng, known=_KNOWN_SHARES["name"]),
-        "city": _draw_name(values.cities, rng, known=_KNOWN_SHARES["city"]),
-        "firm": _draw_firm(values.firms, rng),
+        "name": _draw_name(values.names, rng, known=_KNOWN_NAMES),
+        "surname": _draw_name(values.names, rng, known=_KNOWN_NAMES),
+        "city": _draw_name(values.cities, rng, known=_KNOWN_PLACES),
+        "firm": rng.choice(values.firms)
+        if rng.random() < _KNOWN_PLACES
+        else make_name(rng) + rng.choice(_FIRM_ENDINGS),
         "number": str(_draw_number(rng, is_year=is_year)),
     }
 
 
 def _draw_name(known_names: Sequence[str], rng: random.Random, *, known: float) -> str:
     return rng.choice(known_names) if rng.random() < known else make_name(rng)
-
-
-def _draw_firm(firms: Sequence[str], rng: random.Random) -> str:
-    if rng.random() < _KNOWN_SHARES["firm"]:
-        return rng.choice(firms)
-    return make_name(rng) + rng.choice(_FIRM_ENDINGS)
 
 
 def _draw_number(rng: random.Random, *, is_year: bool) -> int:
@@ -157,12 +142,9 @@ def _draw_number(rng: random.Random, *, is_year: bool) -> int:
     return rng.choice((rng.randint(2, 99), rng.randint(100, 9999)))
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.augment.synthetic_pairs", description=__doc__
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("augment.synthetic_pairs", __doc__)
     parser.add_argument("frames", type=Path, metavar="FRAMES.tsv", help="table of frames")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
     parser.add_argument(
@@ -176,46 +158,25 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SHARE",
         help=f"share of pairs with placeholders (default: {PROTECTED_SHARE})",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 2 invalid request, 130 interrupted.
-    """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = parse_arguments(arguments)
-    try:
-        _check(options)
+    def work() -> None:
+        require(
+            (options.times >= 1, f"--times {options.times} must be at least 1"),
+            (0 <= options.protect <= 1, f"--protect {options.protect} must be 0 to 1"),
+        )
+        check_output(options.output)
         frames = read_table(options.frames)
-        pairs = list(
-            fill_frames(
-                frames.pairs,
-                load_values(),
-                random.Random(options.seed),
-                times=options.times,
-                protected_share=options.protect,
-            )
+        pairs = fill_frames(
+            frames.pairs,
+            load_values(),
+            random.Random(options.seed),
+            times=options.times,
+            protected_share=options.protect,
         )
         write_table(options.output, [(frames.src_lang, frames.tgt_lang), *pairs])
-    except HubNMTError as error:
-        log.error("error: %s", " ".join(str(error).split()))
-        return 2
-    except KeyboardInterrupt:
-        log.error("interrupted; nothing was written")
-        return 130
-    log.info("%s: %s pairs", options.output, f"{len(pairs):,}")
-    return 0
 
-
-def _check(options: argparse.Namespace) -> None:
-    if options.times < 1:
-        raise ConfigError(f"--times {options.times} must be at least 1")
-    if not 0 <= options.protect <= 1:
-        raise ConfigError(f"--protect {options.protect} must be 0 to 1")
-    check_output(options.output)
+    return run_command(work)
 
 
 if __name__ == "__main__":

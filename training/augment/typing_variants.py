@@ -9,18 +9,17 @@ of the phrase book names the languages. Unlike the settings `drop_final_mark` an
 a recipe, which change a share of the pairs, each entry is there in every variant.
 """
 
-import argparse
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hubnmt.errors import HubNMTError
 from hubnmt.text.sentences import base_language
 from training.augment.tables import check_output, read_table, write_table
+from training.command import make_parser, run_command
 from training.data.casing import FINAL_MARK
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 
 log = logging.getLogger("training")
 
@@ -34,10 +33,6 @@ def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
 
     A variant whose source is an entry already, or a variant of an earlier entry, is left out: the
     phrase book may translate "sie" and "Sie" differently.
-
-    Args:
-        pairs: entries of the phrase book.
-        src_lang: language of the sources, BCP 47.
     """
     entries = list(pairs)
     known = {src for src, _ in entries}
@@ -61,36 +56,21 @@ def _make_variants(src: str, tgt: str, *, is_german: bool) -> Iterator[TextPair]
                 yield cased.translate(_UMLAUTS), target
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.augment.typing_variants", description=__doc__
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("augment.typing_variants", __doc__)
     parser.add_argument("phrases", type=Path, metavar="PHRASES.tsv", help="the phrase book")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 2 invalid request.
-    """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = parse_arguments(arguments)
-    try:
+    def work() -> None:
         check_output(options.output)
         book = read_table(options.phrases)
         pairs = add_variants(book.pairs, src_lang=book.src_lang)
         write_table(options.output, [(book.src_lang, book.tgt_lang), *pairs])
-    except HubNMTError as error:
-        log.error("error: %s", " ".join(str(error).split()))
-        return 2
-    n_added = len(pairs) - len(book.pairs)
-    log.info("%s: %s pairs, %s of them added", options.output, len(pairs), n_added)
-    return 0
+        log.info("%s: %s pairs, %s from the book", options.output, len(pairs), len(book.pairs))
+
+    return run_command(work)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ https://aclanthology.org/J03-1002.
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from tqdm import trange
 
 ROUNDS: Final = 6
 """Iterations of expectation-maximisation, enough to converge on corpora of this size."""
-PASSES: Final = 2 * (ROUNDS + 1)
-"""Passes of `align` over the pairs: training and a final decoding, in both directions."""
 DIAGONAL: Final = 4.0
 """Precision of the diagonal prior, as in fast_align."""
 NULL_PRIOR: Final = 0.08
@@ -32,33 +32,20 @@ Link = tuple[int, int]
 _Table = Mapping[str, Mapping[str, float]]
 
 
-def align(
-    sources: Sequence[Words],
-    targets: Sequence[Words],
-    *,
-    tell: Callable[[], object] = lambda: None,
-) -> list[set[Link]]:
-    """Return the word links of sentence pairs that both directions agree on, at most one per word.
-
-    Args:
-        sources: words of each source.
-        targets: words of each translation.
-        tell: called `PASSES` times for each pair, to show progress.
-    """
-    forward = _most_probable(sources, targets, tell)
-    backward = _most_probable(targets, sources, tell)
+def align(sources: Sequence[Words], targets: Sequence[Words]) -> list[set[Link]]:
+    """Return the word links that both directions agree on, at most one per word."""
+    forward = _most_probable(sources, targets)
+    backward = _most_probable(targets, sources)
     return [
         {(t, s) for t, s in one.items() if other.get(s) == t}
         for one, other in zip(forward, backward, strict=True)
     ]
 
 
-def _most_probable(
-    sources: Sequence[Words], targets: Sequence[Words], tell: Callable[[], object]
-) -> list[dict[int, int]]:
+def _most_probable(sources: Sequence[Words], targets: Sequence[Words]) -> list[dict[int, int]]:
     """Map each target position to its most probable source position; null links are omitted."""
     table: _Table | None = None  # uniform in the first iteration
-    for _ in range(ROUNDS):
+    for _ in trange(ROUNDS, desc="aligning words", leave=False, disable=None):
         counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for source, target in zip(sources, targets, strict=True):
             rows = [counts[other] for other in (NULL_WORD, *source)]
@@ -66,7 +53,6 @@ def _most_probable(
                 for row, share in zip(rows, _posterior(table, source, target, place), strict=True):
                     if share:
                         row[word] += share
-            tell()
         table = {source: _to_probabilities(row) for source, row in counts.items()}
     found = []
     for source, target in zip(sources, targets, strict=True):
@@ -77,7 +63,6 @@ def _most_probable(
             if best:
                 links[place] = best - 1
         found.append(links)
-        tell()
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from hubnmt.config import FromDict, require
 from hubnmt.errors import ConfigError
+from training.config.checks import above_zero, at_least, collecting, shares
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
@@ -43,42 +44,47 @@ def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _find_file_problem(files: tuple[str, ...]) -> str:
-    try:
+    problems: list[str] = []
+    with collecting(problems):
         group_files(files)
-    except ConfigError as error:
-        return str(error)
-    return ""
+    return "".join(problems)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class CorpusConfig(FromDict):
-    """One training corpus."""
+class SourceConfig(FromDict):
+    """Settings of the main corpus and of each additional one."""
 
-    files: tuple[str, ...] = ()
-    """Local files: line-aligned source and target text, or a table of both; several are allowed."""
     dataset: str | None = None
-    """Hub dataset, used if there are no files."""
+    """Hub dataset, used if there are no local files."""
     config: str | None = None
     """Configuration of the Hub dataset."""
     split: str = "train"
-    """Split of the Hub dataset; `train[10:20]` selects rows."""
+    """Split of the Hub dataset to train on; `train[:1000000]` selects rows."""
     revision: str | None = None
     """Branch, tag or commit of the Hub dataset; a commit needs no network once it is cached."""
     streaming: bool = False
-    """Stream the dataset instead of downloading it first."""
+    """Stream the Hub dataset instead of downloading it first."""
     src_column: str | None = None
     """Source column; null means the language code, ignoring case. In a table without a header, a
     number counted from 1; `a.b` is the nested column b of a."""
     tgt_column: str | None = None
     """Target column."""
-    where_column: str | None = None
-    """Use only rows that have one of `where_values` in this column."""
-    where_values: tuple[str, ...] = ()
-    """See `where_column`."""
     limit: int | None = None
     """Use only the first pairs, at most this many."""
     weight: float = 1.0
     """Repetitions of each pair per epoch: 2 is twice, 0.25 a new random quarter every epoch."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusConfig(SourceConfig):
+    """One training corpus."""
+
+    files: tuple[str, ...] = ()
+    """Local files: line-aligned source and target text, or a table of both; several are allowed."""
+    where_column: str | None = None
+    """Use only rows that have one of `where_values` in this column."""
+    where_values: tuple[str, ...] = ()
+    """See `where_column`."""
     tag: str = ""
     """Text prepended to each source after cleaning: `<bt>` for synthetic sources
     (Caswell et al. 2019, https://arxiv.org/abs/1906.06442)."""
@@ -90,8 +96,8 @@ class CorpusConfig(FromDict):
         require(
             (not problem, problem),
             (bool(self.files or self.dataset), "set files or a Hub dataset"),
-            (self.weight > 0, f"weight = {self.weight} must be above 0"),
-            (self.limit is None or self.limit >= 1, f"limit = {self.limit} must be at least 1"),
+            *above_zero(self, "weight"),
+            *at_least(self, 1, "limit"),
             (
                 (self.where_column is None) == (not self.where_values),
                 "where_column and where_values belong together: set both or neither",
@@ -104,32 +110,22 @@ class CorpusConfig(FromDict):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class DataConfig(FromDict):
-    """Sources of sentence pairs, cleaning, augmentation and mixing."""
+class DataConfig(SourceConfig):
+    """Sources of sentence pairs, cleaning, augmentation and mixing.
+
+    The inherited settings are those of the main corpus; `dataset` and its settings also serve for
+    validation and test sets that have no local files, `limit` and `weight` do not.
+    """
 
     src_lang: str
     """Source language, BCP 47."""
     tgt_lang: str
     """Target language, BCP 47."""
-    dataset: str | None = None
-    """Hub dataset; used for each split that has no local files."""
-    config: str | None = None
-    """Configuration of the Hub dataset."""
-    revision: str | None = None
-    """Branch, tag or commit of the Hub dataset."""
-    streaming: bool = False
-    """Stream the Hub dataset instead of downloading it first."""
-    split: str = "train"
-    """Split of the Hub dataset to train on; `train[:1000000]` selects rows."""
     valid_split: str = "validation"
     """Split of the Hub dataset for validation."""
     test_split: str | None = None
     """Test split of the Hub dataset, held out from training and evaluated once at the end of a run;
     used only if `split` is used, too."""
-    src_column: str | None = None
-    """Source column; null means `src_lang`."""
-    tgt_column: str | None = None
-    """Target column; null means `tgt_lang`."""
     train: tuple[str, ...] = ()
     """Local files instead of `dataset`: line-aligned source and target text, or a .tsv, .csv,
     .jsonl or .parquet file, optionally gzip-compressed (.gz); several are allowed."""
@@ -137,12 +133,8 @@ class DataConfig(FromDict):
     """Local files of the validation set."""
     test: tuple[str, ...] = ()
     """Local files of the test set, held out from training and evaluated once at the end."""
-    limit: int | None = None
-    """Use only the first pairs of `train` or `split`, at most this many."""
     valid_limit: int | None = None
     """Use only the first validation pairs; every validation translates all of them."""
-    weight: float = 1.0
-    """Repetitions per epoch of each pair of `train` or `split`; see `CorpusConfig.weight`."""
     corpora: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Additional training corpora, `[data.corpora.NAME]`, with the fields of `CorpusConfig`."""
     max_tokens: int = 100
@@ -191,40 +183,22 @@ class DataConfig(FromDict):
             if (problem := _find_file_problem(getattr(self, name)))
         ]
         for name, values in self.corpora.items():
-            try:
+            with collecting(problems):
                 CorpusConfig.from_dict(values, where=f"corpora.{name}")
-            except ConfigError as error:
-                problems.append(str(error))
         require(
             *((False, problem) for problem in problems),
             (
                 MAIN not in self.corpora,
                 f"corpora.{MAIN} is reserved for train or dataset; choose another name",
             ),
-            (self.max_tokens >= 1, f"max_tokens = {self.max_tokens} must be at least 1"),
+            *at_least(self, 1, "max_tokens", "limit", "valid_limit"),
+            *shares(self, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"),
+            *shares(self, "protect_spans", "bpe_dropout"),
+            *above_zero(self, "weight"),
             (
                 self.max_length_ratio > 1,
                 f"max_length_ratio = {self.max_length_ratio} must be above 1",
             ),
-            *(
-                (0 <= getattr(self, name) <= 1, f"{name} = {getattr(self, name)} must be 0 to 1")
-                for name in (
-                    "min_script_share",
-                    "drop_final_mark",
-                    "lowercase_src",
-                    "vary_names",
-                    "protect_spans",
-                    "bpe_dropout",
-                )
-            ),
-            *(
-                (
-                    getattr(self, name) is None or getattr(self, name) >= 1,
-                    f"{name} = {getattr(self, name)} must be at least 1",
-                )
-                for name in ("limit", "valid_limit")
-            ),
-            (self.weight > 0, f"weight = {self.weight} must be above 0"),
             (
                 bool(self.dataset or self.train or self.corpora),
                 "train is empty and dataset is not set: set local files, a Hub dataset or "
@@ -256,18 +230,8 @@ class DataConfig(FromDict):
         return None
 
     def _main(self, files: tuple[str, ...], split: str, limit: int | None) -> CorpusConfig:
-        return CorpusConfig(
-            files=files,
-            dataset=self.dataset,
-            config=self.config,
-            split=split,
-            revision=self.revision,
-            streaming=self.streaming,
-            src_column=self.src_column,
-            tgt_column=self.tgt_column,
-            limit=limit,
-            weight=self.weight,
-        )
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(SourceConfig)}
+        return CorpusConfig(**values | {"files": files, "split": split, "limit": limit})
 
     def typing_habits(self) -> dict[str, float]:
         """Return the arguments of `training.data.casing.as_typed`."""

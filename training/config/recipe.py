@@ -15,6 +15,7 @@ from typing import Any
 from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, require
 from hubnmt.errors import ConfigError
 from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
+from training.config.checks import collecting
 from training.config.data import CorpusConfig, DataConfig
 from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
 
@@ -74,7 +75,7 @@ class RunConfig:
         return ModelConfig.from_dict(values, where="[model]")
 
 
-SECTIONS: dict[str, type] = {
+SECTIONS: dict[str, type[FromDict]] = {
     "run": RunSettings,
     "data": DataConfig,
     "tokenizer": TokenizerConfig,
@@ -103,17 +104,13 @@ def load_recipe(
         tables, where = _read_toml(recipe), str(recipe)
     else:
         tables, where = copy.deepcopy(dict(recipe)), "the recipe of the run"
-    problems = []
+    problems: list[str] = []
     for override in overrides:
-        try:
+        with collecting(problems):
             apply_override(tables, override)
-        except ConfigError as error:
-            problems.append(str(error))
     problems += inherit(tables, inherited or {})
-    try:
+    with collecting(problems):
         config = parse_recipe(tables, where=where, is_complete=inherited is not None)
-    except ConfigError as error:
-        problems.append(str(error))
     if problems:
         raise ConfigError("; ".join(problems))
     return config
@@ -164,10 +161,8 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = F
     problems = [problem for problem in problems if "is missing" not in problem]
     sections: dict[str, Any] = {}
     for name, cls in SECTIONS.items():
-        try:
-            sections[name] = cls.from_dict(tables.get(name, {}), where=f"[{name}]")  # type: ignore[attr-defined]  # all are FromDict
-        except ConfigError as error:
-            problems.append(str(error))
+        with collecting(problems):
+            sections[name] = cls.from_dict(tables.get(name, {}), where=f"[{name}]")
     for name in ("model", "decoding"):
         table = tables.get(name, {})
         sections[name] = dict(table) if isinstance(table, Mapping) else {}
@@ -176,10 +171,8 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = F
     is_complete = is_complete or not ("run" in sections and sections["run"].pretrained)
     tokenizer = sections.get("tokenizer")
     problems += _model_problems(sections["model"], tokenizer, is_complete=is_complete)
-    try:
+    with collecting(problems):
         DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
-    except ConfigError as error:
-        problems.append(str(error))
     if problems:
         raise ConfigError(f"{where}: {'; '.join(problems)}")
     return RunConfig(**sections)
@@ -197,12 +190,8 @@ def _model_problems(
     rest = {key: value for key, value in model.items() if key not in forbidden}
     tokenizer = tokenizer or TokenizerConfig()
     size = tokenizer.vocab_size
-    placeholders = {
-        "src_lang": "x",
-        "tgt_lang": "y",
-        "src_vocab_size": size,
-        "tgt_vocab_size": size,
-    }
+    placeholders: dict[str, Any] = {"src_lang": "x", "tgt_lang": "y"}
+    placeholders |= {"src_vocab_size": size, "tgt_vocab_size": size}
     if not is_complete:
         return problems + [f"[model] {p}" for p in find_problems(ModelConfig, rest | placeholders)]
     try:

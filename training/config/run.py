@@ -5,6 +5,7 @@ import re
 from typing import Literal
 
 from hubnmt.config import FromDict, require
+from training.config.checks import above_zero, at_least
 
 NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
 """Valid name of a single folder on any operating system."""
@@ -45,7 +46,13 @@ class OptimizerConfig(FromDict):
         """Check ranges."""
         decay = self.decay_steps
         require(
-            (0 < self.lr < float("inf"), f"lr = {self.lr} must be above 0"),
+            *above_zero(self, "lr"),
+            *at_least(self, 0, "weight_decay", "warmup_steps", "r_drop", "grad_clip_norm"),
+            *at_least(self, 1, "batch_tokens", "accumulate"),
+            (
+                0 <= self.label_smoothing < 1,
+                f"label_smoothing = {self.label_smoothing} not in [0, 1)",
+            ),
             (0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} must be 0 to lr = {self.lr}"),
             (
                 self.schedule != "cosine" or decay is not None,
@@ -63,16 +70,6 @@ class OptimizerConfig(FromDict):
                 all(0 <= beta < 1 for beta in self.betas),
                 f"betas = {self.betas} must each be in [0, 1)",
             ),
-            (self.weight_decay >= 0, f"weight_decay = {self.weight_decay} must be 0 or more"),
-            (self.warmup_steps >= 0, f"warmup_steps = {self.warmup_steps} must be 0 or more"),
-            (
-                0 <= self.label_smoothing < 1,
-                f"label_smoothing = {self.label_smoothing} not in [0, 1)",
-            ),
-            (self.r_drop >= 0, f"r_drop = {self.r_drop} must be 0 or more"),
-            (self.grad_clip_norm >= 0, f"grad_clip_norm = {self.grad_clip_norm} must be 0 or more"),
-            (self.batch_tokens >= 1, f"batch_tokens = {self.batch_tokens} must be at least 1"),
-            (self.accumulate >= 1, f"accumulate = {self.accumulate} must be at least 1"),
         )
 
 
@@ -121,27 +118,20 @@ class RunSettings(FromDict):
     compile: bool = False
     """Use `torch.compile`: slower start, then faster steps on a GPU."""
     n_threads: int = 0
-    """CPU threads, at most one per core; 0 means torch's default."""
+    """CPU threads; 0 means torch's default."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        counts = ("max_steps", "eval_every", "save_every", "average_last", "patience", "log_every")
         require(
-            *(
-                (getattr(self, name) >= 1, f"{name} = {getattr(self, name)} must be at least 1")
-                for name in counts
-            ),
-            (
-                self.max_minutes is None or self.max_minutes > 0,
-                f"max_minutes = {self.max_minutes} must be above 0",
-            ),
+            *at_least(self, 1, "max_steps", "eval_every", "save_every", "log_every"),
+            *at_least(self, 1, "average_last", "patience"),
+            *at_least(self, 0, "n_samples", "n_threads"),
+            *above_zero(self, "max_minutes"),
             (
                 bool(NAME.fullmatch(self.name)) and self.name.isprintable(),
                 f"name = {self.name!r} is not a valid folder name in {self.folder}: choose a word",
             ),
             (0 <= self.ema_decay < 1, f"ema_decay = {self.ema_decay} must be in [0, 1)"),
-            (self.n_samples >= 0, f"n_samples = {self.n_samples} must be 0 or more"),
-            (self.n_threads >= 0, f"n_threads = {self.n_threads} must be 0 or more"),
             (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),
         )
 

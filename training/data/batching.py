@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -78,16 +78,8 @@ class Plan(Sequence[list[int]]):
         """Return the number of batches."""
         return len(self._bounds)
 
-    @overload
-    def __getitem__(self, number: int) -> list[int]: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> "Plan": ...
-
-    def __getitem__(self, number: int | slice) -> "list[int] | Plan":
-        """Return the pair indices of a batch, or a part of the plan."""
-        if isinstance(number, slice):
-            return Plan(self._rows, self._bounds[number])
+    def __getitem__(self, number: int) -> list[int]:  # type: ignore[override]  # no slices
+        """Return the pair indices of a batch."""
         start, end = self._bounds[number]
         return self._rows[start:end].tolist()
 
@@ -112,11 +104,6 @@ def draw_rows(counts: Sequence[int], weights: Sequence[float], *, seed: int) -> 
     """Sample the pairs of an epoch by the weights of their corpora.
 
     Weight 2.25 takes each pair of its corpus twice, and a random quarter of them a third time.
-
-    Args:
-        counts: number of pairs of each corpus, stored one corpus after the other.
-        weights: weight of each corpus.
-        seed: seed of the random parts.
 
     Returns:
         pair indices (N,) int64.

@@ -24,12 +24,7 @@ class BpeDropout:
     """Re-segments the ids of one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
-        """Load the merges.
-
-        Args:
-            tokenizer: tokenizer of the ids.
-            rate: probability to skip each possible merge at each step.
-        """
+        """Load the merges."""
         self._tokenizer = tokenizer
         self._rate = rate
         self._byte_ids = tokenizer.byte_ids()

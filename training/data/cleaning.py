@@ -13,42 +13,23 @@ from hubnmt.text.sentences import base_language
 from hubnmt.text.tokenizer import normalize, single_spaced
 from training.config.data import DataConfig
 
-_LATIN = (
-    "af ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms mt nb nl nn no pl pt ro sk "
-    "sl sq sv sw tl tr vi"
-)
-_CYRILLIC = "be bg kk ky mk mn ru tg uk"
-_DEVANAGARI = "hi mr ne sa"
-_ARABIC = "ar fa ps ur"
-
+_LANGUAGES = {
+    "LATIN": "af ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms mt nb nl nn no pl "
+    "pt ro sk sl sq sv sw tl tr vi",
+    "CYRILLIC": "be bg kk ky mk mn ru tg uk",
+    "DEVANAGARI": "hi mr ne sa",
+    "ARABIC": "ar fa ps ur",
+    "BENGALI": "as bn",
+    "HEBREW": "he yi",
+    **{"ARMENIAN": "hy", "ETHIOPIC": "am", "GEORGIAN": "ka", "GREEK": "el", "GUJARATI": "gu"},
+    **{"GURMUKHI": "pa", "KANNADA": "kn", "KHMER": "km", "LAO": "lo", "MALAYALAM": "ml"},
+    **{"MYANMAR": "my", "ORIYA": "or", "SINHALA": "si", "TAMIL": "ta", "TELUGU": "te"},
+    **{"CJK": "zh", "THAI": "th"},
+}
 SCRIPTS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(_LATIN.split(), frozenset({"LATIN"})),
-    **dict.fromkeys(_CYRILLIC.split(), frozenset({"CYRILLIC"})),
-    **dict.fromkeys(_DEVANAGARI.split(), frozenset({"DEVANAGARI"})),
-    **dict.fromkeys(_ARABIC.split(), frozenset({"ARABIC"})),
-    "am": frozenset({"ETHIOPIC"}),
-    "as": frozenset({"BENGALI"}),
-    "bn": frozenset({"BENGALI"}),
-    "el": frozenset({"GREEK"}),
-    "gu": frozenset({"GUJARATI"}),
-    "he": frozenset({"HEBREW"}),
-    "hy": frozenset({"ARMENIAN"}),
+    **{each: frozenset({script}) for script, tags in _LANGUAGES.items() for each in tags.split()},
     "ja": frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
-    "ka": frozenset({"GEORGIAN"}),
-    "km": frozenset({"KHMER"}),
-    "kn": frozenset({"KANNADA"}),
     "ko": frozenset({"HANGUL", "CJK"}),
-    "lo": frozenset({"LAO"}),
-    "ml": frozenset({"MALAYALAM"}),
-    "my": frozenset({"MYANMAR"}),
-    "or": frozenset({"ORIYA"}),
-    "pa": frozenset({"GURMUKHI"}),
-    "si": frozenset({"SINHALA"}),
-    "ta": frozenset({"TAMIL"}),
-    "te": frozenset({"TELUGU"}),
-    "th": frozenset({"THAI"}),
-    "yi": frozenset({"HEBREW"}),
-    "zh": frozenset({"CJK"}),
 }
 """Scripts of languages with a single writing system; other languages may use any script."""
 
@@ -146,8 +127,6 @@ class CleaningReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts, listed by corpus if there are several."""
         whole = {"n_read": self.n_read, "n_kept": self.n_kept, "dropped": dict(self.dropped)}
-        if len(self.read) == 1:
-            return whole
         parts = {
             name: {"n_read": n, "dropped": dict(self.drops.get(name, {}))}
             for name, n in self.read.items()
@@ -237,7 +216,7 @@ def fingerprint_pair(src: str, tgt: str) -> int:
 
 
 class Cleaner:
-    """Filters pairs one by one; duplicates are found in `training.data.text_store`."""
+    """Filters pairs one by one; duplicates are found in `read_clean`."""
 
     def __init__(self, config: DataConfig, held_out: HeldOut) -> None:
         """Determine the scripts of both languages."""

@@ -3,36 +3,39 @@
 import dataclasses
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from hubnmt.errors import InputError
+from hubnmt.text.tokenizer import single_spaced
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.casing import as_typed
-from training.data.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
+from training.data.cleaning import (
+    DUPLICATE,
+    INVALID,
+    Cleaner,
+    CleaningReport,
+    HeldOut,
+    fingerprint_pair,
+    tidy,
+)
 from training.data.placeholders import protect_spans
-from training.data.sources import TextPair, fingerprint, read_corpus
+from training.data.rows import TextPair
+from training.data.sources import fingerprint_corpus, read_corpus
 from training.data.synthetic_names import exchange_names
-
-log = logging.getLogger("training")
 
 FORMAT = 2
 """Version of the cleaning, part of the cache key."""
-OLDER_FORMATS = (1,)
-"""Versions that differ for malformed files only; runs started with them can be resumed."""
 
 
 class CleanPair(NamedTuple):
     """A cleaned training pair."""
 
+    corpus: int
+    """Index of its corpus in `DataConfig.training_corpora`."""
     src: str
     """Source, preceded by the tag of its corpus."""
     tgt: str
-    corpus: int
-    """Index of its corpus in `DataConfig.training_corpora`."""
-    plain_src: str
-    """Source without the tag."""
 
 
 def read_valid(config: DataConfig) -> Iterator[TextPair]:
@@ -74,34 +77,29 @@ def read_sides(
 
 
 def check_tests(config: DataConfig) -> None:
-    """Check before training that each file of the test set has pairs.
-
-    A file that cannot be read is only logged: the run continues without its scores.
+    """Check before training that each file of the test set can be used.
 
     Raises:
-        InputError: if a file is empty.
+        InputError: if one cannot be read, is empty, or contains invalid text.
     """
     corpus = config.held_out_corpus("test")
     if corpus is None:
         return
     for files in group_files(corpus.files):
         part = dataclasses.replace(corpus, files=files)
-        pairs = read_corpus(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-        try:
-            is_empty = next(pairs, None) is None
-        except InputError as error:
-            log.warning("no scores at the end: %s", error)
-            continue
-        if is_empty:
-            raise InputError(
-                f"data.test: {', '.join(files)}: empty; set files that contain text, or none"
-            )
+        read_sides(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
-    """Yield the training pairs that pass cleaning, and count the dropped ones in the report."""
+    """Yield the training pairs that pass cleaning, and count the dropped ones in the report.
+
+    Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
+    in memory, about 70 bytes.
+    """
     cleaner = Cleaner(config, _hold_out(config))
+    seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
+        tag = single_spaced(corpus.tag)
         for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
             report.read[name] += 1
             src, tgt = map(tidy, pair)
@@ -112,7 +110,13 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             src, tgt = protect_spans(src, tgt, share=config.protect_spans)
             src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
-            yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)
+            if config.drop_duplicates:
+                fingerprint = fingerprint_pair(src, tgt)
+                if fingerprint in seen:
+                    report.drop(name, DUPLICATE)
+                    continue
+                seen.add(fingerprint)
+            yield CleanPair(number, f"{tag} {src}" if tag else src, tgt)
 
 
 def _hold_out(config: DataConfig) -> HeldOut:
@@ -121,7 +125,7 @@ def _hold_out(config: DataConfig) -> HeldOut:
     return HeldOut(pair for split in ("valid", "test") for pair in load_split(config, split))
 
 
-def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
+def content_key(config: DataConfig) -> str:
     """Return a digest of everything that determines the cleaned training pairs."""
     corpora = {
         name: [_describe(corpus), corpus.tag] for name, corpus in config.training_corpora().items()
@@ -131,7 +135,7 @@ def content_key(config: DataConfig, *, version: int = FORMAT) -> str:
         for split in ("valid", "test")
         if config.drop_held_out and (corpus := config.held_out_corpus(split))
     ]
-    return _digest(dict(config.cleaning_settings()), corpora, held_out, version=version)
+    return _digest(config.cleaning_settings(), corpora, held_out)
 
 
 def valid_key(config: DataConfig) -> str:
@@ -142,11 +146,11 @@ def valid_key(config: DataConfig) -> str:
     return _digest(config.src_lang, config.tgt_lang, _describe(corpus), *habits)
 
 
-def _digest(*facts: object, version: int = FORMAT) -> str:
-    return hashlib.blake2b(json.dumps([version, *facts]).encode(), digest_size=16).hexdigest()
+def _digest(*facts: object) -> str:
+    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:
     columns = (corpus.src_column, corpus.tgt_column, corpus.where_column, corpus.where_values)
     where = None if corpus.files else (corpus.dataset, corpus.config, corpus.split)
-    return [fingerprint(corpus), where, columns, corpus.limit]
+    return [fingerprint_corpus(corpus), where, columns, corpus.limit]

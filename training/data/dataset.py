@@ -1,38 +1,35 @@
 """Training pairs as token ids on disk, read through a memory map.
 
-In memory are two offsets and two lengths per pair, 24 bytes; the ids stay in the page cache, which
-the system may reclaim.
+`ids.bin` holds the ids of all pairs, source and target in turn, and `lengths.bin` their numbers;
+both are flat arrays of int32. In memory are two offsets per pair; the rest stays in the page cache,
+which the system may reclaim.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.errors import InputError
 from hubnmt.model.batching import Ragged
-from training.data.arrow import NUMBERS, TableWriter, map_lists
 from training.data.batching import Pair
 
-PAIRS_FILE = "pairs.arrow"
-COUNTS_FILE = "counts.json"
+IDS_FILE, LENGTHS_FILE, COUNTS_FILE = "ids.bin", "lengths.bin", "counts.json"
 
 
 def write_pairs(
     folder: Path, rows: Iterable[tuple[int, list[int], list[int]]], *, n_corpora: int
 ) -> None:
-    """Write pairs, ordered by corpus.
-
-    Args:
-        folder: existing folder.
-        rows: corpus index, source ids, target ids.
-        n_corpora: number of corpora, empty ones included.
-    """
+    """Write pairs, (corpus index, source ids, target ids), ordered by corpus."""
     counts = [0] * n_corpora
-    with TableWriter(folder / PAIRS_FILE, {"src": NUMBERS, "tgt": NUMBERS}) as writer:
+    with (folder / IDS_FILE).open("wb") as ids, (folder / LENGTHS_FILE).open("wb") as lengths:
         for corpus, src, tgt in rows:
             counts[corpus] += 1
-            writer.add(src, tgt)
+            array("i", src + tgt).tofile(ids)
+            array("i", (len(src), len(tgt))).tofile(lengths)
     write_json(folder / COUNTS_FILE, {"pairs": counts})
 
 
@@ -40,15 +37,20 @@ class PairDataset(Sequence[Pair]):
     """All training pairs of a run, by index; pairs of one corpus are contiguous."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the file into memory.
+        """Map the files into memory.
 
         Raises:
-            InputError: if the file is incomplete.
+            InputError: if one of them is incomplete.
         """
         self.counts: list[int] = read_json(folder / COUNTS_FILE)["pairs"]
         """Pairs of each corpus."""
-        self._values, self._starts, self.lengths = map_lists(folder / PAIRS_FILE)
-        # `lengths`: (N, 2) int32, tokens of source and target.
+        self.lengths = _map_file(folder / LENGTHS_FILE).view(-1, 2)
+        """(N, 2) int32, tokens of source and target."""
+        self._values = _map_file(folder / IDS_FILE)
+        ends = self.lengths.flatten().cumsum(0)  # (2N,) int64
+        self._starts = (ends - self.lengths.flatten()).view(-1, 2)
+        if len(self.lengths) != sum(self.counts) or self.lengths.sum() != len(self._values):
+            raise InputError(f"{folder}: incomplete; remove it, then start again")
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -69,3 +71,10 @@ class PairDataset(Sequence[Pair]):
         starts, lengths = self._starts[indices], self.lengths[indices].long()
         src, tgt = (Ragged(self._values, starts[:, side], lengths[:, side]) for side in (0, 1))
         return src, tgt
+
+
+def _map_file(path: Path) -> Tensor:
+    size = path.stat().st_size // 4
+    if not size:  # an empty file cannot be mapped
+        return torch.empty(0, dtype=torch.int32)
+    return torch.from_file(str(path), size=size, dtype=torch.int32)

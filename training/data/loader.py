@@ -25,30 +25,38 @@ from training.data.prepare import Corpus
 from training.distributed import Team
 
 
-class BatchStream:
-    """Batches of one process out of `world_size`.
+class Position(NamedTuple):
+    """Position in the training data."""
 
-    All processes compute the same plan and take every `world_size`-th batch of it, so the shares
-    are disjoint and of equal size. With n times as many processes and `accumulate` divided by n,
-    each optimizer step uses the same batches.
+    epoch: int = 0
+    """Current pass over the data, counted from 0."""
+    batch: int = 0
+    """Completed batches of this epoch, over all processes."""
+
+
+class Share(NamedTuple):
+    """Batches of one process for one step."""
+
+    batches: list[Batch]
+    after: Position
+    """Position after all processes have completed their share."""
+
+
+class Loader:
+    """Endless batches of one process of a team.
+
+    All processes compute the same plan and take every n-th batch of it, so the shares are disjoint
+    and of equal size. With n times as many processes and `accumulate` divided by n, each optimizer
+    step uses the same batches.
     """
 
-    def __init__(
-        self, config: RunConfig, corpus: Corpus, *, rank: int = 0, world_size: int = 1
-    ) -> None:
-        """Read the settings.
-
-        Args:
-            config: the recipe.
-            corpus: training data.
-            rank: rank of this process.
-            world_size: number of processes.
-        """
+    def __init__(self, config: RunConfig, corpus: Corpus, team: Team) -> None:
+        """Start at the first batch."""
         self._corpus = corpus
+        self._team = team
         self._settings = config.optimizer
         self._seed = config.run.seed
-        self._rank, self._world_size = rank, world_size
-        self._n_together = world_size * config.optimizer.accumulate
+        self._n_together = team.size * config.optimizer.accumulate
         self._weights = [each.weight for each in config.data.training_corpora().values()]
         rate, sides = config.data.bpe_dropout, config.data.bpe_dropout_sides
         self._max_tokens = config.data.max_tokens
@@ -56,6 +64,25 @@ class BatchStream:
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
             for side, tokenizer in (("src", corpus.src_tokenizer), ("tgt", corpus.tgt_tokenizer))
         ]
+        self.seek(Position())
+
+    def seek(self, position: Position) -> None:
+        """Continue from the position of a `Share`."""
+        self._batches = self._read(position)
+
+    def take(self, n: int) -> Share:
+        """Return the next `n` batches; all processes must take the same number."""
+        taken = [next(self._batches) for _ in range(n)]
+        return Share([batch for batch, _ in taken], taken[-1][1])
+
+    def _read(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+        epoch, size = position.epoch, self._team.size
+        done = position.batch // size
+        while True:
+            for batch in self.epoch(epoch, skip=done):
+                done += 1
+                yield batch.to(self._team.device), Position(epoch, done * size)
+            epoch, done = epoch + 1, 0
 
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first epoch begins with the largest batches.
@@ -76,7 +103,7 @@ class BatchStream:
             n_together=self._n_together,
             is_largest_first=epoch == 0,
         )
-        if not len(plan) or len(plan) % self._world_size:
+        if not len(plan) or len(plan) % self._team.size:
             raise ConfigError(
                 f"an epoch of {len(rows)} pairs is too small for {self._n_together} batches per "
                 "step; lower optimizer.accumulate, raise the weights, or start fewer processes"
@@ -91,15 +118,12 @@ class BatchStream:
             skip: batches already done by this process.
         """
         plan = self.plan(epoch)
-        for number in range(self._rank + skip * self._world_size, len(plan), self._world_size):
+        for number in range(self._team.rank + skip * self._team.size, len(plan), self._team.size):
             yield self._make(plan[number], random.Random(mix_seed(self._seed, epoch, 2, number)))
 
     def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:
         corpus = self._corpus
-        tokenizers = {
-            "src_tokenizer": corpus.src_tokenizer,
-            "tgt_tokenizer": corpus.tgt_tokenizer,
-        }
+        tokenizers = {"src_tokenizer": corpus.src_tokenizer, "tgt_tokenizer": corpus.tgt_tokenizer}
         if not any(self._droppers):
             src, tgt = corpus.train.gather(rows)
             return collate_ragged(src, tgt, **tokenizers)
@@ -112,53 +136,3 @@ class BatchStream:
             for ids, dropper in zip(pair, self._droppers, strict=True)
         )
         return src, tgt
-
-
-class Position(NamedTuple):
-    """Position in the training data."""
-
-    epoch: int = 0
-    """Current pass over the data, counted from 0."""
-    batch: int = 0
-    """Completed batches of this epoch, over all processes."""
-
-
-class Share(NamedTuple):
-    """Batches of one process for one step."""
-
-    batches: list[Batch]
-    after: Position
-    """Position after all processes have completed their share."""
-
-
-class Loader:
-    """Endless iterator over the batches of one process."""
-
-    def __init__(self, stream: BatchStream, team: Team) -> None:
-        """Start at the first batch.
-
-        Args:
-            stream: batches of this process.
-            team: provides the device and the number of processes.
-        """
-        self._stream = stream
-        self._team = team
-        self._batches = self._read(Position())
-
-    def seek(self, position: Position) -> None:
-        """Continue from the position of a `Share`."""
-        self._batches = self._read(position)
-
-    def take(self, n: int) -> Share:
-        """Return the next `n` batches; all processes must take the same number."""
-        taken = [next(self._batches) for _ in range(n)]
-        return Share([batch for batch, _ in taken], taken[-1][1])
-
-    def _read(self, position: Position) -> Iterator[tuple[Batch, Position]]:
-        epoch, size = position.epoch, self._team.size
-        done = position.batch // size
-        while True:
-            for batch in self._stream.epoch(epoch, skip=done):
-                done += 1
-                yield batch.to(self._team.device), Position(epoch, done * size)
-            epoch, done = epoch + 1, 0

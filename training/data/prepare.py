@@ -6,15 +6,12 @@ that determines it: validation pairs (content), clean texts (content and cleanin
 (texts and size), ids (texts, vocabulary and maximum length).
 """
 
-import contextlib
 import dataclasses
 import hashlib
+import itertools
+import json
 import logging
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm import tqdm
@@ -24,85 +21,20 @@ from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.text.tokenizer import WORD_PATTERN, Tokenizer
 from training.config.recipe import RunConfig
-from training.data.arrow import TEXT, TableWriter, read_columns, require_pyarrow
+from training.data.cache import cached
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
-from training.data.corpora import (
-    OLDER_FORMATS,
-    check_tests,
-    content_key,
-    read_clean,
-    read_valid,
-    valid_key,
-)
+from training.data.corpora import check_tests, content_key, read_clean, read_valid, valid_key
 from training.data.dataset import PairDataset, write_pairs
-from training.data.sources import TextPair
-from training.data.text_store import read_report, read_texts, write_texts
+from training.data.rows import TextPair
 from training.files import telling_full_disk
-
-STALE_S = 24 * 3600
-"""Age in seconds after which a draft is assumed to be left by a killed process."""
-
-
-def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the cache entry of a key; build it if it is missing.
-
-    Args:
-        folder: the cache.
-        key: file name that identifies the content.
-        build: writes the entry's files into the given folder.
-
-    Raises:
-        InputError: if the cache cannot be written.
-    """
-    entry = folder / key
-    if entry.is_dir():
-        return entry
-    draft: Path | None = None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_stale_drafts(folder)
-        draft = Path(tempfile.mkdtemp(prefix=f".draft-{key}-", dir=folder))
-        draft.chmod(folder.stat().st_mode & 0o777)  # the cache may be shared with other users
-        build(draft)
-        for path in draft.iterdir():
-            _flush(path)
-        _move(draft, entry)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: the cache cannot be written ({error.strerror or error}); "
-            "free disk space, or choose another with --set data.cache=FOLDER"
-        ) from None
-    finally:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
-    return entry
-
-
-def _move(draft: Path, entry: Path) -> None:
-    """Move a draft into place, unless another process has already done so."""
-    try:
-        draft.rename(entry)
-    except OSError:
-        if not entry.is_dir():
-            raise
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _remove_stale_drafts(folder: Path) -> None:
-    for path in folder.glob(".draft-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > STALE_S:
-                shutil.rmtree(path, ignore_errors=True)
-
 
 log = logging.getLogger("training")
 
 REPORT_FILE = "cleaning.json"
-VALID_FILE = "valid.arrow"
+TEXTS_FILE = "texts.tsv"
+VALID_FILE = "valid.json"
+CHUNK = 16_384
+"""Pairs tokenised together."""
 
 MAX_TRUNCATED_SHARE = 0.01
 """Share of truncated validation targets above which to warn; a few may be misaligned pairs."""
@@ -146,24 +78,21 @@ def prepare_corpus(
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    Args:
-        config: the recipe.
-        resumed: run folder whose tokenizers to use; if None or without tokenizers, they are
-            learned.
-        tokenizers: those of a pretrained model, if any.
+    The tokenizers are those given, of a pretrained model, else those in the folder of a resumed
+    run, else they are learned.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
             a resumed run was started with.
     """
-    require_pyarrow()
     content = content_key(config.data)
     if resumed is not None:
-        content = _content_of_run(resumed, config, content)
+        _check_content(resumed, content)
     check_tests(config.data)
     valid = _read_valid(config)
     texts = _clean_texts(config, content)
-    report = read_report(texts)
+    stored = read_json(texts / REPORT_FILE)
+    report = CleaningReport.from_counts(stored["read"], stored["drops"])
     _warn_of_invalid(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
@@ -192,16 +121,12 @@ def _read_valid(config: RunConfig) -> list[TextPair]:
     """Return the validation pairs; cached, because reading a stream takes long."""
 
     def build(folder: Path) -> None:
-        with TableWriter(folder / VALID_FILE, {"src": TEXT, "tgt": TEXT}) as writer:
-            for pair in read_valid(config.data):
-                writer.add(*pair)
+        pairs = json.dumps(list(read_valid(config.data)))
+        (folder / VALID_FILE).write_text(pairs, encoding="utf-8")
 
-    folder = cached(cache_folder(config), f"valid-{valid_key(config.data)}", build)
-    return [
-        pair
-        for src, tgt in read_columns(folder / VALID_FILE)
-        for pair in zip(src, tgt, strict=True)
-    ]
+    folder = cached(cache_folder(config), f"validation-{valid_key(config.data)}", build)
+    pairs = json.loads((folder / VALID_FILE).read_text(encoding="utf-8"))
+    return [(src, tgt) for src, tgt in pairs]
 
 
 def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
@@ -236,21 +161,14 @@ def _warn_of_truncation(valid: list[TextPair], tokenizers: tuple[Tokenizer, Toke
         )
 
 
-def _content_of_run(run_folder: Path, config: RunConfig, content: str) -> str:
-    """Return the content key of a resumed run, which an older version may have computed.
-
-    Raises:
-        InputError: if the texts have changed, because the run would not be reproducible.
-    """
+def _check_content(run_folder: Path, content: str) -> None:
+    """Check that the texts are those that a run was started with."""
     path = run_folder / REPORT_FILE
-    begun = str(read_json(path).get("content", content)) if path.exists() else content
-    older = (content_key(config.data, version=version) for version in OLDER_FORMATS)
-    if begun != content and begun not in older:
+    if path.exists() and read_json(path)["content"] != content:
         raise InputError(
             f"the training, validation or test texts have changed since {run_folder} was started; "
             "restore them (for a Hub dataset: data.revision), or start a new run"
         )
-    return begun
 
 
 def _clean_texts(config: RunConfig, content: str) -> Path:
@@ -258,15 +176,19 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
 
     def build(folder: Path) -> None:
         report = CleaningReport()
-        write_texts(
-            folder,
-            tqdm(read_clean(config.data, report), unit=" pairs", leave=False, disable=None),
-            report,
-            names=list(config.data.training_corpora()),
-            drop_duplicates=config.data.drop_duplicates,
-        )
+        pairs = tqdm(read_clean(config.data, report), unit=" pairs", leave=False, disable=None)
+        with (folder / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
+        write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
 
-    return cached(cache_folder(config), f"texts-{content}", build)
+    return cached(cache_folder(config), f"text-{content}", build)
+
+
+def _read_texts(folder: Path) -> Iterator[list[str]]:
+    """Yield corpus, source and target of each cleaned pair."""
+    with (folder / TEXTS_FILE).open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield line[:-1].split("\t")
 
 
 def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairDataset:
@@ -274,11 +196,13 @@ def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokeniz
     max_tokens = config.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
-        for corpora, *sides in read_texts(texts):
+        pairs = _read_texts(texts)
+        while chunk := list(itertools.islice(pairs, CHUNK)):
+            corpora, *sides = zip(*chunk, strict=True)
             ids = [t.encode_batch(side) for t, side in zip(tokenizers, sides, strict=True)]
             for corpus, src, tgt in zip(corpora, *ids, strict=True):
                 if max(len(src), len(tgt)) <= max_tokens:
-                    yield corpus, src, tgt
+                    yield int(corpus), src, tgt
 
     def build(folder: Path) -> None:
         write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
@@ -292,52 +216,36 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokeni
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
-        if settings.joint:
-            joint = Tokenizer.train(_sides(texts, 1, 2), settings.vocab_size)
-            learned = (joint, joint)
-        else:
-            src, tgt = (Tokenizer.train(_sides(texts, n), settings.vocab_size) for n in (1, 2))
-            learned = (src, tgt)
-        _save_tokenizers(folder, learned)
+        sides = [slice(1, 3)] if settings.joint else [slice(1, 2), slice(2, 3)]
+        learned = []
+        for side in sides:
+            lines = (text for pair in _read_texts(texts) for text in pair[side])
+            learned.append(Tokenizer.train(lines, settings.vocab_size))
+        _save_tokenizers(folder, (learned[0], learned[-1]))
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    return _load(_file_names(config), cached(cache_folder(config), f"vocabulary-{key}", build))
+    found = _load_tokenizers(config, cached(cache_folder(config), f"vocabulary-{key}", build))
+    assert found is not None, "saved by build"
+    return found
 
 
 def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
     """Return the tokenizers stored in a run folder, if any."""
-    names = _file_names(config)
+    names = _file_names(joint=config.tokenizer.joint)
     if folder is None or not all((folder / name).exists() for name in names):
         return None
-    return _load(names, folder)
-
-
-def _load(names: list[str], folder: Path) -> tuple[Tokenizer, Tokenizer]:
     loaded = [Tokenizer.load(folder / name) for name in names]
     return loaded[0], loaded[-1]
 
 
-def _file_names(config: RunConfig) -> list[str]:
-    return ["tokenizer.json"] if config.tokenizer.joint else list(_SEPARATE)
-
-
-_SEPARATE = ("tokenizer_src.json", "tokenizer_tgt.json")
-
-
 def _save_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-    src, tgt = tokenizers
-    if src is tgt:
-        src.save(folder / "tokenizer.json")
-    else:
-        for name, tokenizer in zip(_SEPARATE, tokenizers, strict=True):
-            tokenizer.save(folder / name)
+    names = _file_names(joint=tokenizers[0] is tokenizers[1])
+    for name, tokenizer in zip(names, tokenizers, strict=False):
+        tokenizer.save(folder / name)
 
 
-def _sides(texts: Path, *columns: int) -> Iterator[str]:
-    """Yield the texts of some columns, pair by pair."""
-    for chunk in read_texts(texts):
-        for row in zip(*(chunk[column] for column in columns), strict=True):
-            yield from row
+def _file_names(*, joint: bool) -> list[str]:
+    return ["tokenizer.json"] if joint else ["tokenizer_src.json", "tokenizer_tgt.json"]
 
 
 def _digest(*parts: object) -> str:

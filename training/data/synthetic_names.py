@@ -22,29 +22,8 @@ _LAST_LATIN: Final = "\u024f"
 _SHORTEST_NAME: Final = 3
 _YEAR_DIGITS: Final = 4
 _ONSETS: Final = [
-    "",
-    "b",
-    "br",
-    "d",
-    "f",
-    "g",
-    "h",
-    "j",
-    "k",
-    "kl",
-    "l",
-    "m",
-    "n",
-    "p",
-    "r",
-    "s",
-    "sch",
-    "st",
-    "t",
-    "tr",
-    "v",
-    "w",
-    "z",
+    *("", "b", "br", "d", "f", "g", "h", "j", "k", "kl", "l", "m"),
+    *("n", "p", "r", "s", "sch", "st", "t", "tr", "v", "w", "z"),
 ]
 _VOWELS: Final = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ie", "ei", "au"]
 _CODAS: Final = ["", "", "", "", "", "l", "m", "n", "r", "s", "t", "ck"]
@@ -56,11 +35,6 @@ def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
     A number is a separate sequence of digits that occurs equally often on both sides; "1" is kept,
     because it determines the grammatical number. A name is a capitalised word of Latin letters that
     occurs equally often on both sides, at least once inside a sentence.
-
-    Args:
-        src: normalised source.
-        tgt: normalised target.
-        share: share of the pairs to change.
     """
     if not share:  # saves computing the fingerprints
         return src, tgt

@@ -50,10 +50,9 @@ def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
 
 def describe_judged(run: Mapping[str, Any]) -> str:
     """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
-    judged = run.get("judged", "average")  # default of earlier versions
-    if judged == "ema":
+    if run["judged"] == "ema":
         return f"moving average of all steps, decay {run['ema_decay']}"
-    if judged == "raw":
+    if run["judged"] == "raw":
         return "as training left them at that step"
     return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
 
@@ -66,12 +65,7 @@ class MovingAverage:
     """
 
     def __init__(self, model: Transformer, decay: float) -> None:
-        """Initialise with the current weights.
-
-        Args:
-            model: the model to average.
-            decay: weight of the previous average at each step, in [0, 1).
-        """
+        """Initialise with the current weights."""
         self.decay = decay
         followed = {name: tensor.detach() for name, tensor in own_tensors(model).items()}
         self.weights: Weights = {name: tensor.clone() for name, tensor in followed.items()}

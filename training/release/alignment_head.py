@@ -20,7 +20,7 @@ from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from training.augment.word_alignment import align
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
-from training.run.validation import encode_pairs
+from training.run.validation import HeldOutPairs
 
 MAX_PAIRS = 2_000
 """Pairs to align and to evaluate on; more would change little."""
@@ -44,33 +44,21 @@ class HeadScore:
     """(2, L, H) accuracies, by shift."""
 
 
-def choose_head(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str]
-) -> HeadScore | None:
+def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:
     """Find the cross-attention head that aligns words best.
-
-    Args:
-        translator: the model.
-        sources: source sentences, such as those of the validation set.
-        targets: their human translations.
 
     Returns:
         the best head; None if the pairs give no reference link.
     """
-    lines = [
-        (src, tgt) for src, tgt in zip(sources, targets, strict=True) if src.strip() and tgt.strip()
-    ]
-    if not lines:
-        return None
-    pairs = encode_pairs(translator, *zip(*lines[:MAX_PAIRS], strict=True))
+    ids = [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]
     spans = [
         (locate(src, translator.src_tokenizer), locate(tgt, translator.tgt_tokenizer))
-        for src, tgt in pairs.ids
+        for src, tgt in ids
     ]
     links = align([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
     config = translator.config
     n_right = torch.zeros(2, config.n_decoder_layers, config.n_heads)
-    for row, most_attended in _argmax_words(translator, pairs.ids, spans):
+    for row, most_attended in _argmax_words(translator, ids, spans):
         for target, source in links[row]:
             n_right += most_attended[:, :, :, target] == source
     n_links = sum(map(len, links))

@@ -12,21 +12,13 @@ from hubnmt.checkpoint.folder import read_json
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import score_corpus, sentence_chrf
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
-from training.run.best_record import Weights, read_best_record
 from training.run.finetune import describe_pretrained
-from training.run.run_dir import read_records
-from training.run.validation import decode_pairs, encode_pairs
+from training.run.run_dir import Weights, read_validation
+from training.run.validation import HeldOutPairs, decode_pairs
 
 log = logging.getLogger("training")
-
-
-def pieces_per_word(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Return the mean number of tokens per white-space-separated word."""
-    n_pieces = sum(map(len, tokenizer.encode_batch(texts)))
-    return n_pieces / max(1, sum(len(text.split()) for text in texts))
 
 
 def pick_samples(
@@ -46,27 +38,19 @@ def pick_samples(
 def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> dict[str, Any]:
     """Collect the run's records and those of the chosen weights.
 
-    Args:
-        run_dir: the run folder.
-        name: name of the published model.
-        weights: which of its model folders is published.
-
     Raises:
         InputError: if the run has no validation yet.
         ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    valid = [record for record in read_records(run_dir) if record.get("kind") == "valid"]
-    if not valid:
-        raise InputError(f"{run_dir}: no validation in metrics.jsonl yet; resume the run")
-    at_best = max(valid, key=lambda each: float(each["bleu"]))
-    taken = read_best_record(run_dir / weights) or (at_best if weights == "best" else valid[-1])
+    taken = read_validation(run_dir / weights)
+    if taken is None:
+        raise InputError(f"{run_dir}: no validation yet; resume the run")
     judged = describe_judged(recipe["run"])
-    dtype = machine.get("dtype")  # not recorded by runs of 0.1.0
-    as_typed = ", as people type" if recipe["data"].get("valid_as_typed") else ""
+    as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     return {
         "started from": started_from(machine, name=name) or None,
-        "machine": ", ".join([machine["device"], *([dtype] if dtype else [])]),
+        "machine": f"{machine['device']}, {machine['dtype']}",
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
         "weights": judged
@@ -85,7 +69,7 @@ def started_from(machine: Mapping[str, Any], *, name: str) -> str:
     A new version may have the same name as its pretrained model, whose name alone would then refer
     to the card itself.
     """
-    record = machine.get("pretrained")  # not recorded by runs of 0.1.0
+    record = machine["pretrained"]
     if not record:
         return ""
     description = describe_pretrained(record)
@@ -123,8 +107,8 @@ def facts_of_run(
         data=card["data"],
         data_license=card["data_license"],
         limits=card["limits"],
-        bias=card.get("bias", ""),  # absent from recipes of 0.1.0
-        citation=card.get("citation", ""),
+        bias=card["bias"],
+        citation=card["citation"],
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
@@ -136,26 +120,21 @@ def facts_of_run(
 
 def _base_model(machine: Mapping[str, Any]) -> str:
     """Return the Hub name of the pretrained model, or an empty string."""
-    record = machine.get("pretrained") or {}
+    record = machine["pretrained"] or {}
     return str(record["name"]) if record.get("commit") else ""
 
 
 def add_examples(
-    facts: CardFacts,
-    translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
-    *,
-    decoding: DecodingConfig,
+    facts: CardFacts, translator: Translator, pairs: HeldOutPairs, *, decoding: DecodingConfig
 ) -> CardFacts:
-    """Add example translations of the validation set and the tokens per word."""
-    pairs = encode_pairs(translator, sources, references)
+    """Add example translations of the validation set and the mean number of tokens per word."""
     texts = decode_pairs(translator, pairs, decoding)
     good, bad = pick_samples(pairs.sources, pairs.references, texts)
-    config = translator.config
+    languages = (translator.config.src_lang, translator.config.tgt_lang)
+    sides = zip(languages, pairs[:2], zip(*pairs.ids, strict=True), strict=True)
     pieces = {
-        config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
-        config.tgt_lang: pieces_per_word(translator.tgt_tokenizer, references),
+        language: sum(map(len, ids)) / max(1, sum(len(text.split()) for text in texts))
+        for language, texts, ids in sides
     }
     return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
 
@@ -163,25 +142,16 @@ def add_examples(
 def add_test(
     facts: CardFacts,
     translator: Translator,
-    sources: Sequence[str],
-    references: Sequence[str],
+    pairs: HeldOutPairs,
     *,
     name: str,
     dataset: str,
     decoding: DecodingConfig,
 ) -> CardFacts:
-    """Evaluate on one test set and add the result.
+    """Evaluate on one test set and add the result, named as on the card.
 
-    Args:
-        facts: contents of the card so far.
-        translator: the model.
-        sources: source texts.
-        references: one reference for each source.
-        name: name of the test set on the card.
-        dataset: origin, preferably a Hub dataset name; empty means the recipe's first dataset.
-        decoding: beam size and length penalty.
+    `dataset` is its origin, preferably a Hub dataset name; empty means the recipe's first dataset.
     """
-    pairs = encode_pairs(translator, sources, references)
     texts = decode_pairs(translator, pairs, decoding)
     scores = score_corpus(texts, pairs.references, bootstrap=True)
     dataset = dataset or (facts.datasets[0] if facts.datasets else "local")

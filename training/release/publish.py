@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from hubnmt.checkpoint.card import CardFacts, write_card
 from hubnmt.checkpoint.folder import CARD_FILE, load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.translator import Translator
 from training.config.data import CorpusConfig, DataConfig, group_files
-from training.config.recipe import RunConfig
 from training.data.corpora import read_sides
-from training.data.sources import TextPair
+from training.data.rows import TextPair
 from training.files import replace_text
 from training.release.card_facts import add_examples, add_test, facts_of_run
-from training.run.hub_upload import Publisher
-from training.run.logging import Best
 from training.run.throughput import peak_memory_mib
+from training.run.trainer import Run
+from training.run.validation import encode_pairs
 
 log = logging.getLogger("training")
 
@@ -41,43 +38,28 @@ class NamedCorpus(NamedTuple):
     corpus: CorpusConfig
 
 
-def publish_run(
-    config: RunConfig,
-    folder: Path,
-    *,
-    valid: list[TextPair],
-    device: torch.device,
-    best_validation: Best | None,
-    publisher: Publisher,
-) -> None:
+def publish_run(run: Run) -> None:
     """Evaluate the best weights on the recipe's test sets, write their card, and push them.
-
-    Args:
-        config: the recipe.
-        folder: the run folder.
-        valid: validation pairs.
-        device: device to evaluate on.
-        best_validation: the validation in `best/`; None if there was none.
-        publisher: uploads the result.
 
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    if best_validation is None:
+    if run.best is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
-    best, (step, bleu) = folder / "best", best_validation
-    peak = peak_memory_mib(device)
+    folder, device, (step, bleu) = run.folder, run.team.device, run.best
+    peak, best = peak_memory_mib(device), folder / "best"
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     if step == 0:
         log.warning("no validation improved on the pretrained model: best/ holds its weights")
     stored = load_model(best)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
-    facts = measure(facts, Translator(stored, device=str(device)), config.data, valid)
+    translator = Translator(stored, device=str(device))
+    facts = measure(facts, translator, run.config.data, run.corpus.valid)
     replace_text(best / CARD_FILE, write_card(facts))
     log.info("model card: %s", best / CARD_FILE)
-    publisher.push_result(best, step=step, bleu=bleu)
-    for line in last_lines(folder, config.data, publisher.repo):
+    run.publisher.push_result(best, step=step, bleu=bleu)
+    for line in last_lines(folder, run.config.data, run.publisher.repo):
         log.info("%s", line)
 
 
@@ -86,13 +68,14 @@ def measure(
 ) -> CardFacts:
     """Add examples and test scores; a test set that cannot be used is skipped with a warning."""
     decoding = translator.decoding
-    sources, references = ([pair[side] for pair in valid[:N_EXAMPLES]] for side in (0, 1))
-    facts = add_examples(facts, translator, sources, references, decoding=decoding)
+    pairs = encode_pairs(translator, *zip(*valid[:N_EXAMPLES], strict=True))
+    facts = add_examples(facts, translator, pairs, decoding=decoding)
     for test in name_tests(data):
         try:
             sides = read_sides(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang)
             named = {"name": test.name, "dataset": test.dataset}
-            facts = add_test(facts, translator, *sides, **named, decoding=decoding)
+            pairs = encode_pairs(translator, *sides)
+            facts = add_test(facts, translator, pairs, **named, decoding=decoding)
         except HubNMTError as error:
             log.warning("no scores on %s: %s", test.name, error)
     return facts

@@ -6,13 +6,10 @@ weight snapshots change at validations only and have files of their own, `snapsh
 written before the state that names them.
 """
 
-import ast
 import dataclasses
 import os
-import pickle
 import random
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,22 +24,6 @@ from training.optim.step import Stepper
 from training.run.run_dir import STATE_FILE
 
 SNAPSHOT_FOLDER = "snapshots"
-FORMAT_VERSION = 2
-"""Version 1, stored without a number, had the snapshots inside `state.pt`."""
-_BROKEN = (
-    OSError,
-    EOFError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Errors raised for a file that is truncated, of another kind, or of another model."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,12 +79,6 @@ def save_state(
 ) -> None:
     """Write the run's state, atomically.
 
-    Args:
-        folder: the run folder.
-        parts: model, optimizer, averages.
-        progress: progress of the run.
-        generators: `random_states` of each process.
-
     Raises:
         ModelFolderError: if the file cannot be written; files saved before stay valid.
     """
@@ -115,7 +90,6 @@ def save_state(
     average = parts.moving_average
     values = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)}
     state = {
-        "format_version": FORMAT_VERSION,
         "model": parts.stepper.model.state_dict(),
         "optimizer": parts.stepper.optimizer.state_dict(),
         "scaler": parts.stepper.scaler.state_dict(),
@@ -142,32 +116,19 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file; this run cannot be resumed")
     try:
-        state = _migrate(_read(path))
-        if state["format_version"] != FORMAT_VERSION:
-            raise ModelFolderError(
-                f"{path}: format_version {state['format_version']!r} is not {FORMAT_VERSION}; "
-                "resume with the hubnmt version that wrote it"
-            )
-        progress = Progress(**state["progress"])
-        if not isinstance(progress.snapshots, dict):
-            progress.snapshots = {
-                step: _read(_snapshot_path(folder, step)) for step in state["progress"]["snapshots"]
-            }
+        state = _read(path)
+        values = state["progress"]
+        snapshots = {step: _read(_snapshot_path(folder, step)) for step in values["snapshots"]}
+        progress = Progress(**values | {"snapshots": snapshots})
         _restore(parts, state, rank=rank)
-    except ModelFolderError:
-        raise
-    except _BROKEN as error:
+    except Exception as error:  # a truncated or foreign file can fail in any way
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderError(f"{path}: damaged, or not a state of this run ({first})") from error
     return progress
 
 
 def _read(path: Path) -> Any:
-    """Load tensors and plain values after verifying checksums, which torch does not do.
-
-    Raises:
-        ValueError: if a checksum does not match.
-    """
+    """Load tensors and plain values after verifying checksums, which torch does not do."""
     with zipfile.ZipFile(path) as archive:
         changed = archive.testzip()
     if changed is not None:
@@ -177,10 +138,6 @@ def _read(path: Path) -> Any:
 
 def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
     stepper = parts.stepper
-    if len(state["optimizer"]["param_groups"]) != len(stepper.optimizer.param_groups):
-        raise ValueError(
-            "the state applies weight decay to norms, biases and embeddings, which is not supported"
-        )
     stepper.model.load_state_dict(state["model"])
     stepper.optimizer.load_state_dict(state["optimizer"])
     if state["scaler"]:  # only float16 uses loss scaling
@@ -197,28 +154,6 @@ def _set_random_states(states: dict[str, Any]) -> None:
     torch.set_rng_state(states["torch"])
     if states["cuda"] is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(states["cuda"])
-
-
-def _migrate(state: dict[str, Any]) -> dict[str, Any]:
-    """Convert a state of version 1."""
-    if "format_version" in state:
-        return state
-    progress, every = state["progress"], state["progress"]["snapshots"]
-    # The steps of the snapshots were not stored; any increasing numbers keep their order.
-    snapshots = {progress["step"] - len(every) + 1 + i: each for i, each in enumerate(every)}
-    cuda = state["cuda_rng"][0] if state["cuda_rng"] else None
-    python = state["python_rng"]
-    python = ast.literal_eval(python) if isinstance(python, str) else python  # earliest states
-    generators = {"torch": state["torch_rng"], "cuda": cuda, "python": python}
-    return {
-        "format_version": FORMAT_VERSION,
-        "model": state["model"],
-        "optimizer": state["optimizer"],
-        "scaler": {},
-        "moving_average": None,
-        "progress": progress | {"snapshots": snapshots},
-        "generators": [generators],
-    }
 
 
 def _snapshot_path(folder: Path, step: int) -> Path:

@@ -21,10 +21,6 @@ class Publisher:
     def __init__(self, repo: str | None, *, checkpoints: bool = False) -> None:
         """Set the target repository; None disables uploads.
 
-        Args:
-            repo: `user/name`.
-            checkpoints: also push `last/` at every validation.
-
         Raises:
             ConfigError: if the name is invalid, or missing although `checkpoints` is set.
         """
@@ -54,8 +50,7 @@ class Publisher:
         if self.repo is None or not self._checkpoints:
             return
         try:
-            prepare_repo(self.repo, private=True)  # a new repository is private, not an old one
-            push(folder, self.repo, message=f"Step {step:,}, in training")
+            self._push(folder, self.repo, f"Step {step:,}, in training")
         except HubNMTError as error:
             log.warning("step %d was not pushed to the Hub: %s", step, error)
 
@@ -69,11 +64,15 @@ class Publisher:
             return
         message = f"Best of training: validation BLEU {bleu:.2f} at step {step:,}"
         try:
-            prepare_repo(self.repo, private=True)  # a new repository is private, not an old one
-            push(folder, self.repo, message=message)
+            self._push(folder, self.repo, message)
         except HubNMTError as error:
             retry = shlex.join(["hubnmt", "push", str(folder), self.repo])
             raise type(error)(
                 f"{error}; the model was saved, retry the upload with: {retry}"
             ) from error
         log.info("pushed %s to %s", folder, self.repo)
+
+    @staticmethod
+    def _push(folder: Path, repo: str, message: str) -> None:
+        prepare_repo(repo, private=True)  # a new repository is private, not an old one
+        push(folder, repo, message=message)

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -21,7 +20,6 @@ from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import ConfigError
 from training.config.run import LogConfig
 from training.files import replace_text, telling_full_disk
-from training.run.run_dir import read_records
 
 
 class Tracker:
@@ -131,11 +129,6 @@ class RunReport:
 
         A killed run may have logged steps after its last checkpoint.
 
-        Args:
-            folder: the run folder.
-            tracker: also receives the metrics.
-            step: last step whose records are kept.
-
         Raises:
             ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
@@ -143,10 +136,8 @@ class RunReport:
         self._tracker = tracker
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
-        self._hook = threading.excepthook
         self._rewind(step)
         if SummaryWriter is not None:
-            threading.excepthook = self._handle_thread_exception
             with telling_full_disk(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
@@ -204,31 +195,13 @@ class RunReport:
             kept = [table for table in tables if _table_step(table) <= step]
             replace_text(samples, head + "".join(kept))
 
-    def scores(self) -> dict[int, float]:
-        """Return the BLEU of every validation on record by step, earlier sessions included."""
-        records = read_records(self._folder)
-        return {each["step"]: each["bleu"] for each in records if each.get("kind") == "valid"}
-
     def close(self) -> None:
         """Close TensorBoard and the tracker."""
-        try:
-            with self._tensorboard() as board:
-                if board is not None:
-                    board.close()
-        finally:
-            if threading.excepthook == self._handle_thread_exception:
-                threading.excepthook = self._hook
+        with self._tensorboard() as board:
+            if board is not None:
+                board.close()
         if self._tracker is not None:
             self._tracker.close()
-
-    def _handle_thread_exception(self, failed: threading.ExceptHookArgs) -> None:
-        """Suppress the traceback of TensorBoard's writer thread: its next call raises the error.
-
-        Exceptions of other threads go to the previous hook.
-        """
-        is_board = type(failed.thread).__module__.partition(".")[0] == "tensorboard"
-        if not (is_board and isinstance(failed.exc_value, OSError)):
-            self._hook(failed)
 
     @contextlib.contextmanager
     def _tensorboard(self) -> "Iterator[SummaryWriter | None]":

@@ -6,7 +6,6 @@ folder is locked against other processes.
 """
 
 import contextlib
-import dataclasses
 import json
 import logging
 import platform
@@ -16,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -26,10 +25,10 @@ except ImportError:  # not available on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
-from hubnmt.checkpoint.folder import write_json
-from hubnmt.errors import ConfigError
+from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
-from training.config.recipe import SECTIONS, RunConfig, Tables, load_recipe
+from training.config.recipe import RunConfig, Tables, load_recipe
 from training.files import replace_text, telling_full_disk
 
 log = logging.getLogger("training")
@@ -37,18 +36,13 @@ log = logging.getLogger("training")
 STATE_FILE = "state.pt"
 METRICS_FILE = "metrics.jsonl"
 LOCK_FILE = ".lock"
+VALIDATION_FILE = "validation.json"
+Weights = Literal["best", "last"]
+"""Model folders of a run."""
 FREE_ON_RESUME = {
     "run": {
-        "folder",
-        "max_steps",
-        "max_minutes",
-        "patience",
-        "device",
-        "dtype",
-        "n_threads",
-        "log_every",
-        "save_every",
-        "compile",
+        *("folder", "max_steps", "max_minutes", "patience", "device"),
+        *("dtype", "n_threads", "log_every", "save_every", "compile"),
     },
     "data": {"cache"},
     "log": {"hook", "project"},
@@ -86,7 +80,8 @@ def load_settings(
         return load_recipe(recipe, every), every
     config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
     now = json.loads(json.dumps(config.to_dict()))
-    differences = list(_differences(_with_defaults(stored["recipe"]), now))
+    before = load_recipe(stored["recipe"], inherited=_inherited(stored["recipe"]))
+    differences = list(_differences(json.loads(json.dumps(before.to_dict())), now))
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
     return config, every
@@ -103,17 +98,6 @@ def forget_start(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
         shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def choose_folder(config: RunConfig) -> Path:
-    """Return the folder of a new run.
-
-    Raises:
-        ConfigError: if it already holds a run.
-    """
-    folder = Path(config.run.folder) / config.run.name
-    check_unused(folder)
-    return folder
 
 
 def check_unused(folder: Path) -> None:
@@ -135,14 +119,11 @@ def has_state(folder: Path) -> bool:
     A run that was killed before its first save has none and starts over.
 
     Raises:
-        ConfigError: if the state is missing but was saved before: starting over would overwrite the
-            models and metrics.
+        ConfigError: if there is a model, so the state was lost: starting over would overwrite it.
     """
     if (folder / STATE_FILE).exists():
         return True
-    save_every = _read_record(folder)["recipe"].get("run", {}).get("save_every", 1)
-    is_old = any(record["step"] >= save_every for record in read_records(folder))
-    if is_old or (folder / "best").exists() or (folder / "last").exists():
+    if (folder / "best").exists() or (folder / "last").exists():
         raise ConfigError(
             f"{folder}: {STATE_FILE} is missing, so the run cannot be resumed; restore the file, "
             "or start a new run with --set run.name=NAME"
@@ -150,17 +131,16 @@ def has_state(folder: Path) -> bool:
     return False
 
 
-def read_records(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of `metrics.jsonl`; none if the file is missing."""
+def read_validation(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
+
+    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
+    resumed run would not know of the validation.
+    """
     try:
-        lines = (folder / METRICS_FILE).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):  # a truncated line
-            record = json.loads(line)
-            if isinstance(record, dict) and isinstance(record.get("step"), (int, float)):
-                yield record
+        return read_json(folder / VALIDATION_FILE)
+    except ModelFolderError:
+        return None
 
 
 @contextlib.contextmanager
@@ -197,13 +177,6 @@ def claim_folder(
     pretrained: dict[str, Any] | None = None,
 ) -> None:
     """Create the folder and record the recipe and the machine.
-
-    Args:
-        folder: the run folder.
-        config: the recipe.
-        overrides: overrides of the recipe.
-        device: device to train on.
-        pretrained: name and commit of the pretrained model.
 
     Raises:
         ConfigError: if the folder cannot be created.
@@ -243,38 +216,12 @@ def _inherited(stored: dict[str, Any]) -> Tables | None:
     return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
 
 
-def _with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
-    """Fill in defaults of settings that were added after the run was started."""
-    full = dict(stored)
-    for section, cls in SECTIONS.items():
-        defaults: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            if field.default_factory is not dataclasses.MISSING:
-                defaults[field.name] = field.default_factory()
-            elif field.default is not dataclasses.MISSING:
-                defaults[field.name] = field.default
-        full[section] = json.loads(json.dumps(defaults)) | stored.get(section, {})
-    return full
-
-
 def _read_record(folder: Path) -> dict[str, Any]:
-    path = folder / "recipe.json"
     try:
-        recipe = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise ConfigError(f"{folder}: no run to resume (recipe.json cannot be read)") from None
-    is_table = isinstance(recipe, dict) and all(isinstance(v, dict) for v in recipe.values())
-    if not is_table or not recipe:
-        raise ConfigError(f"{folder}: no run to resume (recipe.json is not a recipe)")
-    return {"recipe": recipe, "overrides": _read_overrides(folder / "machine.json")}
-
-
-def _read_overrides(path: Path) -> list[str]:
-    try:
-        overrides = json.loads(path.read_text(encoding="utf-8"))["overrides"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return []  # then the command line must repeat them
-    return [text for text in overrides if isinstance(text, str)]
+        recipe, machine = (read_json(folder / name) for name in ("recipe.json", "machine.json"))
+    except ModelFolderError as error:
+        raise ConfigError(f"{folder}: no run to resume ({error})") from None
+    return {"recipe": recipe, "overrides": machine["overrides"]}
 
 
 def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Training throughput, remaining time and peak memory."""
+"""Training throughput and peak memory."""
 
 import sys
 import time
@@ -34,29 +34,6 @@ class Throughput:
         seconds = max(time.monotonic() - self._started, 1e-9)
         n_tokens = max(self._n_tokens, 1)
         return {"loss": self._loss / n_tokens, "tokens_per_s": n_tokens / seconds}
-
-
-def seconds_left(
-    *, steps_done: int, steps_to_do: int, seconds_spent: float, limit_s: float
-) -> float:
-    """Estimate the remaining time of a session.
-
-    Args:
-        steps_done: steps of this session.
-        steps_to_do: remaining steps.
-        seconds_spent: duration of this session so far, validations included.
-        limit_s: seconds until the time limit; infinity without one.
-    """
-    by_steps = seconds_spent / max(steps_done, 1) * steps_to_do
-    return max(0.0, min(by_steps, limit_s))
-
-
-def show_time(seconds: float) -> str:
-    """Format a duration: `45 s`, `12 min`, `3 h 05 min`."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def peak_memory_mib(device: torch.device) -> float:

@@ -21,7 +21,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
-from training.data.loader import BatchStream, Loader, Position
+from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import Team
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
@@ -31,7 +31,7 @@ from training.run.checkpoint import Parts, Progress, load_state, random_states, 
 from training.run.hub_upload import Publisher
 from training.run.logging import Best, RunReport, Tracker, import_tracker
 from training.run.run_dir import forget_start
-from training.run.throughput import Throughput, seconds_left, show_time
+from training.run.throughput import Throughput
 from training.run.validation import Evaluation, Validator
 
 log = logging.getLogger("training")
@@ -82,8 +82,7 @@ class Run:
         follows = settings.judged == "ema" and team.is_leader
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
         self.parts = Parts(stepper=self.stepper, moving_average=average)
-        stream = BatchStream(config, corpus, rank=team.rank, world_size=team.size)
-        self.loader = Loader(stream, team)
+        self.loader = Loader(config, corpus, team)
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
@@ -195,9 +194,7 @@ class Run:
         tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
         step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, tracker, step=step)
-        self._validator = Validator(
-            self.config, self.folder, self.corpus, self._report, self.progress
-        )
+        self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
         """Return whether the pretrained model is still to be validated."""
@@ -242,25 +239,19 @@ class Run:
         if self._report is None:
             return
         progress = self.progress
-        left = seconds_left(
-            steps_done=progress.step - self._first_step,
-            steps_to_do=self.config.run.max_steps - progress.step,
-            seconds_spent=time.monotonic() - self._began,
-            limit_s=self._seconds_to_limit(),
-        )
         counts = {"epoch": progress.epoch}
         if self.stepper.scaler.is_enabled():
             counts["n_skipped"] = progress.n_skipped
         self._report.add(progress.step, "train", {**values, **counts})
         bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s")
         log.info(
-            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s left%s",
+            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s%s",
             progress.step,
             values["loss"],
             values["lr"],
             values["grad_norm"],
             values["tokens_per_s"],
-            show_time(left),
+            tqdm.format_interval(progress.seconds),
             f"  {progress.n_skipped} steps skipped" if progress.n_skipped else "",
         )
 

@@ -2,12 +2,13 @@
 
 Validations are scheduled every `eval_every` steps; a session that ends in between validates its
 last step, too. `best/` holds the best of all validations, so resuming never loses a better model;
-its record (`training.run.best_record`) names the step. Early stopping and weight averaging use
+its record (`validation.json`) names the step. Early stopping and weight averaging use
 scheduled validations only, so the result does not depend on how often a run was resumed. A run that
 starts from a pretrained model validates it at step 0; those weights never enter an average.
 """
 
 import dataclasses
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -32,9 +33,9 @@ from training.data.prepare import Corpus
 from training.files import explain_failed_save
 from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
-from training.run.best_record import read_best_record, record_file
 from training.run.checkpoint import Parts, Progress
 from training.run.logging import Best, RunReport
+from training.run.run_dir import VALIDATION_FILE, read_validation
 from training.run.throughput import peak_memory_mib
 
 
@@ -91,10 +92,7 @@ def encode_pairs(
     n_left = len(sources) - len(kept.ids)
     if n_left:
         log.warning(
-            "skipped %d of %d evaluation pairs with %d tokens or more",
-            n_left,
-            len(sources),
-            limit,
+            "skipped %d of %d evaluation pairs with %d tokens or more", n_left, len(sources), limit
         )
     return kept
 
@@ -105,11 +103,6 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
     Of the model's decoding defaults only `max_new_tokens` is used: the search settings are tuned on
     the finished model, but the length limit depends on the language.
 
-    Args:
-        translator: the model to evaluate.
-        pairs: the evaluation set.
-        batch_tokens: padded tokens per batch.
-
     Raises:
         FloatingPointError: if the loss is not finite.
     """
@@ -119,9 +112,7 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
     greedy = DecodingConfig(beam_size=1, max_new_tokens=translator.decoding.max_new_tokens)
     texts = decode_pairs(translator, pairs, greedy, batch_tokens=batch_tokens)
     return Evaluation(
-        dev_loss=dev_loss,
-        scores=score_corpus(texts, pairs.references),
-        translations=tuple(texts),
+        dev_loss=dev_loss, scores=score_corpus(texts, pairs.references), translations=tuple(texts)
     )
 
 
@@ -166,15 +157,8 @@ log = logging.getLogger("training")
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        folder: Path,
-        corpus: Corpus,
-        report: RunReport,
-        progress: Progress,
-    ) -> None:
-        """Load the scores of earlier validations and the record of `best/`."""
+    def __init__(self, config: RunConfig, folder: Path, corpus: Corpus, report: RunReport) -> None:
+        """Load the record of `best/`."""
         self._settings = config.run
         self._batch_tokens = config.optimizer.batch_tokens
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
@@ -182,24 +166,15 @@ class Validator:
         self._corpus = corpus
         self._pairs: HeldOutPairs | None = None
         self._report = report
-        self._scores = report.scores()
-        if progress.best_bleu >= 0:  # also known without metrics.jsonl
-            self._scores.setdefault(progress.best_step, progress.best_bleu)
         repair_folder(folder / "best")
-        self.best = self._read_best()
+        record = read_validation(folder / "best")
+        self.best = None if record is None else Best(record["step"], record["bleu"])
         """The validation in `best/`; the earliest of equal scores."""
-
-    def _read_best(self) -> Best | None:
-        """Read the record of `best/`; without one, take the best score of the metrics."""
-        record = read_best_record(self._folder / "best")
-        if record is not None:
-            return Best(record["step"], record["bleu"])
-        steps = sorted(self._scores)
-        return max((Best(step, self._scores[step]) for step in steps), key=_bleu, default=None)
 
     def has_validated(self, step: int) -> bool:
         """Return whether the weights of a step were validated, in this session or before."""
-        return step in self._scores
+        record = read_validation(self._folder / "last")
+        return record is not None and record["step"] == step
 
     def validate(self, parts: Parts, progress: Progress) -> Evaluation:
         """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress.
@@ -229,7 +204,6 @@ class Validator:
             self._save("best", stored, record)
             self.best = Best(progress.step, bleu)
         self._save("last", stored, record)
-        self._scores[progress.step] = bleu
         if progress.step % self._settings.eval_every == 0:
             is_better = bleu > progress.best_bleu
             progress.n_worse = 0 if is_better else progress.n_worse + 1
@@ -255,7 +229,8 @@ class Validator:
 
     def _save(self, name: str, stored: StoredModel, record: Mapping[str, Any]) -> None:
         try:
-            save_model(self._folder / name, stored, notes=record_file(record))
+            notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
+            save_model(self._folder / name, stored, notes=notes)
         except Exception as error:  # safetensors and the system report a full disk differently
             if not isinstance(error, OSError) and "os error" not in str(error):
                 raise
@@ -290,7 +265,3 @@ class Validator:
             "  pretrained model" if step == 0 else "  best so far" if is_best else "",
             evaluation.scores.bleu_signature,
         )
-
-
-def _bleu(best: Best) -> float:
-    return best.bleu

@@ -7,16 +7,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from hubnmt import Translator
 from hubnmt.checkpoint.folder import own_tensors
-from hubnmt.errors import ConfigError, InputError
-from tests.runs import differing, read_metrics
-from training.distributed import Team, join_team, pick_device
+from hubnmt.errors import ConfigError
+from tests.runs import read_metrics
+from training.distributed import pick_device
 from training.run.trainer import Run
 
 FarmOptions = Callable[..., list[str]]
@@ -27,42 +26,7 @@ STILL = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dr
 """Without dropout, which each process draws for itself, the curves must be the same."""
 
 
-# --- alone ---------------------------------------------------------------------------------------
-
-
-def test_a_team_of_one_changes_nothing() -> None:
-    team = Team(torch.device("cpu"))
-    tensor = torch.tensor([1.0, 2.0])
-    team.sum(tensor)
-    assert team.is_leader
-    assert tensor.tolist() == [1.0, 2.0]
-    team.broadcast([tensor])
-    assert tensor.tolist() == [1.0, 2.0]
-    assert team.gather("x") == ["x"]
-    assert team.run_on_rank0(lambda: 7) == 7
-    team.leave()
-
-
-def test_the_error_of_a_leader_alone_is_its_own() -> None:
-    def fail() -> None:
-        raise InputError("no such file")
-
-    with pytest.raises(InputError, match="no such file"):
-        Team(torch.device("cpu")).run_on_rank0(fail)
-
-
-def test_without_torchrun_the_team_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    team = join_team("cpu")
-    assert (team.rank, team.size, team.device.type) == (0, 1, "cpu")
-
-
 # --- devices -------------------------------------------------------------------------------------
-
-
-def test_auto_is_a_device_that_is_there() -> None:
-    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "tpu:0"])
@@ -133,43 +97,6 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
     return start
 
 
-MEMBER = """
-import pathlib
-import torch
-from training.distributed import join_team
-
-team = join_team("cpu")
-module = torch.nn.Linear(3, 1)
-team.wrap(module)(torch.ones(2, 3)).sum().backward()
-torch.optim.AdamW(module.parameters()).step()
-names = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
-team.leave()
-left = {each.read_text() for each in pathlib.Path("/proc/self/task").glob("*/comm")}
-print("in the team:", *sorted(names), "after it:", *sorted(left))
-"""
-"""What one process of a team does: join, work, leave, and tell its threads."""
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are read as on Linux")
-def test_nothing_of_a_team_outlives_it(repo: Path, tmp_path: Path) -> None:
-    script = tmp_path / "member.py"
-    script.write_text(MEMBER, encoding="utf-8")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    done = subprocess.run(
-        [*torchrun, "--nproc-per-node", "2", str(script)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(repo)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
-    told = [each.split("after it:") for each in done.stdout.split("in the team:")[1:]]
-    assert len(told) == 2
-    for inside, after in told:
-        assert "gloo" in inside
-        assert "gloo" not in after
-
-
 def wait(process: "subprocess.Popen[str]") -> str:
     _, errors = process.communicate(timeout=240)
     return errors
@@ -208,21 +135,6 @@ def test_two_processes_learn_what_one_learns_with_twice_the_batches(
     state = torch.load(folder / "state.pt", weights_only=True)
     assert len(state["generators"]) == 2
     assert not torch.equal(*(each["torch"] for each in state["generators"]))
-
-
-def test_two_processes_start_from_one_model_that_the_leader_alone_reads(
-    launch: Launch, run_farm: RunFarm, farm_run: Run, tmp_path: Path
-) -> None:
-    start = [*STILL, f"run.pretrained={farm_run.folder / 'best'}", "run.max_steps=4"]
-    process = launch(*start, "optimizer.accumulate=1")
-    alone = run_farm(tmp_path / "alone", *start, "optimizer.accumulate=2")
-    errors = wait(process)
-    assert process.returncode == 0, errors[-3000:]
-    folder = tmp_path / "farm"
-    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
-        assert mine == pytest.approx(theirs, rel=1e-4)  # the gradients of both are in it
-    assert [each["step"] for each in read_metrics(folder, "valid")] == [0, 4]
-    assert errors.count("starting from farm") == 1
 
 
 @pytest.mark.slow
@@ -267,17 +179,3 @@ def test_what_the_leader_finds_wrong_ends_all_with_one_line(launch: Launch, tmp_
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, errors[-3000:]
     assert "already holds a run" in lines[0]
-
-
-@pytest.mark.slow
-def test_a_run_of_one_goes_on_with_two(
-    launch: Launch, run_farm: RunFarm, farm_run: Run, tmp_path: Path
-) -> None:
-    still: list[Any] = [*STILL, "optimizer.accumulate=2"]
-    alone = run_farm(tmp_path / "alone", *still)
-    run_farm(tmp_path, *still, "run.max_steps=4")
-    process = launch(*still, "optimizer.accumulate=2", extra=("--resume", str(tmp_path / "farm")))
-    errors = wait(process)
-    assert process.returncode == 0, errors[-3000:]
-    assert differing(alone, farm_run) != []
-    assert curve(tmp_path / "farm")[:4] == curve(alone.folder)[:4]

@@ -1,13 +1,12 @@
 """Saving: whole or not at all, and a disk that is full is one line."""
 
-import errno
 from pathlib import Path
 
 import pytest
 
 from hubnmt.errors import ModelFolderError
 from tests.runs import fill_disk
-from training.files import explain_failed_save, replace_text, telling_full_disk
+from training.files import explain_failed_save, replace_text
 
 
 @pytest.mark.parametrize(
@@ -24,12 +23,6 @@ def test_a_failed_save_is_one_line_with_its_reason(error: Exception, reason: str
     assert "\n" not in message
 
 
-def test_the_system_is_believed_more_than_the_library() -> None:
-    error = RuntimeError("unexpected pos")
-    error.__context__ = OSError(28, "No space left on device")
-    assert "(No space left on device)" in str(explain_failed_save(Path("x"), error))
-
-
 def test_a_text_is_replaced_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,11 +35,3 @@ def test_a_text_is_replaced_whole_or_not_at_all(
     assert path.read_text(encoding="utf-8") == "one"
     replace_text(path, "three")
     assert path.read_text(encoding="utf-8") == "three"
-
-
-def test_only_the_systems_errors_are_told_as_a_full_disk(tmp_path: Path) -> None:
-    message = r"x: cannot be saved \(Read-only file system\)"
-    with pytest.raises(ModelFolderError, match=message), telling_full_disk(tmp_path / "x"):
-        raise OSError(errno.EROFS, "Read-only file system")
-    with pytest.raises(ValueError, match="other"), telling_full_disk(tmp_path):
-        raise ValueError("other")

@@ -70,27 +70,6 @@ def test_a_phrase_is_linked_to_its_translation_and_nothing_else() -> None:
     }  # "Hund sehe" would need "see … dog" without its "the"
 
 
-def test_words_that_stand_for_nothing_end_no_phrase() -> None:
-    found = phrases_of("auf Wiedersehen sagen", "to say goodbye", {(2, 1), (1, 2)})
-    assert found == {
-        ("Wiedersehen", "goodbye"),
-        ("sagen", "say"),
-        ("Wiedersehen sagen", "say goodbye"),
-    }
-    found = phrases_of("im Zug sein", "be in the train", {(1, 0), (3, 1), (0, 2)})
-    assert ("im Zug", "in the train") in found
-
-
-def test_a_phrase_is_no_longer_than_asked_on_either_side() -> None:
-    links = {(n, n) for n in range(4)}
-    assert phrases_of("a b c d", "e f g h", links, longest=1) == set(
-        zip("abcd", "efgh", strict=True)
-    )
-    spread = {(0, 0), (3, 1)}
-    assert ("a b", "e f g h") not in phrases_of("a b", "e f g h", spread, longest=3)
-    assert ("a b", "e f g h") in phrases_of("a b", "e f g h", spread, longest=4)
-
-
 @pytest.mark.parametrize(
     ("src", "tgt"), [("ja, gut", "yes, good"), ("ich kann gehen", "I can't go")]
 )
@@ -122,20 +101,6 @@ def test_the_book_of_sentences_is_the_lexicon_they_were_made_of() -> None:
         assert [LEXICON[word] for word in src.lower().split()] == tgt.lower().split()
     assert any(" " in src for src, _, _ in book)
     assert not any("." in src + tgt for src, tgt, _ in book)
-
-
-def test_rare_and_doubtful_phrases_are_left_out() -> None:
-    pairs = sentences(300)
-    often = make_phrase_book(pairs, longest=1, min_count=50)
-    assert {each.src for each in often} < {each.src for each in make_phrase_book(pairs, longest=1)}
-    assert min(each.n_times for each in often) >= 50
-    doubtful = [
-        (src, tgt.replace("red", rng_word))
-        for (src, tgt), rng_word in zip(pairs, ["red", "crimson", "scarlet"] * 100, strict=True)
-    ]
-    for share, is_there in ((0.2, True), (0.5, False)):
-        book = make_phrase_book(doubtful, longest=1, min_share=share)
-        assert ("rot" in {each.src for each in book}) is is_there
 
 
 def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
@@ -210,27 +175,6 @@ def test_a_recipe_takes_the_table_as_a_corpus(
     assert set(kept) <= {(src, tgt) for src, tgt, _ in rows}
 
 
-def test_the_table_has_small_letters_if_asked(call: Callable[..., int], tmp_path: Path) -> None:
-    assert call() == 0
-    assert call("--lowercase", output="both.tsv") == 0
-    tables = [
-        (tmp_path / name).read_text(encoding="utf-8").splitlines()[1:]
-        for name in ("phrases.tsv", "both.tsv")
-    ]
-    sources = [{row.split("\t")[0] for row in table} for table in tables]
-    assert tables[1][: len(tables[0])] == tables[0]
-    assert sources[1] == sources[0] | {src.lower() for src in sources[0]} > sources[0]
-
-
-def test_a_recipe_that_names_the_table_makes_it(call: Callable[..., int], tmp_path: Path) -> None:
-    table = tmp_path / "phrases.tsv"
-    assert call("--set", f"data.corpora.phrases.files={table}") == 0
-    first = table.read_text(encoding="utf-8")
-    table.unlink()
-    assert call() == 0
-    assert table.read_text(encoding="utf-8") == first
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -250,31 +194,12 @@ def test_what_cannot_be_made_is_told_in_one_line(
     assert caplog.text.count("error:") == 1
 
 
-def test_what_cannot_be_written_shows_before_the_work(
-    call: Callable[..., int],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "training.augment.phrase_table.make_phrase_book", lambda *_, **__: pytest.fail("worked")
-        )
-        assert call(output="file/phrases.tsv") == 2
-    assert "phrases.tsv: cannot be written" in caplog.text
-    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
-    assert call(output="new/phrases.tsv") == 2
-    assert "phrases.tsv: cannot be written (disk full)" in caplog.text
-    assert list((tmp_path / "new").iterdir()) == []
-
-
 def test_a_table_of_yours_stays(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "phrases.tsv").write_text("mine", encoding="utf-8")
     assert call() == 2
-    assert "already exists" in caplog.text
+    assert "must end in .tsv and not exist yet" in caplog.text
     assert (tmp_path / "phrases.tsv").read_text(encoding="utf-8") == "mine"
     assert call(output="phrases.txt") == 2
     assert "must end in .tsv" in caplog.text

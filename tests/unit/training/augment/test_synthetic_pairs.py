@@ -66,6 +66,6 @@ def test_the_command_fills_the_frames_of_the_project(
     assert len(rows) == 2 * (len(frames.read_text(encoding="utf-8").splitlines()) - 1)
     assert "{" not in texts[0]
     assert main([str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2"]) == 2
-    assert "already exists" in caplog.text
+    assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
     assert "--times 0 must be at least 1" in caplog.text

@@ -47,7 +47,7 @@ def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureF
         "hello\tBonjour",
     ]
     assert main([str(book), "--output", str(output)]) == 2
-    assert "already exists" in caplog.text
+    assert "must end in .tsv and not exist yet" in caplog.text
 
 
 @pytest.mark.parametrize(

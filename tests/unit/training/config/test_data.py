@@ -53,17 +53,6 @@ def test_files_of_a_split_win_over_the_dataset() -> None:
     assert (valid.files, valid.dataset, valid.split) == ((), "user/name", "validation")
 
 
-def test_the_dataset_keeps_its_settings_for_every_split() -> None:
-    shared = {"config": "de-en", "revision": "v1", "streaming": True, "src_column": "source"}
-    config = make(dataset="user/name", test_split="test", valid_limit=3, **shared)
-    splits = [config.training_corpora()["main"]]
-    splits += [each for s in ("valid", "test") if (each := config.held_out_corpus(s))]  # type: ignore[arg-type]
-    assert [each.split for each in splits] == ["train", "validation", "test"]
-    assert [each.limit for each in splits] == [None, 3, None]
-    for each in splits:
-        assert {name: getattr(each, name) for name in shared} == shared
-
-
 def test_named_corpora_follow_the_main_one_in_their_order() -> None:
     named = {
         "zeta": {"files": ["z.tsv"], "weight": 0.5, "tag": "<bt>"},
@@ -73,11 +62,6 @@ def test_named_corpora_follow_the_main_one_in_their_order() -> None:
     assert list(corpora) == ["main", "zeta", "alpha"]
     assert (corpora["zeta"].weight, corpora["zeta"].tag) == (0.5, "<bt>")
     assert corpora["alpha"].where_values == ("x",)
-
-
-def test_named_corpora_can_do_without_a_main_one() -> None:
-    config = make(valid=["b.de", "b.en"], corpora={"only": {"files": ["a.tsv"]}})
-    assert list(config.training_corpora()) == ["only"]
 
 
 @pytest.mark.parametrize(
@@ -92,12 +76,6 @@ def test_named_corpora_can_do_without_a_main_one() -> None:
 )
 def test_a_test_set_is_there_only_if_it_is_named(changes: dict[str, Any], has_test: bool) -> None:
     assert (make(**changes).held_out_corpus("test") is not None) is has_test
-
-
-def test_cleaning_settings_leave_out_what_does_not_change_the_texts() -> None:
-    one, other = make(dataset="a/b", weight=2.0), make(dataset="a/b", max_tokens=7)
-    assert one.cleaning_settings() == other.cleaning_settings()
-    assert one.cleaning_settings() != make(dataset="a/b", drop_copies=False).cleaning_settings()
 
 
 # --- mistakes ------------------------------------------------------------------------------------
@@ -138,12 +116,6 @@ def test_a_mistake_is_named_with_its_place(changes: dict[str, Any], message: str
     with pytest.raises(ConfigError, match=message) as caught:
         make(**changes)
     assert "\n" not in str(caught.value)
-
-
-def test_mistakes_of_several_corpora_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
-        make(dataset="a/b", max_tokens=0, corpora={"x": {"limit": 0}, "y": {"files": ["a.en"]}})
-    assert all(word in str(caught.value) for word in ("corpora.x", "corpora.y", "max_tokens"))
 
 
 @pytest.mark.parametrize(

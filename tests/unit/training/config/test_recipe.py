@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.recipe import RunConfig, apply_override, inherit, load_recipe, parse_recipe
+from training.config.recipe import RunConfig, apply_override, load_recipe, parse_recipe
 
-RECIPES = Path(__file__).parents[3] / "training" / "recipes"
+RECIPES = Path(__file__).parents[4] / "training" / "recipes"
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
     "data": {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"},
@@ -35,17 +35,6 @@ def override(*overrides: str) -> RunConfig:
 # --- what is accepted ----------------------------------------------------------------------------
 
 
-def test_our_own_recipes_begin_with_a_comment_that_explains_them(repo: Path) -> None:
-    for path in (repo / "training" / "recipes").glob("*.toml"):
-        assert path.read_text(encoding="utf-8").startswith("# "), path.name
-
-
-def test_whatever_is_left_out_takes_its_default() -> None:
-    config = parse()
-    assert (config.run.max_steps, config.optimizer.betas) == (20_000, (0.9, 0.98))
-    assert config.model == config.decoding == {}
-
-
 def test_the_resolved_recipe_survives_json() -> None:
     config = parse(
         data={"corpora": {"back": {"files": ["a.tsv"], "weight": 0.5}}},
@@ -55,21 +44,6 @@ def test_the_resolved_recipe_survives_json() -> None:
     )
     tables = json.loads(json.dumps(config.to_dict()))
     assert parse_recipe(tables, where="recipe.json") == config
-
-
-def test_an_integer_is_a_fine_float() -> None:
-    assert parse(optimizer={"lr": 1}).optimizer.lr == 1
-
-
-def test_a_list_becomes_a_tuple() -> None:
-    config = parse(data={"train": ["a", "b"]}, optimizer={"betas": [0.8, 0.9]})
-    assert config.data.train == ("a", "b")
-    assert config.optimizer.betas == (0.8, 0.9)
-
-
-def test_local_files_need_no_dataset() -> None:
-    files = {"dataset": None, "train": ["a", "b", "c", "d"], "valid": ["e", "f"]}
-    assert parse(data=files).data.train == ("a", "b", "c", "d")
 
 
 # --- --set ---------------------------------------------------------------------------------------
@@ -107,20 +81,6 @@ def test_set_takes_a_text_as_it_stands_even_if_it_looks_like_a_number(name: str)
     assert override(f"run.name={name}").run.name == name
 
 
-@pytest.mark.parametrize(("text", "value"), [("512", 512), ("'post'", "post"), ("post", "post")])
-def test_set_reaches_the_model(text: str, value: Any) -> None:
-    key = "d_model" if isinstance(value, int) else "norm_order"
-    assert override(f"model.{key}={text}").model == {key: value}
-
-
-def test_set_reaches_decoding() -> None:
-    assert override("decoding.beam_size=3").decoding == {"beam_size": 3}
-
-
-def test_the_last_set_wins() -> None:
-    assert override("run.seed=1", "run.seed=2").run.seed == 2
-
-
 def test_set_reaches_a_corpus_by_its_name() -> None:
     config = override(
         "data.corpora.back.files=a.de,a.en",
@@ -134,32 +94,10 @@ def test_set_reaches_a_corpus_by_its_name() -> None:
     assert (corpora["back"].weight, corpora["back"].tag) == (0.5, "<bt>")
 
 
-@pytest.mark.parametrize("text", ["data.corpora=3", "data.corpora.back=3"])
-def test_set_on_corpora_that_are_no_tables_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"corpora|back"):
-        override(text)
-    with pytest.raises(ConfigError, match="is not a section"):
-        apply_override({"data": {"corpora": {"back": 3}}}, "data.corpora.back.weight=2")
-
-
-def test_set_leaves_the_other_keys_of_its_section_alone(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_text('[run]\nname = "x"\nseed = 3\n[data]\nsrc_lang = "de"\ntgt_lang = "en"\n')
-    config = load_recipe(path, ["run.max_steps=5", "data.dataset=user/name"])
-    assert (config.run.name, config.run.seed, config.run.max_steps) == ("x", 3, 5)
-
-
 @pytest.mark.parametrize("text", ["run.seed", "seed=3", "run=3", "=", ".=1", "run.=1", ""])
 def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"must have the form section\.key=value"):
         override(text)
-
-
-def test_set_on_a_section_that_is_no_table_is_refused() -> None:
-    with pytest.raises(ConfigError, match="run"):
-        parse_recipe({"run": 3} | {"data": MINIMAL["data"]}, where="recipe.toml")
-    with pytest.raises(ConfigError, match="run"):
-        apply_override({"run": 3}, "run.seed=3")
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -169,12 +107,9 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
     ("sections", "message"),
     [
         ({"run": {"max_step": 5}}, r"\[run\]: unknown key 'max_step' \(did you mean 'max_steps'\?"),
-        ({"data": {"tran": ["a"]}}, r"\[data\]: unknown key 'tran' \(did you mean 'train'\?"),
         ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, schedule"),
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
-        ({"decoding": {"beam": 5}}, r"\[decoding\].*unknown key 'beam' \(did you mean 'beam_size'"),
-        ({"run": {"max_steps": "many"}}, r"max_steps = 'many' must be int"),
         ({"run": {"max_steps": True}}, r"max_steps = True must be int"),
         ({"run": {"max_minutes": "x"}}, r"max_minutes = 'x' must be float or null"),
         (
@@ -189,32 +124,15 @@ def test_set_on_a_section_that_is_no_table_is_refused() -> None:
         ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is determined by the run; remove it"),
         ({"model": {"src_lang": "de"}}, r"src_lang is determined by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
-        ({"data": {"dataset": None}}, r"\[data\]: train is empty and dataset is not set"),
-        ({"data": {"train": ["a.de"]}}, r"\[data\]: train: a\.de has no matching translation file"),
-        (
-            {"data": {"corpora": {"x": {"wieght": 1.0}}}},
-            r"corpora\.x: unknown key 'wieght' \(did you mean 'weight'\?",
-        ),
         ({"optimizer": {"lr": 0.0}}, r"lr = 0\.0 must be above 0"),
         ({"optimizer": {"lr": float("nan")}}, r"lr = nan must be above 0"),
-        ({"optimizer": {"warmup_steps": -1}}, r"warmup_steps = -1 must be 0 or more"),
         ({"optimizer": {"label_smoothing": 1.0}}, r"label_smoothing = 1\.0 not in \[0, 1\)"),
-        ({"optimizer": {"grad_clip_norm": -1.0}}, r"grad_clip_norm = -1\.0 must be 0 or more"),
-        ({"optimizer": {"batch_tokens": 0}}, r"batch_tokens = 0 must be at least 1"),
         ({"optimizer": {"accumulate": 0}}, r"accumulate = 0 must be at least 1"),
-        ({"optimizer": {"betas": [0.9]}}, r"betas = \[0\.9\] must be"),
         ({"optimizer": {"betas": [0.9, 1.5]}}, r"betas"),
-        ({"optimizer": {"weight_decay": -0.1}}, r"weight_decay = -0\.1 must be"),
         ({"run": {"max_steps": 0}}, r"max_steps = 0 must be at least 1"),
-        ({"run": {"eval_every": 0}}, r"eval_every = 0 must be at least 1"),
-        ({"run": {"n_threads": -1}}, r"n_threads = -1 must be"),
-        ({"run": {"n_samples": -1}}, r"n_samples = -1 must be"),
         ({"run": {"seed": 2**70}}, r"seed = \d+ must be"),
-        ({"tokenizer": {"vocab_size": 10}}, r"vocab_size = 10 must be at least 259"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
         ({"model": {"dropout": 1.5}}, r"dropout = 1\.5 must be in \[0, 1\)"),
-        ({"tokenizer": {"joint": False}}, r"share_embeddings"),
-        ({"decoding": {"beam_size": 0}}, r"beam_size = 0 must be 1 to 256"),
     ],
     ids=str,
 )
@@ -239,17 +157,6 @@ def test_mistakes_of_all_sections_are_reported_at_once() -> None:
     assert "'modle'" in str(caught.value)
 
 
-def test_a_typing_mistake_does_not_hide_a_value_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="max_step'") as caught:
-        parse(run={"max_step": 1, "eval_every": 0})
-    assert "eval_every = 0" in str(caught.value)
-
-
-def test_missing_keys_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"\[run\]: name is missing.*src_lang is missing"):
-        parse_recipe({}, where="recipe.toml")
-
-
 @pytest.mark.parametrize("section", ["run", "data", "model", "decoding", "optimizer"])
 @pytest.mark.parametrize("value", [3, "x", ["x"]])
 def test_a_section_that_is_no_table_is_refused(section: str, value: Any) -> None:
@@ -265,43 +172,7 @@ def test_a_file_that_is_no_toml_is_refused(content: bytes, tmp_path: Path) -> No
         load_recipe(path)
 
 
-def test_a_recipe_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: no such recipe; see training/recipes"):
-        load_recipe(tmp_path / "none.toml")
-
-
-def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="recipe"):
-        load_recipe(tmp_path)
-
-
-def test_mistakes_in_set_and_in_the_recipe_are_told_together(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_text('[run]\nname = "x"\nmax_step = 3\n[data]\nsrc_lang = "de"\n')
-    with pytest.raises(ConfigError) as caught:
-        load_recipe(path, ["seed", "optimizer.lr=fast", "model=3"])
-    message = str(caught.value)
-    for word in ("--set seed", "--set model=3", "'max_step'", "lr = 'fast'", "tgt_lang is missing"):
-        assert word in message
-    assert "\n" not in message
-
-
 # --- a model to start from -----------------------------------------------------------------------
-
-
-def test_what_a_model_brings_lies_beneath_what_the_recipe_says() -> None:
-    tables: dict[str, Any] = {"model": {"dropout": 0.3, "d_model": 64}}
-    brought = {"model": {"d_model": 64, "dropout": 0.1, "n_heads": 4}, "tokenizer": {"joint": True}}
-    assert inherit(tables, brought) == []
-    assert tables["model"] == {"d_model": 64, "dropout": 0.3, "n_heads": 4}
-    assert tables["tokenizer"] == {"joint": True}
-
-
-def test_a_contradiction_is_told_and_goes_no_further() -> None:
-    tables: dict[str, Any] = {"model": {"d_model": 65}}
-    (problem,) = inherit(tables, {"model": {"d_model": 64, "n_heads": 4}})
-    assert "model.d_model = 65 and not 64" in problem
-    assert tables["model"]["d_model"] == 64  # or a second problem would follow from the first
 
 
 def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:
@@ -324,15 +195,3 @@ def test_a_stored_recipe_is_the_recipe(name: str) -> None:
     assert load_recipe(stored) == config
     assert load_recipe(stored, ["run.max_steps=7"]).run.max_steps == 7
     assert stored == json.loads(json.dumps(config.to_dict()))  # left as it was
-
-
-@pytest.mark.parametrize("text", ["x = " + "[" * 200_000, "x = " + "{a=" * 100_000])
-def test_a_recipe_of_brackets_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "x.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match="not valid TOML"):
-        load_recipe(tmp_path / "x.toml")
-
-
-def test_a_device_is_no_recipe() -> None:
-    with pytest.raises(ConfigError, match="/dev/zero: no such recipe"):
-        load_recipe(Path("/dev/zero"))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
+from training.config.run import OptimizerConfig, RunSettings
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSetti
         ({"min_lr": 0.1}, "min_lr = 0.1 must be 0 to lr = 0.005"),
         ({"min_lr": -0.1}, "min_lr = -0.1 must be 0 to"),
         ({"lr": float("inf")}, "lr = inf must be above 0"),
-        ({"r_drop": -1.0}, "r_drop = -1.0 must be 0 or more"),
+        ({"r_drop": -1.0}, "r_drop = -1.0 must be at least 0"),
         ({"r_dorp": 1.0}, "did you mean 'r_drop'"),
     ],
     ids=str,
@@ -37,19 +37,7 @@ def test_an_optimizer_that_cannot_be_is_refused(values: dict[str, Any], message:
         ({"save_every": 0}, "save_every = 0 must be at least 1"),
         *(
             ({"name": name}, f"name = {name!r} is not a valid folder name in runs: choose a word")
-            for name in (
-                "../../x",
-                "/tmp/x",
-                "a/b",
-                "..",
-                ".",
-                "",
-                " ",
-                "a\\b",
-                "C:x",
-                "a\0b",
-                "a\n",
-            )
+            for name in ("../../x", "/tmp/x", "..", "", " ", "a\\b", "C:x", "a\0b", "a\n")
         ),
         ({"max_minutes": 0.0}, "max_minutes = 0.0 must be above 0"),
         ({"max_minutes": float("nan")}, "max_minutes = nan must be above 0"),
@@ -61,18 +49,3 @@ def test_a_run_that_cannot_be_is_refused(values: dict[str, Any], message: str) -
     with pytest.raises(ConfigError) as caught:
         RunSettings.from_dict({"name": "x", **values})
     assert message in str(caught.value)
-
-
-def test_all_ranges_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
-        OptimizerConfig(lr=-1.0, r_drop=-1.0, accumulate=0, schedule="cosine")
-    for word in ("lr = -1.0", "r_drop", "accumulate", "decay_steps"):
-        assert word in str(caught.value)
-
-
-def test_whatever_is_left_out_takes_its_default() -> None:
-    settings = RunSettings(name="x")
-    assert (settings.judged, settings.average_last, settings.compile) == ("average", 10, False)
-    assert OptimizerConfig().schedule == "inverse_sqrt"
-    assert LogConfig().hook is None
-    assert CardConfig().license == "other"

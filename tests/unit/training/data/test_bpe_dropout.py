@@ -26,14 +26,6 @@ def test_no_dropout_splits_as_the_tokenizer_does(
         assert drop(ids, random.Random(1)) == ids
 
 
-def test_full_dropout_leaves_bytes(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
-    drop = BpeDropout(tokenizer, 1.0)
-    for text in tiny_texts:
-        split = drop(tokenizer.encode(text), random.Random(1))
-        assert len(split) == len(f" {text}".encode())
-        assert tokenizer.decode(split) == text
-
-
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_the_text_stays_the_same(rate: float, tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
     drop, rng = BpeDropout(tokenizer, rate), random.Random(1)
@@ -57,20 +49,3 @@ def test_the_seed_decides(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
     random.seed(99)
     assert drop(ids, random.Random(1)) == first
     assert drop(ids, random.Random(2)) != first
-
-
-def test_each_call_splits_anew(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
-    drop, rng = BpeDropout(tokenizer, 0.3), random.Random(1)
-    ids = tokenizer.encode(tiny_texts[1])
-    assert len({tuple(drop(ids, rng)) for _ in range(20)}) > 10
-
-
-def test_no_merge_crosses_a_word(tokenizer: Tokenizer) -> None:
-    drop, rng = BpeDropout(tokenizer, 0.2), random.Random(1)
-    text = "Ein Hund, zwei Hunde."
-    words = tokenizer.pre_tokens(text)
-    for _ in range(20):
-        split = drop(tokenizer.encode(text), rng)
-        ends = [end for _, end in tokenizer.offsets(split)]
-        borders = [len("".join(words[:n]).encode()) - 1 for n in range(1, len(words) + 1)]
-        assert set(borders) <= set(ends)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from training.data import prepare
-from training.data.prepare import STALE_S, cached
+from training.data.cache import STALE_S, cached
 
 
 def write_hello(folder: Path) -> None:
@@ -32,11 +31,6 @@ def test_an_entry_is_as_open_to_others_as_the_cache(tmp_path: Path) -> None:
         assert entry.stat().st_mode & 0o777 == mode
 
 
-def test_another_key_is_another_entry(tmp_path: Path) -> None:
-    one, other = (cached(tmp_path, key, write_hello) for key in ("one", "other"))
-    assert one != other
-
-
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         write_hello(folder)
@@ -48,14 +42,6 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert (cached(tmp_path, "key", write_hello) / "hello.txt").exists()
 
 
-def test_while_it_is_built_it_is_not_there(tmp_path: Path) -> None:
-    def look(folder: Path) -> None:
-        write_hello(folder)
-        assert not (tmp_path / "key").exists()
-
-    cached(tmp_path, "key", look)
-
-
 def test_of_two_that_build_at_once_the_first_to_end_is_kept(tmp_path: Path) -> None:
     def build_slowly(folder: Path) -> None:
         cached(tmp_path, "key", write_hello)  # the other process, faster
@@ -64,20 +50,6 @@ def test_of_two_that_build_at_once_the_first_to_end_is_kept(tmp_path: Path) -> N
     entry = cached(tmp_path, "key", build_slowly)
     assert (entry / "hello.txt").read_text(encoding="utf-8") == "hello"
     assert list(tmp_path.iterdir()) == [entry]
-
-
-def test_files_are_on_the_disk_before_the_entry_is_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed = []
-
-    def watch(number: int) -> None:
-        assert not (tmp_path / "key").exists()
-        flushed.append(number)
-
-    monkeypatch.setattr(os, "fsync", watch)
-    cached(tmp_path, "key", write_hello)
-    assert len(flushed) == 1
 
 
 def test_drafts_of_killed_processes_go_after_a_day(tmp_path: Path) -> None:
@@ -99,20 +71,3 @@ def test_a_full_disk_is_told_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"No space left on device.*data\.cache=FOLDER"):
         cached(tmp_path, "key", fill)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.raises(InputError, match="the cache cannot be written"):
-        cached(tmp_path / "file" / "cache", "key", write_hello)
-
-
-def test_a_move_that_fails_for_another_reason_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(13, "Permission denied")
-
-    monkeypatch.setattr(prepare.Path, "rename", refuse)
-    with pytest.raises(InputError, match="Permission denied"):
-        cached(tmp_path, "key", write_hello)

@@ -1,72 +1,138 @@
-"""The loader: every pair once an epoch, the same row of batches however many processes share it."""
+"""The loader: one order for every start, shared by processes without loss or overlap."""
 
-import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
+import pytest
 import torch
 
+from hubnmt.errors import ConfigError
+from training.config.recipe import load_recipe
 from training.data.batching import Batch
-from training.data.loader import BatchStream, Loader, Position
+from training.data.loader import Loader, Position
+from training.data.prepare import prepare_corpus
 from training.distributed import Team
-from training.run.trainer import Run
+
+FarmOptions = Callable[..., list[str]]
+MakeLoader = Callable[..., Loader]
+Line = tuple[tuple[int, ...], ...]
 
 
+@pytest.fixture(scope="module")
 def make_loader(
-    current: Run, *, rank: int = 0, size: int = 1, accumulate: int = 4, seed: int = 5
-) -> Loader:
-    config = current.config
-    optimizer = dataclasses.replace(config.optimizer, accumulate=accumulate)
-    settings = dataclasses.replace(config.run, seed=seed)
-    config = dataclasses.replace(config, optimizer=optimizer, run=settings)
-    team = Team(torch.device("cpu"), rank=rank, size=size)
-    return Loader(BatchStream(config, current.corpus, rank=rank, world_size=size), team)
+    farm_recipe: Path, farm_options: FarmOptions, tmp_path_factory: pytest.TempPathFactory
+) -> MakeLoader:
+    folder = tmp_path_factory.mktemp("loader")
+    few = ["optimizer.batch_tokens=120", "optimizer.accumulate=1"]
+
+    def make(*more: str, rank: int = 0, size: int = 1) -> Loader:
+        config = load_recipe(farm_recipe, farm_options(folder, *few, *more))
+        team = Team(torch.device("cpu"), rank=rank, size=size)
+        return Loader(config, prepare_corpus(config, None), team)
+
+    return make
 
 
-def texts(batch: Batch) -> list[tuple[int, ...]]:
-    """Source and target ids of each pair; 0 is padding."""
-    rows = zip(batch.src.src_ids.tolist(), batch.tgt_in.tolist(), strict=True)
-    return [tuple(i for i in (*src, *tgt) if i) for src, tgt in rows]
+def lines_of(batches: Iterable[Batch]) -> list[list[Line]]:
+    """Return the ids of each pair of each batch, without padding, which is 0."""
+    every = (zip(b.src.src_ids.tolist(), b.tgt_in.tolist(), strict=True) for b in batches)
+    return [[tuple(tuple(filter(None, ids)) for ids in row) for row in rows] for rows in every]
 
 
-def take_batches(loader: Loader, n: int) -> list[list[tuple[int, ...]]]:
-    return [texts(batch) for _ in range(n) for batch in loader.take(1).batches]
+def pairs_of(batches: Iterable[Batch]) -> list[Line]:
+    return [line for lines in lines_of(batches) for line in lines]
 
 
-def test_epochs_pass_through_all_pairs_in_different_orders(farm_run: Run) -> None:
-    loader = make_loader(farm_run)
-    epochs: list[list[tuple[int, ...]]] = [[], []]
-    while (share := loader.take(1)).after.epoch < 2:
-        epochs[share.after.epoch] += texts(share.batches[0])
-    assert farm_run.corpus.src_tokenizer.pad_id == 0
-    assert len(epochs[0]) == len(farm_run.corpus.train)
+def test_epochs_hold_every_pair_once_in_different_orders(make_loader: MakeLoader) -> None:
+    loader = make_loader()
+    epochs = [pairs_of(loader.epoch(epoch)) for epoch in (0, 1)]
+    assert len(epochs[0]) == 120
     assert sorted(epochs[0]) == sorted(epochs[1])
-    assert epochs[0] != epochs[1]
+    assert epochs[0] != epochs[1] != pairs_of(make_loader("run.seed=6").epoch(1))
 
 
-def test_a_feed_goes_on_from_any_position(farm_run: Run) -> None:
-    loader = make_loader(farm_run)
-    expected, positions = [], [Position()]
-    for _ in range(12):
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_it_continues_from_any_position(dropout: float, make_loader: MakeLoader) -> None:
+    setting = f"data.bpe_dropout={dropout}"
+    loader, other = make_loader(setting), make_loader(setting)
+    position = Position()
+    while position.epoch < 2:
         share = loader.take(1)
-        expected.append(texts(share.batches[0]))
-        positions.append(share.after)
-    assert positions[-1].epoch > 0
-    for at, position in enumerate(positions[:-1]):
-        other = make_loader(farm_run)
         other.seek(position)
-        assert texts(other.take(1).batches[0]) == expected[at]
+        assert lines_of(other.take(1).batches) == lines_of(share.batches)
+        position = share.after
 
 
-def test_processes_share_the_row_of_one_in_turn(farm_run: Run) -> None:
-    alone = make_loader(farm_run, accumulate=12).take(12)
-    for size, n in ((2, 6), (3, 4), (4, 3)):
-        shares = [
-            make_loader(farm_run, accumulate=n, rank=r, size=size).take(n) for r in range(size)
-        ]
-        assert {share.after for share in shares} == {alone.after}
-        together = [texts(share.batches[i]) for i in range(n) for share in shares]
-        assert together == [texts(batch) for batch in alone.batches]
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_share_the_batches_of_one_with_more_accumulation(
+    size: int, dropout: float, make_loader: MakeLoader
+) -> None:
+    setting = f"data.bpe_dropout={dropout}"
+    alone = make_loader(setting, f"optimizer.accumulate={size}").take(4 * size)
+    shares = [make_loader(setting, rank=rank, size=size).take(4) for rank in range(size)]
+    assert {share.after for share in shares} == {alone.after}
+    together = [share.batches[n] for n in range(4) for share in shares]
+    assert lines_of(together) == lines_of(alone.batches)
 
 
-def test_another_seed_gives_another_order(farm_run: Run) -> None:
-    one, other = (make_loader(farm_run, seed=seed) for seed in (5, 6))
-    assert take_batches(one, 4) != take_batches(other, 4)
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_first_step_of_each_process_is_its_largest(size: int, make_loader: MakeLoader) -> None:
+    for rank in range(size):
+        batches = make_loader(rank=rank, size=size).epoch(0)
+        sizes = [batch.src.src_ids.numel() + batch.tgt_in.numel() for batch in batches]
+        assert sizes[0] == max(sizes)
+        assert sizes != sorted(sizes, reverse=True)
+
+
+def test_too_few_pairs_are_refused(make_loader: MakeLoader) -> None:
+    with pytest.raises(ConfigError, match=r"an epoch of 120 pairs is too small for 121 batches"):
+        make_loader(size=121).plan(0)
+    with pytest.raises(ConfigError, match=r"an epoch of 0 pairs is too small.*raise the weights"):
+        make_loader("data.weight=0.001").plan(0)
+
+
+@pytest.mark.parametrize(("sides", "changed"), [("both", "st"), ("src", "s"), ("tgt", "t")])
+def test_dropout_splits_the_sides_it_is_for_and_spells_the_same(
+    sides: str, changed: str, make_loader: MakeLoader
+) -> None:
+    loader = make_loader("data.bpe_dropout=0.3", f"data.bpe_dropout_sides={sides}")
+    plain, dropped = pairs_of(make_loader().epoch(0)), pairs_of(loader.epoch(0))
+    decode = loader._corpus.src_tokenizer.decode
+    texts = [sorted(tuple(map(decode, line)) for line in lines) for lines in (plain, dropped)]
+    assert texts[0] == texts[1]
+    for side, letter in enumerate("st"):
+        same = sorted(line[side] for line in plain) == sorted(line[side] for line in dropped)
+        assert same is (letter not in changed)
+    assert sorted(dropped) != sorted(pairs_of(loader.epoch(1)))
+
+
+def test_dropout_makes_no_pair_longer_than_the_limit(make_loader: MakeLoader) -> None:
+    loader = make_loader("data.bpe_dropout=0.9", "data.max_tokens=40")
+    lengths = [len(ids) for line in pairs_of(loader.epoch(0)) for ids in line]
+    assert 30 < max(lengths) <= 41  # bos or eos
+
+
+def test_weights_decide_how_often_a_pair_is_met(
+    make_loader: MakeLoader, repo: Path, tmp_path: Path
+) -> None:
+    for side in ("de", "en"):
+        lines = (repo / f"tests/fixtures/farm.train.{side}").read_text().splitlines()
+        (tmp_path / f"a.{side}").write_text("\n".join(lines[:40]) + "\n")
+        (tmp_path / f"b.{side}").write_text("\n".join(lines[40:]) + "\n")
+    files = [f"{tmp_path}/{name}.de,{tmp_path}/{name}.en" for name in "ab"]
+    loader = make_loader(
+        f"data.train={files[0]}",
+        f"data.corpora.b.files={files[1]}",
+        "data.corpora.b.weight=0.25",
+        "data.weight=2",
+    )
+    quarters = []
+    for epoch in (0, 1):
+        met = Counter(row for rows in loader.plan(epoch) for row in rows)
+        assert all(met[row] == 2 for row in range(40))
+        quarters.append({row for row in met if row >= 40})
+        assert all(met[row] == 1 for row in quarters[-1])
+    assert [len(quarter) for quarter in quarters] == [20, 20]
+    assert quarters[0] != quarters[1]

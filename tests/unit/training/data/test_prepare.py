@@ -3,11 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import InputError
 from hubnmt.text.tokenizer import Tokenizer
 from training.config.recipe import RunConfig, load_recipe
-from training.data import arrow, prepare
-from training.data.corpora import content_key
+from training.data import prepare
 from training.data.prepare import cache_folder, prepare_corpus
 
 
@@ -35,23 +33,6 @@ def test_the_vocabulary_is_learned_from_the_training_texts_alone(
     plain = prepare_corpus(config, None).src_tokenizer
     assert with_strange.src_tokenizer.encode(text) == plain.encode(text)
     assert len(plain.encode("qxqxqx")) > 4
-
-
-def test_a_resumed_run_keeps_its_vocabulary(config: RunConfig, tmp_path: Path) -> None:
-    own = Tokenizer.train(["another text altogether, another text"], 300)
-    own.save(tmp_path / "tokenizer.json")
-    text = "another text"
-    assert prepare_corpus(config, tmp_path).src_tokenizer.encode(text) == own.encode(text)
-    assert prepare_corpus(config, None).src_tokenizer.encode(text) != own.encode(text)
-
-
-def test_the_vocabulary_of_a_model_is_used_in_place_of_a_new_one(config: RunConfig) -> None:
-    own = Tokenizer.train(["another text altogether, another text"], 300)
-    corpus = prepare_corpus(config, None, tokenizers=(own, own))
-    assert corpus.src_tokenizer is corpus.tgt_tokenizer is own
-    spelled = {own.decode(src) for src, _ in corpus.train}
-    lines = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
-    assert spelled <= {line.strip() for line in lines}
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -87,26 +68,6 @@ def test_small_pieces_of_the_target_are_spoken_of(
     assert ("set decoding.max_new_tokens (the longest has" in caplog.text) == is_warned
 
 
-def test_nothing_left_to_train_on_says_what_was_dropped(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    config = load_recipe(farm_recipe, farm_options(tmp_path, "data.max_tokens=1"))
-    with pytest.raises(InputError, match="longer than 1 tokens"):
-        prepare_corpus(config, None)
-
-
-def test_a_run_that_an_older_version_began_keeps_its_texts(
-    config: RunConfig, tmp_path: Path
-) -> None:
-    older = content_key(config.data, version=1)
-    first = dataclasses.replace(prepare_corpus(config, None), content=older)
-    first.save(tmp_path)
-    assert prepare_corpus(config, None).content != older
-    again = prepare_corpus(config, tmp_path)
-    assert again.content == older
-    assert list(again.train) == list(first.train)
-
-
 @pytest.mark.parametrize(("n_broken", "is_told"), [(70, True), (20, False)])
 def test_a_corpus_that_is_mostly_no_text_is_told(
     n_broken: int,
@@ -137,14 +98,14 @@ def test_a_corpus_that_is_mostly_no_text_is_told(
 def entries(config: RunConfig) -> dict[str, int]:
     """Count the cache's entries of each kind; no draft may be left."""
     names = [path.name.partition("-")[0] for path in cache_folder(config).iterdir()]
-    return {kind: names.count(kind) for kind in sorted(set(names)) if kind != "valid"}
+    return {kind: names.count(kind) for kind in sorted(set(names)) if kind != "validation"}
 
 
 def test_a_second_start_reads_nothing_but_the_cache(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = prepare_corpus(config, None)
-    for name in ("read_clean", "read_valid", "write_texts", "write_pairs", "read_texts"):
+    for name in ("read_clean", "read_valid", "write_pairs"):
         monkeypatch.setattr(prepare, name, None)
     monkeypatch.setattr(Tokenizer, "train", None)
     monkeypatch.setattr(Tokenizer, "encode_batch", None)
@@ -153,17 +114,17 @@ def test_a_second_start_reads_nothing_but_the_cache(
     assert again.valid == first.valid
     assert again.report == first.report
     assert again.src_tokenizer.to_json() == first.src_tokenizer.to_json()
-    assert entries(config) == {"pairs": 1, "texts": 1, "vocabulary": 1}
+    assert entries(config) == {"pairs": 1, "text": 1, "vocabulary": 1}
 
 
 @pytest.mark.parametrize(
     ("change", "kinds"),
     [
-        ("data.max_tokens=39", {"pairs": 2, "texts": 1, "vocabulary": 1}),
-        ("tokenizer.vocab_size=330", {"pairs": 2, "texts": 1, "vocabulary": 2}),
-        ("data.max_length_ratio=2.5", {"pairs": 2, "texts": 2, "vocabulary": 2}),
-        ("optimizer.lr=0.5", {"pairs": 1, "texts": 1, "vocabulary": 1}),
-        ("data.weight=0.5", {"pairs": 1, "texts": 1, "vocabulary": 1}),
+        ("data.max_tokens=39", {"pairs": 2, "text": 1, "vocabulary": 1}),
+        ("tokenizer.vocab_size=330", {"pairs": 2, "text": 1, "vocabulary": 2}),
+        ("data.max_length_ratio=2.5", {"pairs": 2, "text": 2, "vocabulary": 2}),
+        ("optimizer.lr=0.5", {"pairs": 1, "text": 1, "vocabulary": 1}),
+        ("data.weight=0.5", {"pairs": 1, "text": 1, "vocabulary": 1}),
     ],
 )
 def test_only_what_a_change_touches_is_made_anew(
@@ -173,44 +134,6 @@ def test_only_what_a_change_touches_is_made_anew(
         config = load_recipe(farm_recipe, farm_options(tmp_path, *more))
         prepare_corpus(config, None)
     assert entries(config) == kinds
-
-
-def test_changed_texts_are_noticed(
-    farm_recipe: Path, farm_options, tmp_path: Path, repo: Path
-) -> None:
-    files = []
-    for side in ("de", "en"):
-        lines = (repo / f"tests/fixtures/farm.train.{side}").read_text(encoding="utf-8")
-        (tmp_path / f"x.{side}").write_text(lines, encoding="utf-8")
-        files.append(str(tmp_path / f"x.{side}"))
-    config = load_recipe(farm_recipe, farm_options(tmp_path, f"data.train={','.join(files)}"))
-    before = prepare_corpus(config, None)
-    for name in files:
-        with Path(name).open("a", encoding="utf-8") as file:
-            file.write("Noch ein Satz.\n" if name.endswith("de") else "One more sentence.\n")
-    after = prepare_corpus(config, None)
-    assert after.report.n_read == before.report.n_read + 1
-    assert len(after.train) == len(before.train) + 1
-
-
-def test_another_cache_can_be_named(farm_recipe: Path, farm_options, tmp_path: Path) -> None:
-    options = farm_options(tmp_path / "runs", f"data.cache={tmp_path / 'elsewhere'}")
-    config = load_recipe(farm_recipe, options)
-    prepare_corpus(config, None)
-    assert entries(config) == {"pairs": 1, "texts": 1, "vocabulary": 1}
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_failed_start_leaves_no_half_entry(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    (tmp_path / "short.en").write_text("one\n", encoding="utf-8")
-    config = load_recipe(farm_recipe, farm_options(tmp_path))
-    src = config.data.train[0]
-    torn = load_recipe(farm_recipe, farm_options(tmp_path, f"data.train={src},{tmp_path}/short.en"))
-    with pytest.raises(InputError, match=r"120 lines and .*short\.en has 1"):
-        prepare_corpus(torn, None)
-    assert entries(torn) == {}
 
 
 def test_reports_of_long_pairs_and_corpora_are_complete(
@@ -224,34 +147,3 @@ def test_reports_of_long_pairs_and_corpora_are_complete(
     assert corpus.train.counts == [120, 1]
     assert corpus.report.drops == {"more": {"longer than 40 tokens": 1}}
     assert corpus.report.n_kept == len(corpus.train) == 121
-
-
-def test_a_tag_stands_in_front_of_each_source_of_its_corpus(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    (tmp_path / "back.tsv").write_text("de\ten\nKurz.\tShort.\n", encoding="utf-8")
-    back = f"data.corpora.back.files={tmp_path / 'back.tsv'}"
-    options = farm_options(tmp_path, back, "data.corpora.back.tag=<bt>")
-    corpus = prepare_corpus(load_recipe(farm_recipe, options), None)
-    sources = [corpus.src_tokenizer.decode(src) for src, _ in corpus.train]
-    assert sources[-1] == "<bt> Kurz."
-    assert not any("<bt>" in source for source in sources[:-1])
-
-
-def test_without_pyarrow_the_message_names_the_extra(
-    config: RunConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arrow, "pa", None)
-    with pytest.raises(InputError, match=r"pip install 'hubnmt\[train\]'"):
-        prepare_corpus(config, None)
-
-
-def test_validation_pairs_are_those_of_the_files_now(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    path = tmp_path / "valid.jsonl"
-    settings = farm_options(tmp_path, f"data.valid={path}")
-    for src in ("Ein Hund.", "\\ud800 Zwei Hunde."):
-        path.write_text(f'{{"de": " {src} ", "en": "Dogs."}}\n', encoding="utf-8")
-        valid = prepare_corpus(load_recipe(farm_recipe, settings), None).valid
-        assert valid == [(src.replace("\\ud800", "?"), "Dogs.")]

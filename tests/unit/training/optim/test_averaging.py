@@ -1,8 +1,5 @@
 """Weights: means are means, copies are copies, and the moving average follows."""
 
-import copy
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +10,6 @@ from training.optim.averaging import (
     MovingAverage,
     average,
     copy_weights,
-    describe_judged,
     with_weights,
 )
 
@@ -29,17 +25,6 @@ def test_the_average_is_the_mean_of_each_element() -> None:
     for name, mean in average(snapshots).items():
         by_hand = (snapshots[0][name] + snapshots[1][name] + snapshots[2][name]) / 3
         torch.testing.assert_close(mean, by_hand)
-
-
-def test_the_average_of_one_is_itself() -> None:
-    snapshot = {"a": torch.randn(2, 3)}
-    assert torch.equal(average([snapshot])["a"], snapshot["a"])
-
-
-def test_averaging_leaves_the_snapshots_alone() -> None:
-    snapshots = [{"a": torch.zeros(2)}, {"a": torch.ones(2)}]
-    average(snapshots)["a"].add_(9)
-    assert [snapshot["a"].tolist() for snapshot in snapshots] == [[0, 0], [1, 1]]
 
 
 def test_a_snapshot_does_not_follow_the_model(tiny_model: Transformer) -> None:
@@ -77,33 +62,3 @@ def test_the_moving_average_by_hand(decay: float, tiny_model: Transformer) -> No
         expected = {n: share * w + (1 - share) * now[n].detach() for n, w in expected.items()}
     for name, tensor in following.weights.items():
         torch.testing.assert_close(tensor, expected[name])
-
-
-def test_a_restored_average_goes_on(tiny_model: Transformer) -> None:
-    following = MovingAverage(tiny_model, 0.5)
-    shift(tiny_model, 1.0)
-    following.update(1)
-    saved = copy.deepcopy(following.weights)
-    other = MovingAverage(tiny_model, 0.5)
-    other.restore(saved)
-    shift(tiny_model, 1.0)
-    following.update(2)
-    other.update(2)
-    assert all(torch.equal(w, other.weights[n]) for n, w in following.weights.items())
-
-
-def test_an_average_of_another_model_is_refused(tiny_model: Transformer) -> None:
-    with pytest.raises(KeyError):
-        MovingAverage(tiny_model, 0.5).restore({"foreign": torch.zeros(1)})
-
-
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
-        ({"average_last": 5, "eval_every": 250}, "mean of the last 5 snapshots, one every 250"),
-        ({"judged": "ema", "ema_decay": 0.999}, "moving average of all steps, decay 0.999"),
-        ({"judged": "raw"}, "as training left them"),
-    ],
-)
-def test_a_card_can_say_which_weights_these_are(run: dict[str, Any], words: str) -> None:
-    assert words in describe_judged(run)

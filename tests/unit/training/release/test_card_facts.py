@@ -1,6 +1,5 @@
 """Facts: counted by hand, and no more than the run recorded."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -9,43 +8,10 @@ import pytest
 from hubnmt.checkpoint.folder import load_model, read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import sentence_chrf
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from tests.runs import read_metrics
-from training.release.card_facts import add_test, facts_of_run, pick_samples, pieces_per_word
+from training.release.card_facts import add_test, facts_of_run, pick_samples
+from training.run.validation import encode_pairs
 from training.train import Run
-
-
-def test_a_run_tells_what_it_recorded(farm_run: Run) -> None:
-    config = farm_run.model.config
-    facts = facts_of_run(farm_run.folder, name="a-name", config=config)
-    best = max(read_metrics(farm_run.folder, "valid"), key=lambda record: record["bleu"])
-    assert (facts.name, facts.title, facts.config) == ("a-name", "Farm", config)
-    assert facts.training["steps until the best weights"] == best["step"]
-    assert f"BLEU {best['bleu']:.2f}" in facts.training["validation, greedy"]
-    assert re.search(r" CPU, \d+ threads?, float32$", facts.training["machine"])
-    assert facts.training["seed"] == 5
-    assert "\n[optimizer]\nlr = 0.01\n" in facts.recipe
-    assert facts.results == ()
-
-
-def test_a_run_of_before_names_no_precision(farm_run: Run, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    machine = read_json(folder / "machine.json")
-    del machine["dtype"]
-    write_json(folder / "machine.json", machine)
-    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
-    assert facts.training["machine"] == machine["device"]
-
-
-def test_a_score_on_altered_text_says_so(farm_run: Run, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    recipe = read_json(folder / "recipe.json")
-    recipe["data"]["valid_as_typed"] = True
-    write_json(folder / "recipe.json", recipe)
-    facts = facts_of_run(folder, name="a-name", config=farm_run.model.config)
-    assert "validation, as people type, greedy" in facts.training
-    assert "validation, greedy" not in facts.training
 
 
 @pytest.mark.parametrize(
@@ -72,8 +38,8 @@ def test_a_run_that_started_from_a_model_names_it(
 
 def test_a_run_without_a_validation_has_nothing_to_tell(farm_run: Run, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    (folder / "metrics.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match=r"no validation in metrics\.jsonl yet"):
+    shutil.rmtree(folder / "best")
+    with pytest.raises(InputError, match="no validation yet"):
         facts_of_run(folder, name="run", config=farm_run.model.config)
 
 
@@ -84,25 +50,12 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     sources = ["Der Hund wartet.", "Die Kuh wartet im Garten."]
     said_by_model = [each.text for each in translator.translate(sources, guard=False)]
     facts = facts_of_run(farm_run.folder, name="farm", config=stored.model.config)
-    facts = add_test(
-        facts,
-        translator,
-        sources,
-        said_by_model,
-        name="perfect",
-        dataset=said,
-        decoding=translator.decoding,
-    )
+    pairs = encode_pairs(translator, sources, said_by_model)
+    named = {"name": "perfect", "dataset": said}
+    facts = add_test(facts, translator, pairs, **named, decoding=translator.decoding)
     (result,) = facts.results
     assert (result.name, result.dataset, result.scores.n) == ("perfect", kept, 2)
     assert result.scores.chrf == pytest.approx(100)
-
-
-def test_pieces_per_word_by_hand(tiny_tokenizer: Tokenizer) -> None:
-    texts = ["Ein Hund", "x", ""]
-    n_pieces = sum(len(tiny_tokenizer.encode(text)) for text in texts[:2])
-    assert pieces_per_word(tiny_tokenizer, texts[:2]) == pytest.approx(n_pieces / 3)
-    assert pieces_per_word(tiny_tokenizer, []) == 0
 
 
 def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
@@ -115,11 +68,3 @@ def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
     assert [row[2] for row in good] == ranked[90:95]
     assert [row[2] for row in bad] == ranked[5:10]
     assert all(texts[int(src)] == text for src, _, text in [*good, *bad])
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 12])
-def test_few_rows_give_few_samples(n_rows: int) -> None:
-    texts = [f"text {n}" for n in range(n_rows)]
-    for rows in pick_samples(texts, texts, texts, n=5):
-        assert 1 <= len(rows) <= 5
-        assert len(set(rows)) == len(rows)

@@ -1,7 +1,7 @@
 """Publishing a run: what was measured stands in the card, once, and nothing else is touched."""
 
+import copy
 import logging
-import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from hubnmt.checkpoint.folder import load_model
-from hubnmt.inference.engine import TorchEngine
 from training.config.data import DataConfig
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import load_recipe
 from training.release.publish import last_lines, name_tests, publish_run
-from training.run.hub_upload import Publisher
-from training.run.logging import Best
 from training.run.trainer import Run
 
 FarmOptions = Callable[..., list[str]]
@@ -29,18 +25,12 @@ PublishRun = Callable[..., Path]
 def end(farm_run: Run, farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> PublishRun:
     """Publish a copy of the finished run with more settings; return its folder."""
 
-    def call(*settings: str, best: Best | None = farm_run.best) -> Path:
-        config: RunConfig = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
-        folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm", dirs_exist_ok=True))
-        publish_run(
-            config,
-            folder,
-            valid=farm_run.corpus.valid,
-            device=torch.device("cpu"),
-            best_validation=best,
-            publisher=Publisher(None),
-        )
-        return folder
+    def call(*settings: str) -> Path:
+        ended = copy.copy(farm_run)
+        ended.config = load_recipe(farm_recipe, farm_options(tmp_path, *settings))
+        ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
+        publish_run(ended)
+        return ended.folder
 
     return call
 
@@ -74,84 +64,6 @@ def test_the_card_has_the_scores_of_the_best_model(
     assert "## Good translations" in load_model(folder / "best").card
 
 
-def test_the_weights_stay_as_they_are(end: PublishRun, farm_run: Run, test_files: str) -> None:
-    folder = end(f"data.test={test_files}")
-    before = {path.name: path.read_bytes() for path in (farm_run.folder / "best").iterdir()}
-    after = {path.name: path.read_bytes() for path in (folder / "best").iterdir()}
-    assert before.pop("README.md") != after.pop("README.md")
-    assert before == after
-
-
-def test_without_a_test_set_no_score_is_claimed(end: PublishRun) -> None:
-    folder = end()
-    assert read_results(folder) == []
-    assert "# Farm" in load_model(folder / "best").card
-
-
-def test_the_test_set_is_translated_once(
-    end: PublishRun, test_files: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    search = TorchEngine.search
-
-    def remember(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
-        asked.append(len(rows))
-        return search(self, rows, *options, **more)
-
-    monkeypatch.setattr(TorchEngine, "search", remember)
-    end(f"data.test={test_files}")
-    assert asked.count(7) == 1
-    assert asked[-1] == 7
-
-
-def test_a_test_set_that_has_gone_costs_its_scores_only(
-    end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = end(f"data.test={tmp_path / 'gone.de'},{tmp_path / 'gone.en'}")
-    assert "no scores on gone" in caplog.text
-    assert "# Farm" in load_model(folder / "best").card
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "empty; an evaluation set needs at least one pair"),
-        ('{"de": "\\ud800", "en": "x"}\n', "pair 1: contains a lone surrogate"),
-    ],
-)
-def test_a_test_set_of_no_use_costs_its_scores_only(
-    content: str, said: str, end: PublishRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(content, encoding="utf-8")
-    folder = end(f"data.test={path}")
-    (line,) = (m for m in caplog.messages if "no scores on bad" in m)
-    assert said in line
-    assert "# Farm" in load_model(folder / "best").card
-
-
-def test_a_run_without_a_best_model_says_so(
-    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="training"):
-        folder = end(best=None)
-    assert "no validation yet" in caplog.text
-    assert "hubnmt push" not in caplog.text
-    card = (farm_run.folder / "best" / "README.md").read_bytes()
-    assert (folder / "best" / "README.md").read_bytes() == card
-
-
-def test_the_best_score_and_the_memory_are_said(
-    end: PublishRun, farm_run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="training"):
-        end()
-    assert farm_run.best is not None
-    step, bleu = farm_run.best
-    line = rf"best validation BLEU {bleu:.2f} at step {step}; peak memory "
-    assert re.search(line + r"[1-9]\d+ MiB", caplog.text)
-
-
 def make_data(**values: Any) -> DataConfig:
     return DataConfig.from_dict(
         {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"} | values
@@ -171,23 +83,6 @@ def test_each_test_set_has_a_name(values: dict[str, Any], expected: list[tuple[s
     assert [(test.name, test.dataset) for test in name_tests(make_data(**values))] == expected
 
 
-def test_columns_and_files_of_each_test_set_are_the_recipes() -> None:
-    data = make_data(test=["a/t.de", "a/t.en", "b/t.tsv"], src_column="x", tgt_column="y")
-    corpora = [test.corpus for test in name_tests(data)]
-    assert [corpus.files for corpus in corpora] == [("a/t.de", "a/t.en"), ("b/t.tsv",)]
-    assert {(corpus.src_column, corpus.tgt_column) for corpus in corpora} == {("x", "y")}
-
-
-def test_the_last_lines_are_commands_with_what_is_known() -> None:
-    data = make_data(valid=["v.de", "v.en"], test=["t.de", "t.en"])
-    commands = [line for line in last_lines(Path("runs/x"), data, None) if line.startswith("  ")]
-    assert commands == [
-        "  hubnmt push runs/x/best USER/x --private",
-        "  python -m training.finish runs/x models/x --valid v.de,v.en --test t.de,t.en",
-        "  hubnmt push models/x USER/x --private",
-    ]
-
-
 def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() -> None:
     data = make_data(valid=["v.tsv", "w.tsv.gz"], test=["a b/t.de.gz", "a b/t.en.gz", "u.jsonl"])
     commands = [shlex.split(line) for line in last_lines(Path("my runs/x"), data, None)]
@@ -197,11 +92,3 @@ def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() ->
     said = [*valid, *test, *names[0], "--test", "u.jsonl", *names[1]]
     assert finish[3:] == ["my runs/x", "models/x", *said]
     assert ["hubnmt", "push", "my runs/x/best", "USER/x", "--private"] in commands
-
-
-def test_the_last_lines_ask_for_what_they_cannot_know() -> None:
-    lines = list(last_lines(Path("runs/x"), make_data(test_split="test"), "me/x"))
-    assert "  python -m training.finish runs/x models/x --valid SRC,REF --test SRC,REF" in lines
-    assert "--test" not in "".join(last_lines(Path("runs/x"), make_data(), "me/x"))
-    assert lines[-1] == "  hubnmt push models/x me/x"
-    assert not [line for line in lines if "runs/x/best" in line]  # it is there already

@@ -1,8 +1,6 @@
 """State: what was saved comes back to the last bit, and a torn file is never taken for one."""
 
 import dataclasses
-import errno
-import io
 import pickle
 import random
 import resource
@@ -17,7 +15,6 @@ from torch import Tensor, nn
 
 from hubnmt.errors import ModelFolderError
 from training.optim.averaging import MovingAverage
-from training.run import checkpoint
 from training.run.checkpoint import (
     STATE_FILE,
     Parts,
@@ -102,18 +99,6 @@ def test_a_restored_pair_goes_on_like_the_one_that_was_saved(tmp_path: Path) -> 
     assert all(map(torch.equal, weights(parts), weights(others)))
 
 
-def test_without_the_optimizers_moments_it_would_not(tmp_path: Path) -> None:
-    parts, others = make_parts(), make_parts(2)
-    for _ in range(3):
-        take_step(parts)
-    save(tmp_path, parts)
-    take_step(parts)
-    load(tmp_path, others)
-    others.stepper.optimizer = torch.optim.AdamW(others.stepper.model.parameters(), lr=0.1)
-    take_step(others)
-    assert not all(map(torch.equal, weights(parts), weights(others)))
-
-
 @pytest.mark.gpu
 def test_the_random_state_of_the_gpu_comes_back(tmp_path: Path) -> None:
     save(tmp_path, make_parts())
@@ -121,38 +106,6 @@ def test_the_random_state_of_the_gpu_comes_back(tmp_path: Path) -> None:
     torch.cuda.manual_seed(4)
     load(tmp_path, make_parts())
     assert torch.equal(torch.rand(5, device="cuda"), expected)
-
-
-def test_a_saved_state_does_not_follow_later_steps(tmp_path: Path) -> None:
-    parts = make_parts()
-    before = weights(parts)
-    save(tmp_path, parts)
-    take_step(parts)
-    load(tmp_path, parts)
-    assert all(map(torch.equal, weights(parts), before))
-
-
-def test_the_moving_average_comes_back(tmp_path: Path) -> None:
-    parts, others = make_parts(follow=True), make_parts(2, follow=True)
-    for _ in range(3):
-        take_step(parts)
-    save(tmp_path, parts)
-    load(tmp_path, others)
-    assert parts.moving_average is not None
-    assert others.moving_average is not None
-    mine, theirs = parts.moving_average.weights, others.moving_average.weights
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    assert not all(map(torch.equal, mine.values(), weights(parts)))
-
-
-def test_the_scale_of_float16_comes_back(tmp_path: Path) -> None:
-    parts, others = make_parts(), make_parts(2)
-    take_step(parts)
-    parts.stepper.scaler.update(new_scale=17.0)
-    save(tmp_path, parts)
-    load(tmp_path, others)
-    take_step(others)
-    assert others.stepper.scaler.get_scale() == 17.0
 
 
 def test_each_process_gets_its_own_generators_back(tmp_path: Path) -> None:
@@ -166,16 +119,6 @@ def test_each_process_gets_its_own_generators_back(tmp_path: Path) -> None:
     for rank in (1, 0):
         load_state(tmp_path, make_parts(), rank=rank)
         assert (torch.rand(3).tolist(), random.random()) == expected[rank]
-
-
-def test_a_process_more_than_before_keeps_its_own_generators(tmp_path: Path) -> None:
-    save(tmp_path, make_parts())
-    parts = make_parts()
-    torch.manual_seed(8)
-    load_state(tmp_path, parts, rank=1)
-    drawn = torch.rand(3)
-    torch.manual_seed(8)
-    assert torch.equal(torch.rand(3), drawn)
 
 
 # --- snapshots -----------------------------------------------------------------------------------
@@ -195,13 +138,6 @@ def test_snapshots_are_written_once_and_forgotten_with_the_state(tmp_path: Path)
     assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["00000009.pt"]
 
 
-def test_a_snapshot_that_a_killed_sitting_left_is_written_anew(tmp_path: Path) -> None:
-    for value in (1.0, 2.0):
-        progress = Progress(step=5, snapshots={5: {"w": torch.tensor(value)}})
-        save(tmp_path, make_parts(), progress)
-    assert load(tmp_path, make_parts()).snapshots[5]["w"] == 2.0
-
-
 @pytest.mark.parametrize("damage", ["torn", "missing"])
 def test_a_state_without_one_of_its_snapshots_is_refused(damage: str, tmp_path: Path) -> None:
     save(tmp_path, make_parts(), make_progress())
@@ -217,92 +153,7 @@ def test_a_state_without_one_of_its_snapshots_is_refused(damage: str, tmp_path: 
 # --- earlier formats -----------------------------------------------------------------------------
 
 
-def write_version_1(folder: Path, parts: Parts, *, as_text: bool) -> None:
-    """Write the state as it was before it had a number."""
-    values = {
-        "model": parts.stepper.model.state_dict(),
-        "optimizer": parts.stepper.optimizer.state_dict(),
-        "progress": {
-            "step": 500,
-            "epoch": 2,
-            "batch": 3,
-            "seconds": 4.5,
-            "best_bleu": 33.25,
-            "best_step": 250,
-            "n_worse": 1,
-            "snapshots": [{"w": torch.tensor(1.0)}, {"w": torch.tensor(2.0)}],
-        },
-        "torch_rng": torch.get_rng_state(),
-        "cuda_rng": [],
-        "python_rng": repr(random.getstate()) if as_text else list(random.getstate()),
-    }
-    torch.save(values, folder / STATE_FILE)
-
-
-@pytest.mark.parametrize("as_text", [False, True])
-def test_the_state_of_the_first_format_goes_on(as_text: bool, tmp_path: Path) -> None:
-    parts, others = make_parts(), make_parts(2)
-    take_step(parts)
-    write_version_1(tmp_path, parts, as_text=as_text)
-    expected, drawn = torch.rand(3), random.random()
-    progress = load(tmp_path, others)
-    assert torch.equal(torch.rand(3), expected)
-    assert random.random() == drawn
-    assert all(map(torch.equal, weights(parts), weights(others)))
-    assert (progress.step, progress.n_worse, progress.n_skipped) == (500, 1, 0)
-    assert [float(each["w"]) for each in progress.snapshots.values()] == [1.0, 2.0]
-    save(tmp_path, others, progress)  # and from now on it is one of today's
-    again = load(tmp_path, make_parts())
-    assert [float(each["w"]) for each in again.snapshots.values()] == [1.0, 2.0]
-
-
-def test_a_state_of_the_future_is_refused_with_its_number(tmp_path: Path) -> None:
-    save(tmp_path, make_parts())
-    values = torch.load(tmp_path / STATE_FILE, weights_only=True)
-    torch.save(values | {"format_version": 3}, tmp_path / STATE_FILE)
-    with pytest.raises(
-        ModelFolderError, match=r"state\.pt: format_version 3 is not 2; resume with"
-    ):
-        load(tmp_path, make_parts())
-
-
 # --- saving is all or nothing --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("moment", ["writing", "flushing", "moving"])
-def test_a_save_that_breaks_off_leaves_the_old_state_whole(
-    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts = make_parts()
-    save(tmp_path, parts, Progress(step=5))
-    before = (tmp_path / STATE_FILE).read_bytes()
-    full = OSError(errno.ENOSPC, "No space left on device")
-
-    def half_save(_state: Any, file: io.BufferedWriter) -> None:
-        file.write(before[: len(before) // 2])
-        raise full
-
-    def break_off(*_: Any, **__: Any) -> None:
-        raise full
-
-    broken = {
-        "writing": (checkpoint.torch, "save", half_save),
-        "flushing": (checkpoint.os, "fsync", break_off),
-        "moving": (Path, "replace", break_off),
-    }
-    with monkeypatch.context() as patch:
-        patch.setattr(*broken[moment])
-        with pytest.raises(ModelFolderError, match=r"\(No space left on device\)") as caught:
-            save(tmp_path, parts, Progress(step=9))
-    assert "\n" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == [
-        STATE_FILE
-    ]  # the rest would fill the disk
-    if moment != "flushing":  # the folder is flushed after the new state stands
-        assert (tmp_path / STATE_FILE).read_bytes() == before
-        assert load(tmp_path, parts).step == 5
-    save(tmp_path, parts, Progress(step=9))
-    assert load(tmp_path, parts).step == 9
 
 
 @pytest.fixture
@@ -330,20 +181,7 @@ def test_a_disk_that_is_really_full_leaves_the_old_state_whole(
     assert load(tmp_path, make_parts()).step == 5
 
 
-def test_a_new_state_replaces_the_old_one_and_leaves_nothing_else(tmp_path: Path) -> None:
-    parts = make_parts()
-    for step in (5, 9):
-        save(tmp_path, parts, Progress(step=step))
-    assert load(tmp_path, parts).step == 9
-    assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE]
-
-
 # --- what is refused -----------------------------------------------------------------------------
-
-
-def test_a_missing_state_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFolderError, match=r"state\.pt: no such file; this run cannot be"):
-        load(tmp_path, make_parts())
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.99, 0.999])
@@ -370,61 +208,6 @@ def test_a_state_with_changed_bytes_is_refused(name: str, seed: int, tmp_path: P
     with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state of") as error:
         load(tmp_path, make_parts(width=2000))
     assert "\n" not in str(error.value)
-
-
-def test_every_byte_of_the_weights_counts(tmp_path: Path) -> None:
-    parts = make_parts()
-    save(tmp_path, parts)
-    content = (tmp_path / STATE_FILE).read_bytes()
-    weight = weights(parts)[0].numpy().tobytes()
-    place = content.index(weight)
-    for n in range(len(weight)):
-        changed = bytearray(content)
-        changed[place + n] ^= 1
-        (tmp_path / STATE_FILE).write_bytes(changed)
-        with pytest.raises(ModelFolderError, match="has changed since it was saved"):
-            load(tmp_path, make_parts())
-
-
-def test_a_state_of_another_weight_decay_is_refused(tmp_path: Path) -> None:
-    """It decayed norms, biases and embeddings, too: its run would go on as another."""
-    save(tmp_path, make_parts())
-    parts = make_parts()
-    groups = [{"params": [each]} for each in parts.stepper.model.parameters()]
-    parts.stepper.optimizer = torch.optim.AdamW(groups)
-    with pytest.raises(ModelFolderError, match="applies weight decay to norms, biases"):
-        load(tmp_path, parts)
-
-
-@pytest.mark.parametrize(
-    "content", [b"no state", b"PK\x03\x04" + b"\0" * 99, bytes(range(256)) * 9, b"\0", [1, 2]]
-)
-def test_a_foreign_file_is_refused(content: bytes | list[int], tmp_path: Path) -> None:
-    if isinstance(content, bytes):
-        (tmp_path / STATE_FILE).write_bytes(content)
-    else:
-        torch.save(content, tmp_path / STATE_FILE)  # whole, but no table
-    with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state"):
-        load(tmp_path, make_parts())
-
-
-@pytest.mark.parametrize("key", ["model", "optimizer", "progress", "generators"])
-@pytest.mark.parametrize("damage", ["missing", "foreign"])
-def test_a_state_without_one_of_its_parts_is_refused(key: str, damage: str, tmp_path: Path) -> None:
-    save(tmp_path, make_parts())
-    values = torch.load(tmp_path / STATE_FILE, weights_only=True)
-    del values[key]
-    if damage == "foreign":
-        values[key] = {"surprise": 1} if key != "generators" else [{"surprise": 1}]
-    torch.save(values, tmp_path / STATE_FILE)
-    with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state"):
-        load(tmp_path, make_parts())
-
-
-def test_the_state_of_another_shape_is_refused(tmp_path: Path) -> None:
-    save(tmp_path, make_parts(width=6))
-    with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state"):
-        load(tmp_path, make_parts())
 
 
 class Attack:

@@ -69,20 +69,3 @@ def test_a_library_that_does_not_let_us_in_is_one_line(
     with pytest.raises(ConfigError, match=r"cannot start \(no API key\); log in") as error:
         Tracker(LogConfig.from_dict({"hook": hook}), Path("runs/farm"), {})
     assert "\n" not in str(error.value)
-
-
-def test_without_a_hook_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    for hook in ("trackio", "wandb"):
-        monkeypatch.setitem(sys.modules, hook, None)
-    tracker = Tracker(LogConfig(), Path("runs/farm"), {})
-    tracker.add(1, "train", {"loss": 1.0})
-    tracker.close()
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [({"hook": "mlflow"}, "'trackio' or 'wandb'"), ({"project": " "}, "project is empty")],
-)
-def test_a_hook_that_is_none_is_refused(values: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        LogConfig.from_dict(values)

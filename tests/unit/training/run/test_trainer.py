@@ -1,8 +1,6 @@
 """The loop: when it ends, and that stopping and going on leaves no trace."""
 
 import dataclasses
-import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,18 +9,10 @@ import pytest
 import torch
 
 from hubnmt import Translator
-from hubnmt.errors import ConfigError
 from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
-from training.run import trainer
 from training.run.trainer import Run, seed_everything
 
 RunFarm = Callable[..., Run]
-
-
-def test_the_rate_follows_the_schedule(farm_run: Run) -> None:
-    rates = [record["lr"] for record in read_metrics(farm_run.folder, "train")]
-    expected = [1 / 3, 2 / 3, 1, *(math.sqrt(3 / step) for step in range(4, 9))]
-    assert rates == pytest.approx([0.01 * factor for factor in expected])
 
 
 def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> None:
@@ -38,22 +28,11 @@ def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> N
         assert "nc:6" in record["chrf_signature"]
 
 
-def test_curves_are_written(farm_run: Run) -> None:
-    pytest.importorskip("tensorboard")
-    assert list((farm_run.folder / "tensorboard").glob("events.out.tfevents.*"))
-
-
 def test_a_run_learns(run_farm: RunFarm, tmp_path: Path) -> None:
     done = run_farm(tmp_path, "run.max_steps=40", "run.eval_every=40", "run.log_every=10")
     losses = [record["loss"] for record in read_metrics(done.folder, "train")]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.8 * losses[0]
-
-
-def test_bfloat16_runs_too(run_farm: RunFarm, tmp_path: Path) -> None:
-    done = run_farm(tmp_path, "run.dtype=bfloat16", "run.max_steps=2", "run.eval_every=2")
-    assert {weight.dtype for weight in done.model.parameters()} == {torch.float32}
-    assert all(math.isfinite(record["loss"]) for record in read_metrics(done.folder, "train"))
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
@@ -64,18 +43,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     other = run_farm(tmp_path / "other", "run.seed=6")
     assert differing(same, farm_run) == []
     assert "src_embedding.weight" in differing(other, farm_run)
-
-
-def test_a_run_ends_with_a_model_of_its_last_step(run_farm: RunFarm, tmp_path: Path) -> None:
-    done = run_farm(tmp_path, "run.max_steps=5", "run.average_last=1")  # eval_every is 4
-    assert differing(Translator.from_pretrained(done.folder / "last"), done) == []
-
-
-def test_a_run_shorter_than_a_validation_ends_with_a_model_too(
-    run_farm: RunFarm, tmp_path: Path
-) -> None:
-    done = run_farm(tmp_path, "run.max_steps=2")
-    assert Translator.from_pretrained(done.folder / "best").config.d_model == 12
 
 
 def test_early_stopping_counts_validations_without_a_better_score(
@@ -168,15 +135,6 @@ def test_what_was_best_stays_best_over_sittings_and_leaves_the_learning_alone(
     assert patience == [(1, 8), (1, 8)]
 
 
-def test_a_validation_out_of_turn_that_is_worse_costs_no_patience(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    score_as([5, 1, 2, 6], monkeypatch)
-    run_farm(tmp_path, "run.max_steps=6", "run.patience=2")
-    resumed = run_farm(tmp_path, "run.max_steps=12", "run.patience=2", resume=True)
-    assert (resumed.progress.step, resumed.best) == (12, (12, 6))
-
-
 def test_a_run_that_ended_without_its_validation_gets_it_on_resume(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,12 +145,6 @@ def test_a_run_that_ended_without_its_validation_gets_it_on_resume(
     resumed = run_farm(tmp_path, "run.max_steps=3", resume=True)
     assert [record["step"] for record in read_metrics(resumed.folder, "valid")] == [3]
     assert differing(Translator.from_pretrained(resumed.folder / "best"), resumed) == []
-
-
-def test_the_time_of_earlier_sittings_counts(run_farm: RunFarm, tmp_path: Path) -> None:
-    first = run_farm(tmp_path, "run.max_steps=4")
-    resumed = run_farm(tmp_path, "run.max_steps=8", resume=True)
-    assert resumed.progress.seconds > first.progress.seconds > 0
 
 
 # --- every way of learning goes on alike ---------------------------------------------------------
@@ -223,34 +175,6 @@ def test_other_ways_of_learning_go_on_alike_too(
     assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
 
 
-def test_early_stopping_remembers_over_a_stop(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    score_as([5, 3, 2, 2.5, 9], monkeypatch)
-    settings = ["run.eval_every=1", "run.patience=3"]
-    with monkeypatch.context() as patch:
-        stop_at(3, patch)
-        stopped = run_farm(tmp_path, *settings)
-    assert (stopped.progress.step, stopped.progress.n_worse) == (3, 2)
-    resumed = run_farm(tmp_path, *settings, resume=True)
-    assert (resumed.progress.step, resumed.progress.best_step) == (4, 1)
-
-
-def test_saves_are_as_often_as_asked_for(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved: list[int] = []
-    save = trainer.save_state
-
-    def remember(folder: Path, parts: Any, progress: Any, **options: Any) -> None:
-        saved.append(progress.step)
-        save(folder, parts, progress, **options)
-
-    monkeypatch.setattr(trainer, "save_state", remember)
-    run_farm(tmp_path, "run.save_every=3", "run.eval_every=5")
-    assert saved == [3, 5, 6, 8]
-
-
 class PowerCutError(BaseException):
     """Nothing of ours may catch it."""
 
@@ -277,28 +201,6 @@ def test_a_power_cut_costs_no_more_than_the_steps_since_the_last_save(
     assert [record["step"] for record in read_metrics(resumed.folder, "train")] == [*range(1, 9)]
 
 
-def test_the_log_line_says_how_long_it_will_take(
-    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO"):
-        run_farm(tmp_path, "run.max_steps=2")
-    (line,) = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step 1 ")]
-    for word in ("loss ", "lr 3.33e-03", "grad norm ", " tokens/s", " s left"):
-        assert word in line
-
-
-def test_auto_is_what_the_machine_is_fastest_at(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = {"amx_bf16": True}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
-    done = run_farm(tmp_path, "run.dtype=auto", "run.max_steps=1")
-    assert done.stepper.dtype is torch.bfloat16
-    said["amx_bf16"] = False  # it goes on where there are none
-    resumed = run_farm(tmp_path, "run.dtype=auto", "run.max_steps=2", resume=True)
-    assert resumed.stepper.dtype is torch.float32
-
-
 def test_float16_counts_the_steps_it_skipped(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,15 +211,6 @@ def test_float16_counts_the_steps_it_skipped(
     done = run_farm(tmp_path, "run.dtype=float16", "run.max_steps=3")
     assert done.progress.n_skipped == 3
     assert [r["n_skipped"] for r in read_metrics(done.folder, "train")] == [1, 2, 3]
-
-
-def test_a_tracker_that_is_missing_is_told_before_the_name_is_taken(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "trackio", None)
-    with pytest.raises(ConfigError, match="pip install trackio"):
-        run_farm(tmp_path, "log.hook=trackio", "run.max_steps=1")
-    assert run_farm(tmp_path, "run.max_steps=1").progress.step == 1
 
 
 def test_a_signal_to_one_process_stops_all_of_them(

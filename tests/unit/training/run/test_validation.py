@@ -13,7 +13,6 @@ from hubnmt.errors import ModelFolderError
 from tests.runs import differing, read_metrics, read_samples, score_as
 from training.optim.averaging import average
 from training.run import trainer, validation
-from training.run.best_record import RECORD_FILE
 from training.run.trainer import Run
 
 RunFarm = Callable[..., Run]
@@ -45,14 +44,6 @@ def test_samples_follow_the_same_sentences(farm_run: Run) -> None:
     assert set(tables[0]) <= valid
 
 
-@pytest.mark.parametrize(("n_samples", "n_rows"), [(1, 1), (9, 9), (50, 12)])
-def test_as_many_samples_as_asked_for_and_as_there_are(
-    n_samples: int, n_rows: int, run_farm: RunFarm, tmp_path: Path
-) -> None:
-    done = run_farm(tmp_path, f"run.n_samples={n_samples}", "run.max_steps=1", "run.eval_every=1")
-    assert [len(set(table)) for table in read_samples(done.folder)] == [n_rows]
-
-
 def test_best_is_the_model_of_the_best_validation(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,18 +67,6 @@ def test_the_moving_average_is_judged_if_the_recipe_says_so(
     assert differing(last, followed) == []
     assert "src_embedding.weight" in differing(done, followed)
     assert done.progress.snapshots == {}
-
-
-def test_the_weights_as_they_stand_are_judged_if_the_recipe_says_so(
-    run_farm: RunFarm, tmp_path: Path
-) -> None:
-    done = run_farm(tmp_path, "run.judged=raw")
-    assert differing(Translator.from_pretrained(done.folder / "last"), done) == []
-    assert done.progress.snapshots == {}
-
-
-def test_a_validation_says_how_much_memory_was_needed(farm_run: Run) -> None:
-    assert all(record["peak_mib"] > 1 for record in read_metrics(farm_run.folder, "valid"))
 
 
 class SafetensorsDiskError(Exception):
@@ -121,17 +100,6 @@ def test_a_full_disk_ends_the_run_with_one_line(
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in before} == before
     assert (folder / "state.pt").read_bytes() == state
-
-
-def test_another_mistake_is_not_taken_for_a_full_disk(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("a bug of ours")
-
-    monkeypatch.setattr(validation, "save_model", fail)
-    with pytest.raises(RuntimeError, match="a bug of ours"):
-        run_farm(tmp_path)
 
 
 class PowerCutError(BaseException):
@@ -177,17 +145,6 @@ def test_a_power_cut_between_best_and_the_state_costs_nothing(
     assert steps == ([4, 6] if max_steps == 6 else [4, 8, 12])
     patience = (resumed.progress.best_step, resumed.progress.n_worse)
     assert patience == ((4, 0) if max_steps == 6 else (8, 1))
-
-
-def test_a_run_without_the_note_holds_the_best_on_record(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    score_as([5, 9, 7], monkeypatch)
-    folder = run_farm(tmp_path, "run.max_steps=8").folder
-    (folder / "best" / RECORD_FILE).unlink()
-    best = weights_of(folder)
-    assert run_farm(tmp_path, "run.max_steps=12", resume=True).best == (8, 9)
-    assert weights_of(folder) == best
 
 
 def test_a_validation_leaves_the_random_numbers_alone(run_farm: RunFarm, tmp_path: Path) -> None:

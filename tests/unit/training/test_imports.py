@@ -1,0 +1,43 @@
+"""Training needs few libraries: from text files it runs without those of the extras."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+TRAIN_WITHOUT_EXTRAS = """
+import sys
+for name in ("pyarrow", "datasets", "tensorboard", "gradio", "faker", "pandas"):
+    sys.modules[name] = None
+import training.augment.back_translate, training.finish, training.train
+sys.exit(training.train.main(sys.argv[1:]))
+"""
+IMPORT_ON_WINDOWS = """
+import importlib, pkgutil, sys
+import torch, psutil, tqdm, hubnmt.translator  # all libraries, as they are here
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+sys.platform = "win32"
+import training
+for module in pkgutil.walk_packages(training.__path__, "training."):
+    importlib.import_module(module.name)
+"""
+
+
+def run_script(script: str, *arguments: str, repo: Path) -> None:
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_text_files_are_trained_on_without_the_libraries_of_the_extras(
+    farm_recipe: Path, farm_options: Callable[..., list[str]], tmp_path: Path, repo: Path
+) -> None:
+    options = farm_options(tmp_path, "run.max_steps=1")
+    sets = [word for option in options for word in ("--set", option)]
+    run_script(TRAIN_WITHOUT_EXTRAS, str(farm_recipe), *sets, repo=repo)
+    assert (tmp_path / "farm" / "best" / "model.safetensors").is_file()
+
+
+def test_training_can_be_imported_without_what_windows_lacks(repo: Path) -> None:
+    run_script(IMPORT_ON_WINDOWS, repo=repo)
