@@ -30,7 +30,6 @@ from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Engine, Pipeline
 from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.types import Alternative, Candidate, PairScore, Translation
 
 ENGINES = ("torch", "ctranslate2")
@@ -81,15 +80,14 @@ class Translator:
         except (RuntimeError, AssertionError) as error:
             first = str(error).splitlines()[0]
             raise ConfigError(f"device = {device!r} cannot be used ({first}); try 'cpu'") from None
-        self.src_tokenizer = stored.src_tokenizer
-        self.tgt_tokenizer = stored.tgt_tokenizer
+        self.tokenizers = stored.tokenizers
         self.decoding = stored.decoding
-        reference = TorchEngine(self.model, **self._tokenizers)
+        reference = TorchEngine(self.model, self.tokenizers)
         self._engine: Engine = reference
         if not is_torch:
             self._engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
         self._pipeline = Pipeline(
-            self._engine, self._replay, config=self.model.config, **self._tokenizers
+            self._engine, self._replay, self.tokenizers, config=self.model.config
         )
 
     @classmethod
@@ -193,7 +191,7 @@ class Translator:
         text: str | Sequence[str],
         *,
         prefix: str = "",
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
         guard: bool = True,
         split: bool = True,
         **options: Any,
@@ -204,7 +202,7 @@ class Translator:
             text: line breaks are preserved; an empty text gives an empty translation.
             prefix: one line that every translation must begin with; its last word may be
                 incomplete.
-            batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
+            max_batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: decode again once if the output repeats itself, copies the source or is far too
                 short, and report it in `warnings`; see `hubnmt.pipeline.fallback`.
             split: translate each sentence of a line separately; otherwise each line as a whole.
@@ -216,8 +214,8 @@ class Translator:
                 has several lines.
         """
         check_prefix(prefix)
-        if batch_tokens < 1:
-            raise ConfigError(f"batch_tokens = {batch_tokens} must be at least 1")
+        if max_batch_tokens < 1:
+            raise ConfigError(f"max_batch_tokens = {max_batch_tokens} must be at least 1")
         if not isinstance(text, (str, list, tuple)) or isinstance(text, bytes):
             raise InputError(
                 f"text must be a string or a list of strings, not {type(text).__name__}"
@@ -228,7 +226,7 @@ class Translator:
             prefix=prefix,
             guard=guard,
             split=split,
-            batch_tokens=batch_tokens,
+            max_batch_tokens=max_batch_tokens,
         )
         return found[0] if isinstance(text, str) else found
 
@@ -296,7 +294,7 @@ class Translator:
             raise ConfigError(f"k = {k} must be at least 1")
         plan = make_plan(
             src.strip(),
-            self.src_tokenizer,
+            self.tokenizers.src,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
             emoji_apart=not prefix,
@@ -313,7 +311,7 @@ class Translator:
             decoding,
             self._engine,
             self.model,
-            **self._tokenizers,
+            tokenizers=self.tokenizers,
             max_new_tokens=max_new_tokens,
         )
 
@@ -355,7 +353,7 @@ class Translator:
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
         rows = iter(self._replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
         scores = [
-            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tgt_tokenizer)
+            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tokenizers.tgt)
             for text in texts
         ]
         return scores[0] if isinstance(src, str) else scores
@@ -377,9 +375,7 @@ class Translator:
         if tgt is None:
             tgt = self.translate(src, split=split).n_best[0]
         pairs = self._pair(src, tgt, split=split)
-        maps = [
-            attend(self.model, each.src_ids, each.tgt_ids, **self._tokenizers) for each in pairs
-        ]
+        maps = [attend(self.model, each.src_ids, each.tgt_ids, self.tokenizers) for each in pairs]
         return side_by_side(
             maps, [each.src_space for each in pairs], [each.tgt_space for each in pairs]
         )
@@ -396,12 +392,8 @@ class Translator:
             values["n_best"] = min(values["n_best"], width if isinstance(width, int) else 1)
         return DecodingConfig.from_dict(values, where="decoding options")
 
-    @property
-    def _tokenizers(self) -> dict[str, Tokenizer]:
-        return {"src_tokenizer": self.src_tokenizer, "tgt_tokenizer": self.tgt_tokenizer}
-
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
-        return pair_sentences(src, tgt, config=self.config, split=split, **self._tokenizers)
+        return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)
 
     def _replay(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -410,7 +402,7 @@ class Translator:
         rows: list[tuple[float, ...]] = []
         for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
             rows += score_targets(
-                self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
+                self.model, pairs[start : start + SCORE_BATCH_PAIRS], self.tokenizers
             )
         return rows
 

@@ -11,6 +11,7 @@ import torch
 
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import PairScore, SentencePair
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.translate import Handlers
@@ -67,13 +68,14 @@ class FakeTranslator:
         )
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
-        self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(
+        tokenizer: Any = SimpleNamespace(
             encode=_tokens,
             piece_bytes=str.encode,
             pre_tokens=str.split,
             merge_steps=_merge_steps,
             vocab_size=300,
         )
+        self.tokenizers = Tokenizers(tokenizer, tokenizer)
         self.asked: dict[str, Any] = {}
 
     def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:

@@ -104,7 +104,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         with show_progress(len(sources), 0) as bar:
             for chunk in in_chunks(sources):
                 translations += translator.translate(
-                    chunk, batch_tokens=options.batch_tokens, **decoding
+                    chunk, max_batch_tokens=options.batch_tokens, **decoding
                 )
                 bar.update(len(chunk))
         decoded = Decoded(

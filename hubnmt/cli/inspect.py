@@ -63,7 +63,7 @@ def inspect_model(translator: Translator, text: str | None = None) -> dict[str, 
         parts["output_proj"] = 0
     if config.share_embeddings:
         parts["tgt_embedding"] = 0
-    decoded = translator.src_tokenizer.decode(translator.src_tokenizer.encode(ROUND_TRIP))
+    decoded = translator.tokenizers.src.decode(translator.tokenizers.src.encode(ROUND_TRIP))
     pieces = {
         "source": len(translation.src_tokens) - 1,
         "translation": len(translation.tgt_tokens) - 1,

@@ -85,7 +85,7 @@ def run_translate(options: argparse.Namespace) -> None:
     with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
         for chunk in in_chunks(remaining or _input_lines(options, skip=n_done)):
             translations = translator.translate(
-                chunk, batch_tokens=options.batch_tokens, **decoding
+                chunk, max_batch_tokens=options.batch_tokens, **decoding
             )
             _write(sink, translations, as_json=options.json)
             for number, translation in enumerate(translations, start=n_done + 1):

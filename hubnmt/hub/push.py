@@ -203,7 +203,7 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
 
 
 def _check_tokenizers(stored: StoredModel, folder: Path) -> None:
-    for tokenizer in (stored.src_tokenizer, stored.tgt_tokenizer):
+    for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
         back = tokenizer.decode(tokenizer.encode(ROUND_TRIP))
         if back != normalize(ROUND_TRIP):
             raise ModelFolderError(

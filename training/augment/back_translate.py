@@ -76,7 +76,7 @@ def back_translate(
             cannot be written.
     """
     translator.translate(
-        [], batch_tokens=batch_tokens, **settings
+        [], max_batch_tokens=batch_tokens, **settings
     )  # validates the options before a file is written
     if source.is_fifo():
         raise InputError(
@@ -169,7 +169,7 @@ def _translate(
     options = dict(settings)
     if options.get("sample"):
         options["seed"] = options.get("seed", 0) + start
-    found = translator.translate(chunk, batch_tokens=batch_tokens, guard=False, **options)
+    found = translator.translate(chunk, max_batch_tokens=batch_tokens, guard=False, **options)
     rows = [
         "\t".join(" ".join(text.split()) for text in (each.text, line))
         for each, line in zip(found, chunk, strict=True)

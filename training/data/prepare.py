@@ -22,7 +22,7 @@ from tqdm import tqdm
 from hubnmt.checkpoint.folder import read_json, write_json
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import WORD_PATTERN, Tokenizer
+from hubnmt.text.tokenizer import TWO_FILES, WORD_PATTERN, Tokenizer, Tokenizers
 from training.config.recipe import RunConfig
 from training.data.arrow import TEXT, TableWriter, read_columns, require_pyarrow
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
@@ -119,8 +119,7 @@ class Corpus:
     report: CleaningReport
     content: str
     """Digest of the training texts and their cleaning."""
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
+    tokenizers: Tokenizers
 
     def save(self, folder: Path) -> None:
         """Save the tokenizers and the cleaning report in the run folder.
@@ -129,7 +128,7 @@ class Corpus:
             ModelFolderError: if the disk is full.
         """
         with telling_full_disk(folder):
-            _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
+            self.tokenizers.save(folder)
             write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
@@ -142,7 +141,7 @@ def prepare_corpus(
     config: RunConfig,
     resumed: Path | None,
     *,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    tokenizers: Tokenizers | None = None,
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
@@ -183,8 +182,7 @@ def prepare_corpus(
         valid=valid,
         report=report,
         content=content,
-        src_tokenizer=tokenizers[0],
-        tgt_tokenizer=tokenizers[1],
+        tokenizers=tokenizers,
     )
 
 
@@ -218,7 +216,7 @@ def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
             )
 
 
-def _warn_of_truncation(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+def _warn_of_truncation(valid: list[TextPair], tokenizers: Tokenizers) -> None:
     """Warn if the length limit of decoding would truncate many validation targets."""
     src, tgt = (
         tokenizer.encode_batch(texts)
@@ -269,7 +267,7 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
     return cached(cache_folder(config), f"texts-{content}", build)
 
 
-def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairDataset:
+def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
@@ -287,24 +285,24 @@ def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokeniz
     return PairDataset(cached(cache_folder(config), f"pairs-{key}", build))
 
 
-def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokenizer]:
+def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
     """Return tokenizers learned on the training texts."""
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
         if settings.joint:
             joint = Tokenizer.train(_sides(texts, 1, 2), settings.vocab_size)
-            learned = (joint, joint)
+            learned = Tokenizers(joint, joint)
         else:
             src, tgt = (Tokenizer.train(_sides(texts, n), settings.vocab_size) for n in (1, 2))
-            learned = (src, tgt)
-        _save_tokenizers(folder, learned)
+            learned = Tokenizers(src, tgt)
+        learned.save(folder)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
     return _load(_file_names(config), cached(cache_folder(config), f"vocabulary-{key}", build))
 
 
-def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
+def _load_tokenizers(config: RunConfig, folder: Path | None) -> Tokenizers | None:
     """Return the tokenizers stored in a run folder, if any."""
     names = _file_names(config)
     if folder is None or not all((folder / name).exists() for name in names):
@@ -312,25 +310,13 @@ def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer,
     return _load(names, folder)
 
 
-def _load(names: list[str], folder: Path) -> tuple[Tokenizer, Tokenizer]:
+def _load(names: list[str], folder: Path) -> Tokenizers:
     loaded = [Tokenizer.load(folder / name) for name in names]
-    return loaded[0], loaded[-1]
+    return Tokenizers(loaded[0], loaded[-1])
 
 
 def _file_names(config: RunConfig) -> list[str]:
-    return ["tokenizer.json"] if config.tokenizer.joint else list(_SEPARATE)
-
-
-_SEPARATE = ("tokenizer_src.json", "tokenizer_tgt.json")
-
-
-def _save_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-    src, tgt = tokenizers
-    if src is tgt:
-        src.save(folder / "tokenizer.json")
-    else:
-        for name, tokenizer in zip(_SEPARATE, tokenizers, strict=True):
-            tokenizer.save(folder / name)
+    return ["tokenizer.json"] if config.tokenizer.joint else list(TWO_FILES)
 
 
 def _sides(texts: Path, *columns: int) -> Iterator[str]:

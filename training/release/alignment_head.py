@@ -64,7 +64,7 @@ def choose_head(
         return None
     pairs = encode_pairs(translator, *zip(*lines[:MAX_PAIRS], strict=True))
     spans = [
-        (locate(src, translator.src_tokenizer), locate(tgt, translator.tgt_tokenizer))
+        (locate(src, translator.tokenizers.src), locate(tgt, translator.tokenizers.tgt))
         for src, tgt in pairs.ids
     ]
     links = align([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
@@ -98,8 +98,7 @@ def _argmax_words(
     for rows in plan_epoch(measure_lengths(pairs), batch_tokens=BATCH_TOKENS, seed=0):
         batch = collate(
             [pairs[row] for row in rows],
-            src_tokenizer=translator.src_tokenizer,
-            tgt_tokenizer=translator.tgt_tokenizer,
+            tokenizers=translator.tokenizers,
         ).to(translator.device)
         with torch.inference_mode():
             maps = translator.model.cross_attend(

@@ -154,8 +154,8 @@ def add_examples(
     good, bad = pick_samples(pairs.sources, pairs.references, texts)
     config = translator.config
     pieces = {
-        config.src_lang: pieces_per_word(translator.src_tokenizer, sources),
-        config.tgt_lang: pieces_per_word(translator.tgt_tokenizer, references),
+        config.src_lang: pieces_per_word(translator.tokenizers.src, sources),
+        config.tgt_lang: pieces_per_word(translator.tokenizers.tgt, references),
     }
     return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
 

@@ -202,7 +202,7 @@ def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> 
     """
     plan = make_plan(
         text,
-        translator.src_tokenizer,
+        translator.tokenizers.src,
         language=translator.config.src_lang,
         max_src_tokens=translator.config.max_src_tokens,
     )
@@ -310,7 +310,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     Raises:
         InputError: if the pair is too long to display.
     """
-    n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
     with model_turn(LOOK_SECONDS):
         return translator.attend(src, candidate, split=False)
@@ -345,5 +345,5 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
 
 def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:
     """Return the numbers of source and target tokens of a pair, including eos."""
-    n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
-    return n_src_tokens, len(translator.tgt_tokenizer.encode(tgt)) + 1
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
+    return n_src_tokens, len(translator.tokenizers.tgt.encode(tgt)) + 1

@@ -32,7 +32,7 @@ def test_token_log_probs_are_those_of_a_replay(
     options: dict[str, Any], random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[list[int], list[int]]] = []
-    decode = random_model.tgt_tokenizer.decode
+    decode = random_model.tokenizers.tgt.decode
     search = random_model._engine.search
 
     def remember(rows: Any, *args: Any, **kwargs: Any) -> Any:

@@ -66,7 +66,7 @@ def test_two_vocabularies_make_a_whole_model_too(run_farm: RunFarm, tmp_path: Pa
     separate = ["tokenizer.joint=false", "model.share_embeddings=false"]
     done = run_farm(tmp_path, *separate, "run.max_steps=1", "run.eval_every=1")
     translator = Translator.from_pretrained(done.folder / "best")
-    assert translator.src_tokenizer.encode("wartet") != translator.tgt_tokenizer.encode("wartet")
+    assert translator.tokenizers.src.encode("wartet") != translator.tokenizers.tgt.encode("wartet")
 
 
 def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(

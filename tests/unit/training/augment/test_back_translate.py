@@ -11,7 +11,7 @@ import pytest
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.model.transformer import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.augment import back_translate as back
 from training.augment.back_translate import main
@@ -39,8 +39,7 @@ def reverse(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) 
     """A model from de to en, as the tiny one is: so en is what the new model would translate."""
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=2, max_new_tokens=6),
     )
     save_model(tmp_path / "reverse", stored)
@@ -171,7 +170,7 @@ def test_options_reach_the_search_and_the_record(
 
     monkeypatch.setattr(Translator, "translate", watch)
     assert call("--beam-size", "3", "--batch-tokens", "77") == 0
-    assert seen[-1] == {"beam_size": 3, "batch_tokens": 77, "guard": False}
+    assert seen[-1] == {"beam_size": 3, "max_batch_tokens": 77, "guard": False}
     facts = json.loads((tmp_path / "out" / "back_translate.json").read_text(encoding="utf-8"))
     assert facts["options"] == {"beam_size": 3}
     assert facts["model"] == str(tmp_path / "reverse")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hubnmt.model.batching import Ragged
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.data.batching import (
     Pair,
     collate,
@@ -189,7 +189,7 @@ def test_seeds_of_different_parts_differ() -> None:
 
 def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> None:
     pairs: list[Pair] = [([9, 8, 7], [5, 6]), ([4], [7, 8, 9, 10]), ([3, 3], [])]
-    batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     pad, bos, eos = tiny_tokenizer.pad_id, tiny_tokenizer.bos_id, tiny_tokenizer.eos_id
     assert batch.src.src_ids.tolist() == [[9, 8, 7, eos], [4, eos, pad, pad], [3, 3, eos, pad]]
     assert batch.tgt_in.tolist() == [
@@ -203,7 +203,7 @@ def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> Non
 
 def test_each_label_is_the_decoders_next_input(tiny_tokenizer: Tokenizer) -> None:
     pairs = random_pairs(9)
-    batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     labels = torch.full(batch.tgt_in.shape, tiny_tokenizer.pad_id)
     labels.view(-1)[batch.places] = batch.labels
     for (_, tgt), tgt_in, row in zip(pairs, batch.tgt_in, labels, strict=True):
@@ -217,7 +217,7 @@ def test_each_side_is_padded_with_its_own_tokenizer(tiny_tokenizer: Tokenizer) -
 
     pairs: list[Pair] = [([9, 8], [5]), ([4], [7, 8])]
     other: Tokenizer = OtherIds()  # type: ignore[assignment]
-    batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=other)
+    batch = collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, other))
     assert batch.src.src_ids[1].tolist() == [4, tiny_tokenizer.eos_id, tiny_tokenizer.pad_id]
     assert batch.tgt_in[0].tolist() == [12, 5, 11]
     assert batch.labels.tolist() == [5, 13, 7, 8, 13]
@@ -229,7 +229,7 @@ def test_rows_that_are_no_lists_make_the_same_batch(tiny_tokenizer: Tokenizer) -
     lengths = measure_lengths(pairs).long()
     starts = (2 + lengths.flatten().cumsum(0) - lengths.flatten()).view(-1, 2)
     sides = (Ragged(flat, starts[:, side], lengths[:, side]) for side in (0, 1))
-    tokenizers = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    tokenizers = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     ragged, listed = collate_ragged(*sides, **tokenizers), collate(pairs, **tokenizers)
     for mine, theirs in zip((*ragged.src, *ragged[1:]), (*listed.src, *listed[1:]), strict=True):
         assert mine.dtype == theirs.dtype
@@ -237,7 +237,7 @@ def test_rows_that_are_no_lists_make_the_same_batch(tiny_tokenizer: Tokenizer) -
 
 
 def test_moving_a_batch_moves_every_tensor(tiny_tokenizer: Tokenizer) -> None:
-    batch = collate(random_pairs(3), src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(random_pairs(3), tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     moved = batch.to(torch.device("meta"))
     assert {tensor.device.type for tensor in (*moved.src, *moved[1:])} == {"meta"}
     assert [tensor.shape for tensor in moved[1:]] == [tensor.shape for tensor in batch[1:]]
@@ -245,7 +245,7 @@ def test_moving_a_batch_moves_every_tensor(tiny_tokenizer: Tokenizer) -> None:
 
 def test_the_first_rows_of_a_batch_are_a_batch(tiny_tokenizer: Tokenizer) -> None:
     pairs = random_pairs(5)
-    tokenizers = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    tokenizers = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     part = collate(pairs, **tokenizers).first_rows(2)
     alone = collate(pairs[:2], **tokenizers)
     assert part.labels.tolist() == alone.labels.tolist()
@@ -258,7 +258,7 @@ def test_the_first_rows_of_a_batch_are_a_batch(tiny_tokenizer: Tokenizer) -> Non
 
 
 def test_picking_finds_what_stands_at_each_label(tiny_tokenizer: Tokenizer) -> None:
-    batch = collate(random_pairs(5), src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(random_pairs(5), tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     hidden = torch.arange(batch.tgt_in.numel() * 3).view(*batch.tgt_in.shape, 3)
     by_hand = [
         hidden[row, column]
@@ -269,7 +269,7 @@ def test_picking_finds_what_stands_at_each_label(tiny_tokenizer: Tokenizer) -> N
 
 
 def test_a_batch_twice_is_its_rows_and_then_its_rows_again(tiny_tokenizer: Tokenizer) -> None:
-    batch = collate(random_pairs(5), src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(random_pairs(5), tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     twice = batch.twice()
     for mine, theirs in zip((*twice.src, twice.tgt_in), (*batch.src, batch.tgt_in), strict=True):
         assert torch.equal(mine, torch.cat([theirs, theirs]))
@@ -280,7 +280,7 @@ def test_a_batch_twice_is_its_rows_and_then_its_rows_again(tiny_tokenizer: Token
 
 @pytest.mark.gpu
 def test_gpu_gets_the_batch_from_pinned_memory(tiny_tokenizer: Tokenizer) -> None:
-    ends = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    ends = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     batch = collate([([5, 6], [7]), ([8], [9, 10, 11])], **ends)
     moved = batch.to(torch.device("cuda"))
     torch.cuda.synchronize()

@@ -36,7 +36,7 @@ def test_epochs_pass_through_all_pairs_in_different_orders(farm_run: Run) -> Non
     epochs: list[list[tuple[int, ...]]] = [[], []]
     while (share := loader.take(1)).after.epoch < 2:
         epochs[share.after.epoch] += texts(share.batches[0])
-    assert farm_run.corpus.src_tokenizer.pad_id == 0
+    assert farm_run.corpus.tokenizers.src.pad_id == 0
     assert len(epochs[0]) == len(farm_run.corpus.train)
     assert sorted(epochs[0]) == sorted(epochs[1])
     assert epochs[0] != epochs[1]

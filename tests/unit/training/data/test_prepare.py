@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.config.recipe import RunConfig, load_recipe
 from training.data import arrow, prepare
 from training.data.corpora import content_key
@@ -19,7 +19,7 @@ def config(farm_recipe: Path, farm_options, tmp_path: Path) -> RunConfig:
 def test_ids_spell_the_cleaned_texts(config: RunConfig) -> None:
     corpus = prepare_corpus(config, None)
     sources = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
-    spelled = {corpus.src_tokenizer.decode(src) for src, _ in corpus.train}
+    spelled = {corpus.tokenizers.src.decode(src) for src, _ in corpus.train}
     assert spelled <= {line.strip() for line in sources}
     assert len(corpus.train) == corpus.report.n_kept > 0
 
@@ -32,8 +32,8 @@ def test_the_vocabulary_is_learned_from_the_training_texts_alone(
     overrides = farm_options(tmp_path, f"data.valid={strange},{strange}")
     with_strange = prepare_corpus(load_recipe(farm_recipe, overrides), None)
     text = "Hunde qxqxqx 12"
-    plain = prepare_corpus(config, None).src_tokenizer
-    assert with_strange.src_tokenizer.encode(text) == plain.encode(text)
+    plain = prepare_corpus(config, None).tokenizers.src
+    assert with_strange.tokenizers.src.encode(text) == plain.encode(text)
     assert len(plain.encode("qxqxqx")) > 4
 
 
@@ -41,14 +41,14 @@ def test_a_resumed_run_keeps_its_vocabulary(config: RunConfig, tmp_path: Path) -
     own = Tokenizer.train(["another text altogether, another text"], 300)
     own.save(tmp_path / "tokenizer.json")
     text = "another text"
-    assert prepare_corpus(config, tmp_path).src_tokenizer.encode(text) == own.encode(text)
-    assert prepare_corpus(config, None).src_tokenizer.encode(text) != own.encode(text)
+    assert prepare_corpus(config, tmp_path).tokenizers.src.encode(text) == own.encode(text)
+    assert prepare_corpus(config, None).tokenizers.src.encode(text) != own.encode(text)
 
 
 def test_the_vocabulary_of_a_model_is_used_in_place_of_a_new_one(config: RunConfig) -> None:
     own = Tokenizer.train(["another text altogether, another text"], 300)
-    corpus = prepare_corpus(config, None, tokenizers=(own, own))
-    assert corpus.src_tokenizer is corpus.tgt_tokenizer is own
+    corpus = prepare_corpus(config, None, tokenizers=Tokenizers(own, own))
+    assert corpus.tokenizers.src is corpus.tokenizers.tgt is own
     spelled = {own.decode(src) for src, _ in corpus.train}
     lines = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
     assert spelled <= {line.strip() for line in lines}
@@ -64,7 +64,7 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     first.save(tmp_path)
     again = prepare_corpus(config, tmp_path)
     assert list(again.train) == list(first.train)
-    assert (again.src_tokenizer is again.tgt_tokenizer) == joint
+    assert (again.tokenizers.src is again.tokenizers.tgt) == joint
     assert (tmp_path / "cleaning.json").exists()
 
 
@@ -152,7 +152,7 @@ def test_a_second_start_reads_nothing_but_the_cache(
     assert list(again.train) == list(first.train)
     assert again.valid == first.valid
     assert again.report == first.report
-    assert again.src_tokenizer.to_json() == first.src_tokenizer.to_json()
+    assert again.tokenizers.src.to_json() == first.tokenizers.src.to_json()
     assert entries(config) == {"pairs": 1, "texts": 1, "vocabulary": 1}
 
 
@@ -233,7 +233,7 @@ def test_a_tag_stands_in_front_of_each_source_of_its_corpus(
     back = f"data.corpora.back.files={tmp_path / 'back.tsv'}"
     options = farm_options(tmp_path, back, "data.corpora.back.tag=<bt>")
     corpus = prepare_corpus(load_recipe(farm_recipe, options), None)
-    sources = [corpus.src_tokenizer.decode(src) for src, _ in corpus.train]
+    sources = [corpus.tokenizers.src.decode(src) for src, _ in corpus.train]
     assert sources[-1] == "<bt> Kurz."
     assert not any("<bt>" in source for source in sources[:-1])
 

@@ -32,7 +32,7 @@ def corpus(make_config: Callable[..., RunConfig]) -> Corpus:
 
 def lines_of(batch: Batch, corpus: Corpus) -> list[Line]:
     """Return the ids of each pair, without padding."""
-    pad = corpus.src_tokenizer.pad_id
+    pad = corpus.tokenizers.src.pad_id
     rows = zip(batch.src.src_ids.tolist(), batch.tgt_in.tolist(), strict=True)
     return [tuple(tuple(i for i in ids if i != pad) for ids in row) for row in rows]
 
@@ -49,7 +49,7 @@ def test_an_epoch_holds_every_pair_once(
     assert len(epochs[0]) == len(corpus.train)
     assert sorted(epochs[0]) == sorted(epochs[1])
     assert epochs[0] != epochs[1]
-    spelled = sorted((*src, corpus.src_tokenizer.eos_id) for src, _ in corpus.train)
+    spelled = sorted((*src, corpus.tokenizers.src.eos_id) for src, _ in corpus.train)
     assert sorted(src for src, _ in epochs[0]) == spelled
 
 
@@ -151,7 +151,7 @@ def test_dropout_splits_the_sides_it_is_for_and_spells_the_same(
     config = make_config("data.bpe_dropout=0.3", f"data.bpe_dropout_sides={sides}")
     plain = pairs_of(BatchStream(make_config(), corpus).epoch(0), corpus)
     dropped = pairs_of(BatchStream(config, corpus).epoch(0), corpus)
-    decode = corpus.src_tokenizer.decode
+    decode = corpus.tokenizers.src.decode
     texts = [sorted(tuple(map(decode, line)) for line in lines) for lines in (plain, dropped)]
     assert texts[0] == texts[1]
     for side, letter in enumerate("st"):

@@ -8,7 +8,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from tests.page import FakeTranslator
@@ -35,8 +35,7 @@ def untrained(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
     return Translator(
         StoredModel(
             model=tiny_model,
-            src_tokenizer=tiny_tokenizer,
-            tgt_tokenizer=tiny_tokenizer,
+            tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
             decoding=DecodingConfig(),
         )
     )

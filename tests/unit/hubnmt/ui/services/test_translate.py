@@ -7,7 +7,7 @@ from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.api import Endpoints
@@ -72,8 +72,7 @@ def test_a_real_model_fits_the_page(
 ):
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=3),
     )
     save_model(tmp_path / "tiny", stored)
