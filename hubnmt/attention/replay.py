@@ -16,6 +16,9 @@ from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import PairScore
 
+SCORE_BATCH_PAIRS = 32
+"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
+
 
 def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
     """Return readable pieces: text for complete characters, hexadecimal bytes otherwise.
@@ -94,17 +97,28 @@ def attend(
     )
 
 
-@torch.inference_mode()
+Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Source and target ids without special tokens."""
+
+
 def score_targets(
-    model: Transformer,
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    tokenizers: Tokenizers,
+    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
 ) -> list[tuple[float, ...]]:
-    """Score pairs of ids without special tokens, in one batch.
+    """Score any number of pairs.
 
     Returns:
         log-probabilities of the target tokens and eos of each pair, in nats.
     """
+    rows: list[tuple[float, ...]] = []
+    for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
+        rows += _score_batch(model, tokenizers, pairs[start : start + SCORE_BATCH_PAIRS])
+    return rows
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
+) -> list[tuple[float, ...]]:
     device = model.output_proj.weight.device
     src_ids, src_pad_mask = _batch_sources([src for src, _ in pairs], tokenizers.src, device)
     target = batch_targets(

@@ -34,8 +34,8 @@ def run_inspect(options: argparse.Namespace) -> None:
     """Print the description of a model, for bug reports."""
     translator = Translator.from_pretrained(options.model)
     place = {"name": options.model, "folder": str(find_model(options.model))}
-    if translator.revision:
-        place["commit"] = translator.revision
+    if translator.commit:
+        place["commit"] = translator.commit
     facts = {"model": place, **inspect_model(translator, options.text)}
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))

@@ -520,14 +520,14 @@ class Suspicion:
 def searches(trained: Translator, monkeypatch: pytest.MonkeyPatch) -> list[DecodingConfig]:
     """Every search's options, as they come."""
     asked: list[DecodingConfig] = []
-    search = trained._engine.search
+    search = trained.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
         if rows:
             asked.append(decoding)
         return search(rows, decoding, **options)
 
-    monkeypatch.setattr(trained._engine, "search", remember)
+    monkeypatch.setattr(trained.engine, "search", remember)
     return asked
 
 

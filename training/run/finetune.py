@@ -58,8 +58,8 @@ def load_pretrained(name: str) -> Pretrained:
     """
     translator = Translator.from_pretrained(name)
     return Pretrained(
-        name=public_name(name, is_on_hub=translator.revision is not None),
-        commit=translator.revision,
+        name=public_name(name, is_on_hub=translator.commit is not None),
+        commit=translator.commit,
         config=translator.config,
         tokenizers=translator.tokenizers,
         weights=copy_weights(translator.model),

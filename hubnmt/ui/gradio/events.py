@@ -17,7 +17,7 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.middleware import find_client
+from hubnmt.ui.gradio.connections import find_client
 from hubnmt.ui.gradio.zero_gpu import is_lent, on_gpu
 from hubnmt.ui.html import attention
 from hubnmt.ui.services.scheduler import AbandonedError, assign

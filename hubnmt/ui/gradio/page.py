@@ -14,8 +14,9 @@ from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import ASSETS, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
-from hubnmt.ui.gradio.middleware import KEPT_SESSIONS, Middleware
+from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
+from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
 from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html import attention
 from hubnmt.ui.html.model_card import card_html

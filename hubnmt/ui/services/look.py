@@ -8,11 +8,11 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from hubnmt.analysis.head_ablation import PARTS, Head, without_heads
 from hubnmt.attention.maps import Attention
-from hubnmt.config import ModelConfig
+from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import HubNMTError, InputError
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.graphemes import number_words
@@ -108,7 +108,7 @@ class Look:
         said_text = decode_line(prefix, translator.tokenizers.tgt)
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
-    def steer(self, value: Any, steering: Any, **options: Any) -> Steered:
+    def steer(self, value: Any, steering: Any, **options: Unpack[DecodingOptions]) -> Steered:
         """Apply a selected alternative or complete typed words, and inspect the result.
 
         Args:
@@ -118,7 +118,10 @@ class Look:
         """
         try:
             translator, subject = self._read(value)
-            row = _steered_row(translator, subject, steering, options)
+            decoding = translator.decoding.with_options(
+                **(options | {"n_best": 1, "sample": False})
+            )
+            row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
             return Steered(None, None, None, _with_message(steering, error), None)
@@ -220,14 +223,14 @@ def _prefix_ids(subject: Subject, steering: Any) -> tuple[int, ...]:
 
 
 def _steered_row(
-    translator: Translator, subject: Subject, steering: Any, options: dict[str, Any]
+    translator: Translator, subject: Subject, steering: Any, decoding: DecodingConfig
 ) -> tuple[int, ...]:
     """Return the token ids of the steered sentence."""
     prefix = decode_line(_prefix_ids(subject, steering), translator.tokenizers.tgt)
     typed = str(steering.get("typed") or "").strip()
     if typed:
         continuation = " " * (bool(prefix) and typed[0] not in CLOSING) + typed
-        return _complete(translator, subject, prefix, continuation, options)
+        return _complete(translator, subject, prefix, continuation, decoding)
     try:
         choice = steering["choices"][read_index(steering["choice"])]
         text, is_whole = choice["text"], choice.get("is_whole", True)
@@ -235,7 +238,7 @@ def _steered_row(
         raise InputError("invalid alternative; select a word again") from None
     limits.check_text(text or ".")
     if not is_whole and text.startswith(prefix):
-        return _complete(translator, subject, prefix, text.removeprefix(prefix), options)
+        return _complete(translator, subject, prefix, text.removeprefix(prefix), decoding)
     return tuple(translator.tokenizers.tgt.encode(text))
 
 
@@ -244,16 +247,17 @@ def _complete(
     subject: Subject,
     prefix: str,
     continuation: str,
-    options: dict[str, Any],
+    decoding: DecodingConfig,
 ) -> tuple[int, ...]:
     """Translate the sentence with a forced prefix and its continuation.
 
     Only the continuation counts towards the limits: the prefix is part of an admitted translation.
     """
-    search = {**options, "n_best": 1, "sample": False}
-    limits.check_work(translator, subject.src, {**search, "prefix": continuation})
-    search["prefix"] = prefix + continuation
-    return translator.translate(subject.src, split=False, **search).n_best[0].tgt_ids[0]
+    limits.check_work(translator, subject.src, decoding, continuation)
+    found = translator.translate(
+        subject.src, decoding=decoding, prefix=prefix + continuation, split=False
+    )
+    return found.n_best[0].tgt_ids[0]
 
 
 def _switches(config: ModelConfig) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Subject:
                 f"{limits.MAX_NEW_TOKENS}"
             )
         limits.check_text(src)
-        limits.check_work(translator, src, {})
+        limits.check_work(translator, src, translator.decoding)
         return cls(value, src, number, rows)
 
     @property

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import typing
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hubnmt.config import (
     MAX_PARAMETERS,
     NAMES_ELSEWHERE,
     DecodingConfig,
+    DecodingOptions,
     ModelConfig,
     find_problems,
     require,
@@ -210,6 +212,18 @@ class Files:
     paths: list[str]
     weights: tuple[float, ...] = ()
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def test_the_typed_options_are_the_fields_of_the_config() -> None:
+    hints = typing.get_type_hints(DecodingConfig)
+    assert typing.get_type_hints(DecodingOptions) == hints
+
+
+def test_a_smaller_beam_lowers_the_number_of_translations() -> None:
+    config = DecodingConfig(beam_size=5, n_best=3)
+    assert config.with_options(beam_size=2) == DecodingConfig(beam_size=2, n_best=2)
+    with pytest.raises(ConfigError, match="n_best = 3 must be at most beam_size = 2"):
+        config.with_options(beam_size=2, n_best=3)
 
 
 def test_lists_tuples_and_tables_are_checked_inside() -> None:

@@ -28,7 +28,7 @@ def attention(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Attention:
 def score_of(
     model: Transformer, pairs: list[tuple[list[int], list[int]]], tokenizer: Tokenizer
 ) -> list[tuple[float, ...]]:
-    return score_targets(model, pairs, tokenizers=Tokenizers(tokenizer, tokenizer))
+    return score_targets(model, Tokenizers(tokenizer, tokenizer), pairs)
 
 
 def score_by_hand(

@@ -7,13 +7,11 @@ import pytest
 from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
-    decoding_options,
     in_chunks,
     load_translator,
     show_progress,
 )
 from hubnmt.cli.parser import Parser
-from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError
 from hubnmt.translator import Translator
 
@@ -22,24 +20,6 @@ def parse(*arguments: str) -> argparse.Namespace:
     parser = Parser(prog="x")
     add_decoding_options(parser)
     return parser.parse_args(arguments)
-
-
-def test_options_left_out_are_left_to_the_model() -> None:
-    assert decoding_options(parse()) == {}
-
-
-def test_given_options_are_a_decoding_config_and_a_prefix() -> None:
-    given = parse("--beam-size", "7", "--sample", "--top-p", "0.5", "--prefix", "A dog")
-    options = {"beam_size": 7, "sample": True, "top_p": 0.5, "prefix": "A dog"}
-    assert decoding_options(given) == options
-    del options["prefix"]
-    DecodingConfig(**options)
-
-
-def test_a_flag_can_be_switched_off() -> None:
-    assert decoding_options(parse("--no-sample")) == {"sample": False}
-    assert decoding_options(parse("--no-guard", "--no-split")) == {"guard": False, "split": False}
-    assert decoding_options(parse("--guard", "--split")) == {"guard": True, "split": True}
 
 
 def test_the_help_says_what_every_option_does() -> None:

@@ -12,21 +12,23 @@ import pytest
 from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub import client
 from hubnmt.hub.client import (
-    HTTP_ERROR,
     WAITS_S,
     HubFile,
-    causes,
     connect,
     endpoint,
-    explain,
-    find_http_error,
-    hide_tokens,
     is_offline,
-    is_unreachable,
     plain_words,
     read_pages,
     read_repo,
     retry,
+)
+from hubnmt.hub.errors import (
+    HTTP_ERROR,
+    causes,
+    explain,
+    find_http_error,
+    hide_tokens,
+    is_unreachable,
 )
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer

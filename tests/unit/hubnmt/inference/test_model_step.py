@@ -136,7 +136,7 @@ def test_search_score_is_replay_score(
         )
     )
     pairs = [(row, each.ids) for row, found in zip(rows, results, strict=True) for each in found]
-    replayed = score_targets(model, pairs, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
+    replayed = score_targets(model, Tokenizers(tiny_tokenizer, tiny_tokenizer), pairs)
     searched = [each.log_prob for found in results for each in found]
     assert len(searched) == 12
     assert [sum(tokens) for tokens in replayed] == pytest.approx(searched, rel=1e-4)

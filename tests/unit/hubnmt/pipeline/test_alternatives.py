@@ -113,7 +113,7 @@ def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> 
 def test_all_are_completed_in_one_search_as_they_would_be_alone(
     n_generated: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    src, engine = "Ein Hund rennt.", random_model._engine
+    src, engine = "Ein Hund rennt.", random_model.engine
     said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_generated]
     searches = []
     search = engine.search
@@ -137,7 +137,7 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
             continue
         prefix = force_tokens([*said, by_text[each.piece.encode()]], tokenizer)
         row = random_model.tokenizers.src.encode(src)
-        alone = run_search(search([row], random_model.read_options({}), prefix=prefix))[0][0]
+        alone = run_search(search([row], random_model.decoding, prefix=prefix))[0][0]
         assert each.text == decode_line(alone.ids, tokenizer)
 
 

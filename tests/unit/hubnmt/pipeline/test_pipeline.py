@@ -252,14 +252,14 @@ def test_a_second_try_keeps_what_was_asked_for(
 ) -> None:
     model = Translator(stored)
     asked: list[DecodingConfig] = []
-    search = model._engine.search
+    search = model.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
         asked.append(decoding)
         return search(rows, decoding, **options)
 
     monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
-    monkeypatch.setattr(model._engine, "search", remember)
+    monkeypatch.setattr(model.engine, "search", remember)
     model.translate("Ein Hund", **{option: value})
     assert len(asked) == 2
     assert [getattr(each, option) for each in asked] == [value, value]
@@ -270,14 +270,14 @@ def test_a_second_try_keeps_to_the_batches_that_were_asked_for(
 ) -> None:
     model = Translator(stored)
     asked: list[int] = []
-    search = model._engine.search
+    search = model.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
         asked.append(options["max_batch_tokens"])
         return search(rows, decoding, **options)
 
     monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
-    monkeypatch.setattr(model._engine, "search", remember)
+    monkeypatch.setattr(model.engine, "search", remember)
     model.translate("Ein Hund", max_batch_tokens=77)
     assert asked == [77, 77]
 

@@ -79,7 +79,8 @@ def test_a_sentence_is_completed_with_what_counts_for_one_search():
 
 
 def test_options_not_given_are_left_out_and_whole_numbers_are_whole():
-    given = decoding_controls.given_options(beam_size=5.0, top_k=None, top_p=0.5, sample=False)
+    values = {"text": "a", "beam_size": 5.0, "top_k": None, "top_p": 0.5, "sample": False}
+    given = decoding_controls.given_options(values)
     assert given == {"beam_size": 5, "top_p": 0.5, "sample": False}
     assert isinstance(given["beam_size"], int)
 
