@@ -184,6 +184,11 @@ class Translator:
         return self.model.config
 
     @property
+    def stored_dtype(self) -> torch.dtype:
+        """Type of the weights in the model folder; int8 has a scale for each row of a matrix."""
+        return self._stored.dtype
+
+    @property
     def card(self) -> str:
         """The model card, Markdown with a YAML head."""
         return self._stored.card

@@ -20,7 +20,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.metrics import score_corpus
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training import finish as finishing
 from training.finish import choose_trial, main, tune_decoding
@@ -282,7 +282,9 @@ def test_tuning_finds_the_setting_that_scores_best(
     pairs = HeldOutPairs(texts, texts, [(tiny_tokenizer.encode(text), ()) for text in texts])
     engine = CannedEngine(good, tiny_tokenizer)
     canned: Any = SimpleNamespace(
-        engine=engine, tgt_tokenizer=tiny_tokenizer, decoding=DecodingConfig()
+        engine=engine,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
+        decoding=DecodingConfig(),
     )
     chosen, trials = tune_decoding(canned, pairs)
     assert (chosen.beam_size, chosen.length_penalty) == good
