@@ -120,7 +120,7 @@ class CTranslate2Engine:
 
     def _are_complete(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
         """Return whether all hypotheses are complete and free of pad and bos."""
-        forbidden = {self._tgt_tokenizer.pad_id, self._tokenizers.tgt.bos_id}
+        forbidden = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
         limit = min(cap, N_POSITIONS - 1)
         return all(len(ids) < limit and forbidden.isdisjoint(ids) for ids in hypotheses)
 

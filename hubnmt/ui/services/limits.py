@@ -16,7 +16,7 @@ from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore
-from hubnmt.ui.html.attention import check_drawable
+from hubnmt.ui.services.explorer import check_drawable
 from hubnmt.ui.services.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000

@@ -17,11 +17,12 @@ from hubnmt.errors import HubNMTError, InputError
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
-from hubnmt.ui.html import attention
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.compare import mark_differences
+from hubnmt.ui.services.explorer import explorer_figure
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.text_format import sentence, short_count
 
 N_CHOICES = 6
 """Number of token alternatives; further ones have negligible probability."""
@@ -79,10 +80,10 @@ class Look:
             translator, subject = self._read(value)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Seen({"message": attention.sentence(str(error))})
+            return Seen({"message": sentence(str(error))})
         left_out = limits.leave_out(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = attention.explorer_figure(maps, left_out)
+        figure = explorer_figure(maps, left_out)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 
@@ -166,7 +167,7 @@ class Look:
         if translator.config.n_parameters > MAX_SILENCED_PARAMETERS:
             raise InputError(
                 "this model is too large for head ablation on this page: more than "
-                f"{attention.short_count(MAX_SILENCED_PARAMETERS)} parameters"
+                f"{short_count(MAX_SILENCED_PARAMETERS)} parameters"
             )
         key = self.registry.name(model), off
         with self._lock:
@@ -194,7 +195,7 @@ def read_heads(switches: Any) -> frozenset[Head]:
 
 
 def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
-    return {**(value if isinstance(value, dict) else {}), "message": attention.sentence(str(error))}
+    return {**(value if isinstance(value, dict) else {}), "message": sentence(str(error))}
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from hubnmt.errors import HubNMTError
 from hubnmt.hub.listing import Catalogue
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
-from hubnmt.ui.html import attention
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.catalogue import (
     Search,
@@ -57,11 +56,7 @@ class Timed(NamedTuple):
 class Answer(NamedTuple):
     """A translation as shown in the page."""
 
-    notice: str
-    """Warnings, as HTML."""
-    text: str
-    timing: str
-    """As HTML."""
+    timed: Timed
     alternatives: dict[str, Any]
     """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
     `candidates` with token ids per sentence, and the indices `selected` and `sentence`."""
@@ -210,17 +205,9 @@ class Handlers:
 def _answer(text: str, model: str, timed: Timed) -> Answer:
     """Build the page's answer, including the state for later inspection."""
     found = timed.translation
-    timing = attention.timing_line(
-        seconds=timed.seconds,
-        n_tokens=len(found.tgt_tokens),
-        token_probability=found.token_probability,
-        load_seconds=timed.load_seconds,
-    )
     return Answer(
-        notice=attention.notice(found.warnings, "warning"),
-        text=found.text,
-        timing=timing,
-        alternatives={
+        timed,
+        {
             "src": text,
             "model": model,
             "sentences": [list(each.src) for each in found.sentences],
