@@ -35,10 +35,12 @@ DEFAULT_BATCH_TOKENS = 4096
 class TorchEngine:
     """Decodes with the Transformer of this package."""
 
-    def __init__(self, model: Transformer, tokenizers: Tokenizers) -> None:
-        """Pack the current weights of a model in eval mode."""
+    def __init__(
+        self, model: Transformer, tokenizers: Tokenizers, *, is_int8: bool = False
+    ) -> None:
+        """Pack the current weights of a model in eval mode; `is_int8` multiplies in 8 bits."""
         self.model = model
-        self._packed = PackedTransformer(model)
+        self._packed = PackedTransformer(model, is_int8=is_int8)
         self._tokenizers = tokenizers
 
     def search(
