@@ -79,7 +79,14 @@ def make_plan(
     Raises:
         InputError: if the text is not a string, is not valid Unicode, or is too long.
     """
-    _check_text(text)
+    if not isinstance(text, str):
+        raise InputError(f"a text must be a string, not {type(text).__name__}")
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(
+            f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
+            "give it as a file, one sentence or paragraph per line"
+        )
+    normalize(text)  # raises on invalid Unicode
     parts: list[Part] = []
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split)
@@ -107,22 +114,6 @@ def make_plan(
         ),
     }
     return Plan(tuple(parts), tuple(warning for warning, applies in warnings.items() if applies))
-
-
-def _check_text(text: str) -> None:
-    """Check the type, length and encoding of a text.
-
-    Raises:
-        InputError: if one of them is not accepted.
-    """
-    if not isinstance(text, str):
-        raise InputError(f"a text must be a string, not {type(text).__name__}")
-    if len(text) > MAX_TEXT_CHARS:
-        raise InputError(
-            f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
-            "give it as a file, one sentence or paragraph per line"
-        )
-    normalize(text)  # raises on invalid Unicode
 
 
 def normalize_casing(text: str, tokenizer: Tokenizer) -> str:

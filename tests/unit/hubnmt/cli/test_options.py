@@ -7,13 +7,11 @@ import pytest
 from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
-    in_chunks,
     load_translator,
     show_progress,
 )
 from hubnmt.cli.parser import Parser
 from hubnmt.errors import ConfigError
-from hubnmt.translator import Translator
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -43,24 +41,6 @@ def test_the_model_is_loaded_as_asked(model: str) -> None:
     assert {str(parameter.dtype) for parameter in translator.model.parameters()} == {
         "torch.bfloat16"
     }
-
-
-def test_the_engine_is_the_one_asked_for(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parser, asked = Parser(prog="x"), {}
-    add_model_options(parser)
-    monkeypatch.setattr(Translator, "from_pretrained", lambda model, **how: asked.update(how))
-    load_translator(parser.parse_args(["--model", model]))
-    assert asked == {"device": "cpu", "dtype": "float32", "engine": "torch"}
-    load_translator(parser.parse_args(["--model", model, "--engine", "ctranslate2"]))
-    assert asked["engine"] == "ctranslate2"
-    with pytest.raises(ConfigError, match=r"--engine.*ctranslate2"):
-        parser.parse_args(["--model", model, "--engine", "onnx"])
-
-
-def test_chunks_hold_every_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 3)
-    assert list(in_chunks(range(7))) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(in_chunks([])) == []
 
 
 def test_a_pipe_gets_no_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

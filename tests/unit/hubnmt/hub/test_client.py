@@ -24,9 +24,7 @@ from hubnmt.hub.client import (
 )
 from hubnmt.hub.errors import (
     HTTP_ERROR,
-    causes,
     explain,
-    find_http_error,
     hide_tokens,
     is_unreachable,
 )
@@ -282,17 +280,6 @@ def test_tokens_are_covered(text: str):
     assert TOKEN not in sentence(ValueError(text))
 
 
-def test_causes_are_walked_from_the_outside():
-    inner, outer = ValueError("in"), RuntimeError("out")
-    assert list(causes(chained(outer, inner))) == [outer, inner]
-
-
 def test_a_mistake_of_ours_is_not_the_hubs_silence():
     assert not is_unreachable(ValueError("x"))
     assert not is_unreachable(OSError("x"))
-
-
-def test_a_client_with_another_http_library_can_be_imported():
-    assert HTTP_ERROR in theirs.HfHubHTTPError.__mro__
-    assert HTTP_ERROR.__name__ == "HTTPError"
-    assert find_http_error(OSError) is OSError

@@ -83,12 +83,3 @@ def test_options_not_given_are_left_out_and_whole_numbers_are_whole():
     given = decoding_controls.given_options(values)
     assert given == {"beam_size": 5, "top_p": 0.5, "sample": False}
     assert isinstance(given["beam_size"], int)
-
-
-def test_a_group_depends_on_a_switch_that_stands_outside_it():
-    switches = {
-        c.name for c in decoding_controls.CONTROLS if isinstance(c, decoding_controls.Switch)
-    }
-    for group in decoding_controls.GROUPS:
-        assert not group.only_when or group.only_when in switches
-        assert group.only_when not in {control.name for control in group.controls}
