@@ -31,5 +31,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, imported or not."""
-    return sorted({*globals(), *__all__})
+    """List the public names only."""
+    return sorted(__all__)

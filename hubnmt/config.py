@@ -10,7 +10,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from hubnmt.errors import N_NAMED, ConfigError
 
@@ -292,6 +292,22 @@ class ModelConfig(FromDict):
         return layers + final_norms + tables
 
 
+class DecodingOptions(TypedDict, total=False):
+    """The fields of `DecodingConfig` as keyword arguments, for type checkers."""
+
+    beam_size: int
+    length_penalty: float
+    n_best: int
+    sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    no_repeat_ngram_size: int
+    repetition_penalty: float
+    max_new_tokens: int | None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingConfig(FromDict):
     """Decoding options, with the same names in Python, JSON, commands and the app."""
@@ -362,6 +378,20 @@ class DecodingConfig(FromDict):
                 f"max_new_tokens = {most} must be null or 1 to {2**16}",
             ),
         )
+
+    def with_options(self, **options: Unpack[DecodingOptions]) -> Self:
+        """Return a copy with some options replaced.
+
+        Without `n_best`, that of this config is lowered to a smaller `beam_size`.
+
+        Raises:
+            ConfigError: if an option is unknown or has an invalid value.
+        """
+        values: dict[str, Any] = {**self.to_dict(), **options}
+        width = values["beam_size"]
+        if "n_best" not in options and isinstance(width, int):
+            values["n_best"] = max(1, min(values["n_best"], width))
+        return self.from_dict(values, where="decoding options")
 
     def max_tgt_tokens(self, n_src_tokens: int) -> int:
         """Return the maximum target length, without eos and prefix."""

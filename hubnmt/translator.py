@@ -1,11 +1,11 @@
 """`Translator`: the public API for loading, translating, scoring, saving and publishing models."""
 
-import copy
+import functools
 import os
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Self, Unpack, overload
 
 import torch
 
@@ -17,26 +17,22 @@ from hubnmt.checkpoint.folder import (
     load_model,
     save_model,
 )
-from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.push import Pushed, push
 from hubnmt.hub.resolve import locate_model
 from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
-from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, resolve_dtype
+from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine
-from hubnmt.model import Transformer
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Engine, Pipeline
 from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.text.tokenizer import Tokenizer
-from hubnmt.types import Alternative, Candidate, PairScore, Translation
+from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
 ENGINES = ("torch", "ctranslate2")
-SCORE_BATCH_PAIRS = 32
-"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
 
 
 class Translator:
@@ -49,7 +45,8 @@ class Translator:
         device: str = "cpu",
         dtype: str = "float32",
         engine: str = "torch",
-        revision: str | None = None,
+        name: str = "",
+        commit: str | None = None,
     ) -> None:
         """Place a stored model on a device; the stored model itself is not modified.
 
@@ -63,7 +60,8 @@ class Translator:
             engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[ct2]`) decodes with that library;
                 scoring, attention and the decoding options that CTranslate2 implements differently
                 use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
-            revision: commit hash, if the model was downloaded from the Hub.
+            name: the model's name, shown by `repr`.
+            commit: commit hash, if the model was downloaded from the Hub.
 
         Raises:
             ConfigError: if the device is not available, or the dtype or engine is unknown or not
@@ -74,28 +72,24 @@ class Translator:
         is_torch = engine == "torch"
         check_dtype(dtype)
         self._stored = stored
-        self.revision = revision
-        try:
-            self.device = torch.device(device)
-            dtype = resolve_dtype(dtype, self.device, stored.model.config)
-            own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
-            self.model = _convert(stored.model, self.device, own_dtype)
-        except (RuntimeError, AssertionError) as error:
-            first = str(error).splitlines()[0]
-            raise ConfigError(f"device = {device!r} cannot be used ({first}); try 'cpu'") from None
-        self.src_tokenizer = stored.src_tokenizer
-        self.tgt_tokenizer = stored.tgt_tokenizer
+        self.name = name
+        self.commit = commit
+        self.tokenizers = stored.tokenizers
         self.decoding = stored.decoding
+        self.device = open_device(device)
+        dtype = resolve_dtype(dtype, self.device, stored.model.config)
+        own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
+        self.model = convert(stored.model, self.device, own_dtype)
+        self._replay = functools.partial(score_targets, self.model, self.tokenizers)
         is_int8 = is_torch and dtype == INT8
         if is_int8 and (self.device.type != "cpu" or not int8_layers.is_available()):
             raise ConfigError("dtype = 'int8' needs device = 'cpu' and PyTorch with FBGEMM")
-        reference = TorchEngine(self.model, **self._tokenizers, is_int8=is_int8)
-        self._engine: Engine = reference
+        reference = TorchEngine(self.model, self.tokenizers, is_int8=is_int8)
+        self.engine: Engine = reference
+        """Maps source ids to hypotheses, without any text processing."""
         if not is_torch:
-            self._engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
-        self._pipeline = Pipeline(
-            self._engine, self._replay, config=self.model.config, **self._tokenizers
-        )
+            self.engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
+        self._pipeline = Pipeline(self.engine, self._replay, self.tokenizers, config=self.config)
 
     @classmethod
     def from_pretrained(
@@ -117,7 +111,7 @@ class Translator:
             device: see `__init__`.
             dtype: see `__init__`.
             engine: see `__init__`.
-            revision: branch, tag or commit on the Hub; `translator.revision` holds the commit.
+            revision: branch, tag or commit on the Hub; `translator.commit` holds the commit.
             token: for a private model; defaults to `HF_TOKEN` or the stored login.
             local_files_only: use only the local cache for a Hub model.
             cache_dir: cache folder; defaults to that of `huggingface_hub`.
@@ -135,7 +129,23 @@ class Translator:
             local_files_only=local_files_only,
             cache_dir=cache_dir,
         )
-        return cls(load_model(folder), device=device, dtype=dtype, engine=engine, revision=commit)
+        return cls(
+            load_model(folder),
+            device=device,
+            dtype=dtype,
+            engine=engine,
+            name=str(model),
+            commit=commit,
+        )
+
+    def __repr__(self) -> str:
+        """Return the model's name, languages and number of parameters."""
+        name = f"{self.name}: " if self.name else ""
+        config = self.config
+        return (
+            f"<Translator {name}{config.src_lang} to {config.tgt_lang}, "
+            f"{config.n_parameters:,} parameters>"
+        )
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model folder in its stored dtype, independently of this translator's dtype.
@@ -183,42 +193,44 @@ class Translator:
         return self._stored.dtype
 
     @property
-    def engine(self) -> Engine:
-        """The decoding engine: source ids to hypotheses, without any text processing."""
-        return self._engine
-
-    @property
     def card(self) -> str:
         """The model card, Markdown with a YAML head."""
         return self._stored.card
 
     @overload
-    def translate(self, text: str, **options: Any) -> Translation: ...
+    def translate(  # type: ignore[overload-overlap]  # a string is an iterable of strings
+        self, text: str, **options: Unpack[TranslateOptions]
+    ) -> Translation: ...
 
     @overload
-    def translate(self, text: Sequence[str], **options: Any) -> list[Translation]: ...
+    def translate(
+        self, text: Iterable[str], **options: Unpack[TranslateOptions]
+    ) -> list[Translation]: ...
 
     def translate(
         self,
-        text: str | Sequence[str],
+        text: str | Iterable[str],
         *,
+        decoding: DecodingConfig | None = None,
         prefix: str = "",
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
         guard: bool = True,
         split: bool = True,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> Translation | list[Translation]:
-        """Translate one text, or many in the same order.
+        """Translate one text, or many in the same order; `translator(text)` does the same.
 
         Args:
-            text: line breaks are preserved; an empty text gives an empty translation.
+            text: a string, or a list, iterator, array or series of strings. Line breaks are
+                preserved; an empty text gives an empty translation.
+            decoding: decoding options; default: this model's.
             prefix: one line that every translation must begin with; its last word may be
                 incomplete.
-            batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
+            max_batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: decode again once if the output repeats itself, copies the source or is far too
                 short, and report it in `warnings`; see `hubnmt.pipeline.fallback`.
             split: translate each sentence of a line separately; otherwise each line as a whole.
-            options: fields of `DecodingConfig` that differ from this model's defaults.
+            options: fields of `DecodingConfig` that differ from `decoding`.
 
         Raises:
             ConfigError: if an option is unknown or has an invalid value.
@@ -226,31 +238,30 @@ class Translator:
                 has several lines.
         """
         check_prefix(prefix)
-        if batch_tokens < 1:
-            raise ConfigError(f"batch_tokens = {batch_tokens} must be at least 1")
-        if not isinstance(text, (str, list, tuple)) or isinstance(text, bytes):
-            raise InputError(
-                f"text must be a string or a list of strings, not {type(text).__name__}"
-            )
+        if max_batch_tokens < 1:
+            raise ConfigError(f"max_batch_tokens = {max_batch_tokens} must be at least 1")
         found = self._pipeline.translate(
-            [text] if isinstance(text, str) else text,
-            self.read_options(options),
+            [text] if isinstance(text, str) else _list_texts(text),
+            (decoding or self.decoding).with_options(**options),
             prefix=prefix,
             guard=guard,
             split=split,
-            batch_tokens=batch_tokens,
+            max_batch_tokens=max_batch_tokens,
         )
         return found[0] if isinstance(text, str) else found
+
+    __call__ = translate
 
     def stream(
         self,
         text: str,
         *,
+        decoding: DecodingConfig | None = None,
         prefix: str = "",
         guard: bool = True,
         split: bool = True,
         n_together: int = 1,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> Generator[str, None, Translation]:
         """Translate one text and yield partial translations as they are generated.
 
@@ -261,6 +272,7 @@ class Translator:
 
         Args:
             text: any text.
+            decoding: see `translate`.
             prefix: see `translate`.
             guard: see `translate`.
             split: see `translate`.
@@ -271,7 +283,7 @@ class Translator:
         if n_together < 1:
             raise ConfigError(f"n_together = {n_together} must be at least 1")
         check_prefix(prefix)
-        decoding = self.read_options(options)
+        decoding = (decoding or self.decoding).with_options(**options)
         return self._pipeline.stream(
             text, decoding, prefix=prefix, guard=guard, split=split, n_together=n_together
         )
@@ -306,7 +318,7 @@ class Translator:
             raise ConfigError(f"k = {k} must be at least 1")
         plan = make_plan(
             src.strip(),
-            self.src_tokenizer,
+            self.tokenizers.src,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
             emoji_apart=not prefix,
@@ -315,15 +327,15 @@ class Translator:
             raise InputError("the source is empty; give at least one word")
         if max_new_tokens is not None and max_new_tokens < 1:
             raise ConfigError(f"max_new_tokens = {max_new_tokens} must be at least 1")
-        decoding = self.read_options({"n_best": 1, "sample": False})
+        decoding = self.decoding.with_options(n_best=1, sample=False)
         return find_alternatives(
             plan,
             prefix,
             k,
             decoding,
-            self._engine,
+            self.engine,
             self.model,
-            **self._tokenizers,
+            tokenizers=self.tokenizers,
             max_new_tokens=max_new_tokens,
         )
 
@@ -365,7 +377,7 @@ class Translator:
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
         rows = iter(self._replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
         scores = [
-            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tgt_tokenizer)
+            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tokenizers.tgt)
             for text in texts
         ]
         return scores[0] if isinstance(src, str) else scores
@@ -387,49 +399,24 @@ class Translator:
         if tgt is None:
             tgt = self.translate(src, split=split).n_best[0]
         pairs = self._pair(src, tgt, split=split)
-        maps = [
-            attend(self.model, each.src_ids, each.tgt_ids, **self._tokenizers) for each in pairs
-        ]
+        maps = [attend(self.model, each.src_ids, each.tgt_ids, self.tokenizers) for each in pairs]
         return side_by_side(
             maps, [each.src_space for each in pairs], [each.tgt_space for each in pairs]
         )
 
-    def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
-        """Merge decoding options with this model's defaults.
-
-        Raises:
-            ConfigError: if an option is unknown or has an invalid value.
-        """
-        values = {**self.decoding.to_dict(), **options}
-        if "n_best" not in options:  # the default must not forbid a smaller beam
-            width = values["beam_size"]
-            values["n_best"] = min(values["n_best"], width if isinstance(width, int) else 1)
-        return DecodingConfig.from_dict(values, where="decoding options")
-
-    @property
-    def _tokenizers(self) -> dict[str, Tokenizer]:
-        return {"src_tokenizer": self.src_tokenizer, "tgt_tokenizer": self.tgt_tokenizer}
-
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
-        return pair_sentences(src, tgt, config=self.config, split=split, **self._tokenizers)
-
-    def _replay(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> list[tuple[float, ...]]:
-        """Return the target token log-probabilities of any number of id pairs."""
-        rows: list[tuple[float, ...]] = []
-        for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
-            rows += score_targets(
-                self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
-            )
-        return rows
+        return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)
 
 
-def _convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
-    """Copy a model in eval mode; tensors already on the device in that dtype are shared."""
-    tensors: dict[int, Any] = {
-        id(each): torch.nn.Parameter(each.detach().to(device, dtype), each.requires_grad)
-        for each in model.parameters()
-    }
-    tensors |= {id(each): each.to(device, dtype) for each in model.buffers()}
-    return copy.deepcopy(model, tensors).eval()
+def _list_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts of any iterable as a list.
+
+    Raises:
+        InputError: if it is not iterable, or bytes.
+    """
+    try:
+        if not isinstance(texts, bytes):
+            return list(texts)
+    except TypeError:  # also an array without dimensions
+        pass
+    raise InputError(f"text must be a string or several strings, not {type(texts).__name__}")

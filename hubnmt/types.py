@@ -1,9 +1,11 @@
-"""Return types of `Translator`."""
+"""Keyword arguments and return types of `Translator`."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from hubnmt.config import DecodingConfig, DecodingOptions
 
 
 def mean_probability(log_probs: Sequence[float]) -> float:
@@ -38,6 +40,16 @@ class SentencePair(NamedTuple):
     """(start, end) in `Translation.text`, in characters."""
 
 
+class TranslateOptions(DecodingOptions, total=False):
+    """The keyword arguments of `Translator.translate`, for type checkers."""
+
+    decoding: DecodingConfig
+    prefix: str
+    max_batch_tokens: int
+    guard: bool
+    split: bool
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Translation:
     """Translation of one text."""
@@ -62,6 +74,10 @@ class Translation:
     """Warnings such as split or truncated input and output that reached its maximum length."""
     n_fallbacks: int = 0
     """Number of segments decoded again by fallback decoding, whichever result was kept."""
+
+    def __str__(self) -> str:
+        """Return the best translation."""
+        return self.text
 
     @property
     def token_probability(self) -> float:

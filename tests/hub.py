@@ -16,7 +16,7 @@ from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import Scores
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from tests.hub_server import HubServer, User
 
 TOKEN = "hf_tokenOfTheWriterThatNobodyMaySee12345"
@@ -71,8 +71,7 @@ def save_with_card(
     )
     stored = StoredModel(
         model=model,
-        src_tokenizer=tokenizer,
-        tgt_tokenizer=tokenizer,
+        tokenizers=Tokenizers(tokenizer, tokenizer),
         decoding=DecodingConfig(beam_size=2),
         card=write_card(facts),
     )

@@ -20,7 +20,7 @@ from hubnmt.text.tokenizer import ROUND_TRIP
 def load(folder: Path) -> None:
     """Do with a folder what opening and listing a model does."""
     stored = load_model(folder)
-    stored.src_tokenizer.decode(stored.src_tokenizer.encode(ROUND_TRIP))
+    stored.tokenizers.src.decode(stored.tokenizers.src.encode(ROUND_TRIP))
     metadata = read_metadata(stored.card)
     str((read_languages(metadata), read_scores(metadata))).encode()
 

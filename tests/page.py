@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import socket
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import PairScore, SentencePair
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.translate import Handlers
@@ -67,23 +68,30 @@ class FakeTranslator:
         )
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
-        self.src_tokenizer = self.tgt_tokenizer = SimpleNamespace(
+        tokenizer: Any = SimpleNamespace(
             encode=_tokens,
             piece_bytes=str.encode,
             pre_tokens=str.split,
             merge_steps=_merge_steps,
             vocab_size=300,
         )
+        self.tokenizers = Tokenizers(tokenizer, tokenizer)
         self.asked: dict[str, Any] = {}
 
-    def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
-        return DecodingConfig.from_dict({**self.decoding.to_dict(), **options})
-
-    def translate(self, text: Any, *, prefix: str = "", guard: bool = True, **options: Any) -> Any:
+    def translate(
+        self,
+        text: Any,
+        *,
+        decoding: DecodingConfig | None = None,
+        prefix: str = "",
+        guard: bool = True,
+        **options: Any,
+    ) -> Any:
         if not isinstance(text, str):
-            return [self.translate(each, prefix=prefix, **options) for each in text]
-        decoding = self.read_options(options)
-        self.asked = options | ({"prefix": prefix} if prefix else {})
+            return [self.translate(each, decoding=decoding, prefix=prefix) for each in text]
+        decoding = (decoding or self.decoding).with_options(**options)
+        self.asked = dict(decoding.to_dict().items() - self.decoding.to_dict().items())
+        self.asked |= {"prefix": prefix} if prefix else {}
         candidates = [
             SimpleNamespace(
                 text=prefix + text.upper() + "!" * i,

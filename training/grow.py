@@ -27,7 +27,7 @@ from hubnmt.checkpoint.folder import StoredModel, check_place, save_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.data.placeholders import PLACEHOLDERS
 
@@ -134,17 +134,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         check_place(options.folder)
         old = Translator.from_pretrained(options.model)
-        tokenizers = old.src_tokenizer, old.tgt_tokenizer
+        tokenizers = old.tokenizers
         if options.placeholders:
-            is_joint = tokenizers[0] is tokenizers[1]
-            src = with_pieces(tokenizers[0], PLACEHOLDERS)
-            tokenizers = src, src if is_joint else with_pieces(tokenizers[1], PLACEHOLDERS)
+            is_joint = tokenizers.src is tokenizers.tgt
+            src = with_pieces(tokenizers.src, PLACEHOLDERS)
+            tgt = src if is_joint else with_pieces(tokenizers.tgt, PLACEHOLDERS)
+            tokenizers = Tokenizers(src, tgt)
         sizes = {
             "n_encoder_layers": options.encoder_layers,
             "n_decoder_layers": options.decoder_layers,
             "d_ff": options.d_ff,
-            "src_vocab_size": tokenizers[0].vocab_size,
-            "tgt_vocab_size": tokenizers[1].vocab_size,
+            "src_vocab_size": tokenizers.src.vocab_size,
+            "tgt_vocab_size": tokenizers.tgt.vocab_size,
         }
         chosen = {name: size for name, size in sizes.items() if size is not None}
         model = grow(old.model, dataclasses.replace(old.config, **chosen), options.seed)
@@ -155,8 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.folder,
         StoredModel(
             model=model,
-            src_tokenizer=tokenizers[0],
-            tgt_tokenizer=tokenizers[1],
+            tokenizers=tokenizers,
             decoding=old.decoding,
             card=old.card,
         ),

@@ -42,8 +42,7 @@ def without_heads(translator: Translator, heads: Collection[Head]) -> Translator
     dtype = model.output_proj.weight.dtype
     stored = StoredModel(
         model=ablate_heads(model, heads),
-        src_tokenizer=translator.src_tokenizer,
-        tgt_tokenizer=translator.tgt_tokenizer,
+        tokenizers=translator.tokenizers,
         decoding=translator.decoding,
         card=translator.card,
     )

@@ -64,7 +64,7 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
 
 def find_words(translator: Translator, src: str) -> TokenSpans:
     """Split a sentence into words, without `<eos>`."""
-    tokenizer = translator.src_tokenizer
+    tokenizer = translator.tokenizers.src
     words, _ = locate(tokenizer.encode(normalize_casing(src, tokenizer)), tokenizer).group(
         number_words
     )

@@ -13,8 +13,11 @@ from torch import Tensor
 from hubnmt.attention.maps import Attention, Span, TokenSpans
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import PairScore
+
+SCORE_BATCH_PAIRS = 32
+"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
 
 
 def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
@@ -56,32 +59,35 @@ def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
     return TokenSpans(text, tuple(readable_pieces(ids, tokenizer)), tuple(chars), tuple(utf8))
 
 
+def _batch_sources(
+    rows: Sequence[Sequence[int]], tokenizer: Tokenizer, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return source ids and padding mask, (B, S) each, on a device."""
+    batch = batch_sources(rows, pad_id=tokenizer.pad_id, eos_id=tokenizer.eos_id)
+    return batch.src_ids.to(device), batch.src_pad_mask.to(device)
+
+
 @torch.inference_mode()
 def attend(
     model: Transformer,
     src: Sequence[int],
     tgt: Sequence[int],
-    *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
 ) -> Attention:
     """Compute the attention maps of one pair of ids without special tokens."""
     device = model.output_proj.weight.device
-    src_ids, src_pad_mask = (
-        tensor.to(device)
-        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
-    )
+    src_ids, src_pad_mask = _batch_sources([src], tokenizers.src, device)
     target = batch_targets(
         [tgt],
-        pad_id=tgt_tokenizer.pad_id,
-        bos_id=tgt_tokenizer.bos_id,
-        eos_id=tgt_tokenizer.eos_id,
+        pad_id=tokenizers.tgt.pad_id,
+        bos_id=tokenizers.tgt.bos_id,
+        eos_id=tokenizers.tgt.eos_id,
     )
     logits, maps = model.attend(src_ids, target.tgt_in.to(device), src_pad_mask)
     log_probs = logits[0].float().log_softmax(-1).cpu()  # (T, V)
     return Attention(
-        src=locate(src, src_tokenizer),
-        tgt=locate(tgt, tgt_tokenizer),
+        src=locate(src, tokenizers.src),
+        tgt=locate(tgt, tokenizers.tgt),
         cross=maps.cross_attn[0].float().cpu(),
         encoder_self=maps.src_self_attn[0].float().cpu(),
         decoder_self=maps.tgt_self_attn[0].float().cpu(),
@@ -91,31 +97,35 @@ def attend(
     )
 
 
-@torch.inference_mode()
+Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Source and target ids without special tokens."""
+
+
 def score_targets(
-    model: Transformer,
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
 ) -> list[tuple[float, ...]]:
-    """Score pairs of ids without special tokens, in one batch.
+    """Score any number of pairs.
 
     Returns:
         log-probabilities of the target tokens and eos of each pair, in nats.
     """
+    rows: list[tuple[float, ...]] = []
+    for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
+        rows += _score_batch(model, tokenizers, pairs[start : start + SCORE_BATCH_PAIRS])
+    return rows
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
+) -> list[tuple[float, ...]]:
     device = model.output_proj.weight.device
-    src_ids, src_pad_mask = (
-        tensor.to(device)
-        for tensor in batch_sources(
-            [src for src, _ in pairs], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id
-        )
-    )
+    src_ids, src_pad_mask = _batch_sources([src for src, _ in pairs], tokenizers.src, device)
     target = batch_targets(
         [tgt for _, tgt in pairs],
-        pad_id=tgt_tokenizer.pad_id,
-        bos_id=tgt_tokenizer.bos_id,
-        eos_id=tgt_tokenizer.eos_id,
+        pad_id=tokenizers.tgt.pad_id,
+        bos_id=tokenizers.tgt.bos_id,
+        eos_id=tokenizers.tgt.eos_id,
     )
     memory = model.encode(src_ids, src_pad_mask)
     hidden = model.decode(target.tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
@@ -153,9 +163,7 @@ def next_log_probs(
     model: Transformer,
     src: Sequence[int],
     prefix: Sequence[int],
-    *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
 ) -> Tensor:
     """Return next-token log-probabilities given a source and a target prefix.
 
@@ -163,12 +171,9 @@ def next_log_probs(
         (V,) log-probabilities, -inf for pad and bos.
     """
     device = model.output_proj.weight.device
-    src_ids, src_pad_mask = (
-        tensor.to(device)
-        for tensor in batch_sources([src], pad_id=src_tokenizer.pad_id, eos_id=src_tokenizer.eos_id)
-    )
-    tgt_in = torch.tensor([[tgt_tokenizer.bos_id, *prefix]], device=device)  # (1, T)
+    src_ids, src_pad_mask = _batch_sources([src], tokenizers.src, device)
+    tgt_in = torch.tensor([[tokenizers.tgt.bos_id, *prefix]], device=device)  # (1, T)
     hidden = model.decode(tgt_in, model.encode(src_ids, src_pad_mask), src_pad_mask)  # (1, T, D)
     log_probs = model.project(hidden[0, -1]).float().log_softmax(-1).cpu()  # (V,)
-    log_probs[[tgt_tokenizer.pad_id, tgt_tokenizer.bos_id]] = -torch.inf
+    log_probs[[tokenizers.tgt.pad_id, tokenizers.tgt.bos_id]] = -torch.inf
     return log_probs

@@ -4,11 +4,14 @@ Fields without a value are omitted. Format: https://huggingface.co/docs/hub/mode
 """
 
 import dataclasses
-import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import yaml
+
+from hubnmt.checkpoint.folder import LIBRARY
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores
 
@@ -98,43 +101,39 @@ def _base_model_data(facts: CardFacts) -> str:
 
 
 def _head(facts: CardFacts) -> str:
-    lines = [
-        "---",
-        f"language:\n- {_quote(facts.config.src_lang)}\n- {_quote(facts.config.tgt_lang)}",
-        *([f"license: {_quote(facts.license)}"] if facts.license else []),
-        "library_name: hubnmt",
-        "pipeline_tag: translation",
-        "tags:\n- hubnmt\n- translation",
-    ]
-    if facts.base_model:
-        lines.append(f"base_model: {_quote(facts.base_model)}")
-    if facts.datasets:
-        lines.append("datasets:\n" + "\n".join(f"- {_quote(name)}" for name in facts.datasets))
-    if facts.results:
-        lines.append("metrics:\n- bleu\n- chrf")
-        lines.append("model-index:\n- name: " + _quote(facts.name) + "\n  results:")
-        lines += [_index_entry(result, facts.config) for result in facts.results]
-    return "\n".join([*lines, "---", ""])
+    """Return the YAML header; fields without a value are omitted."""
+    languages = [facts.config.src_lang, facts.config.tgt_lang]
+    results = [_index_entry(each, languages) for each in facts.results]
+    values = {
+        "language": languages,
+        "license": facts.license,
+        "library_name": LIBRARY,
+        "pipeline_tag": "translation",
+        "tags": [LIBRARY, "translation"],
+        "base_model": facts.base_model,
+        "datasets": list(facts.datasets),
+        "metrics": ["bleu", "chrf"] if results else [],
+        "model-index": [{"name": facts.name, "results": results}] if results else [],
+    }
+    kept = {key: value for key, value in values.items() if value}
+    # Quotes `no` (Norwegian), which would be read as false.
+    return f"---\n{yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=math.inf)}---\n"
 
 
-def _index_entry(result: TestResult, config: ModelConfig) -> str:
+def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]:
+    """Return an entry of the model index."""
     scores = result.scores
-    metrics = [
-        ("bleu", "BLEU", scores.bleu, scores.bleu_signature),
-        ("chrf", "chrF", scores.chrf, scores.chrf_signature),
-    ]
-    lines = [
-        "  - task:\n      type: translation\n"
-        f"      name: {_quote(f'{config.src_lang} to {config.tgt_lang}')}",
-        f"    dataset:\n      name: {_quote(result.name)}\n      type: {_quote(result.dataset)}",
-        "    metrics:",
-    ]
-    lines += [
-        f"    - type: {kind}\n      name: {_quote(f'{name} ({signature})')}\n"
-        f"      value: {value:.2f}"
-        for kind, name, value, signature in metrics
-    ]
-    return "\n".join(lines)
+    metrics = (
+        ("bleu", f"BLEU ({scores.bleu_signature})", scores.bleu),
+        ("chrf", f"chrF ({scores.chrf_signature})", scores.chrf),
+    )
+    return {
+        "task": {"type": "translation", "name": " to ".join(languages)},
+        "dataset": {"name": result.name, "type": result.dataset},
+        "metrics": [
+            {"type": kind, "name": name, "value": round(value, 2)} for kind, name, value in metrics
+        ],
+    }
 
 
 def _usage(facts: CardFacts) -> str:
@@ -218,8 +217,3 @@ def escape_cell(text: str) -> str:
     """Escape a text for a Markdown table cell, on one line."""
     line = " ".join(text.splitlines()).replace("&", "&amp;").replace("<", "&lt;")
     return MARKUP.sub(r"\\\1", line)
-
-
-def _quote(text: str) -> str:
-    """Return a quoted YAML string, because `no` (Norwegian) would be read as false."""
-    return json.dumps(text, ensure_ascii=False)

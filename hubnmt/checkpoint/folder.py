@@ -25,7 +25,7 @@ from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
 from hubnmt.text.textfile import read_small
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 FORMAT_VERSION = 1
 LIBRARY = "hubnmt"
@@ -49,9 +49,7 @@ class StoredModel:
 
     model: Transformer
     """In eval mode, float32, on the CPU."""
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
-    """The same object as `src_tokenizer` if the vocabulary is joint."""
+    tokenizers: Tokenizers
     decoding: DecodingConfig
     """Default decoding options."""
     card: str = ""
@@ -112,11 +110,7 @@ def save_model(
             {"library": LIBRARY, "format_version": FORMAT_VERSION, **config},
         )
         write_json(target / "decoding.json", stored.decoding.to_dict())
-        if stored.src_tokenizer is stored.tgt_tokenizer:
-            stored.src_tokenizer.save(target / "tokenizer.json")
-        else:
-            stored.src_tokenizer.save(target / "tokenizer_src.json")
-            stored.tgt_tokenizer.save(target / "tokenizer_tgt.json")
+        stored.tokenizers.save(target)
         tensors = _to_stored(own_tensors(stored.model), stored.dtype)
         # Not `save_file`, which makes the file readable by its owner only.
         content = save(tensors, metadata={"format": "pt"})
@@ -147,7 +141,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     """
     folder = Path(folder)
     config = load_config(folder)
-    src_tokenizer, tgt_tokenizer = _load_tokenizers(folder, config)
+    tokenizers = _load_tokenizers(folder, config)
     decoding_file = folder / "decoding.json"
     decoding = DecodingConfig()
     if decoding_file.exists():
@@ -159,8 +153,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     load_weights(model, weights)
     return StoredModel(
         model=model,
-        src_tokenizer=src_tokenizer,
-        tgt_tokenizer=tgt_tokenizer,
+        tokenizers=tokenizers,
         decoding=decoding,
         card=read_card(folder),
         dtype=dtype,
@@ -217,7 +210,7 @@ def read_card(folder: Path) -> str:
     return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")
 
 
-def _load_tokenizers(folder: Path, config: ModelConfig) -> tuple[Tokenizer, Tokenizer]:
+def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:
     joint = folder / "tokenizer.json"
     if joint.exists() or not (folder / "tokenizer_src.json").exists():
         src = tgt = Tokenizer.load(joint, vocab_size=config.src_vocab_size)
@@ -233,7 +226,7 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> tuple[Tokenizer, Toke
                 f"{folder / name}: {tokenizer.vocab_size} pieces, but config.json says {size}; "
                 "the files come from different models"
             )
-    return src, tgt
+    return Tokenizers(src, tgt)
 
 
 def own_tensors(model: Transformer) -> dict[str, Tensor]:

@@ -17,10 +17,10 @@ from hubnmt.cli.options import (
     TEXT_FLAGS,
     add_decoding_options,
     add_model_options,
-    decoding_options,
     in_chunks,
     load_translator,
     show_progress,
+    translate_with,
 )
 from hubnmt.cli.parser import Commands
 from hubnmt.errors import ConfigError, InputError
@@ -97,18 +97,15 @@ def run_evaluate(options: argparse.Namespace) -> None:
         if options.src is None:
             raise ConfigError("--model needs --src FILE")
         sources, references = read_aligned(options.src, options.ref)
-        translator = load_translator(options)
+        translate = translate_with(load_translator(options), options)
         started = time.perf_counter()
         translations = []
-        decoding = decoding_options(options)
         with show_progress(len(sources), 0) as bar:
             for chunk in in_chunks(sources):
-                translations += translator.translate(
-                    chunk, batch_tokens=options.batch_tokens, **decoding
-                )
+                translations += translate(chunk)
                 bar.update(len(chunk))
         decoded = Decoded(
-            guard=decoding.get("guard", True),
+            guard=options.guard,
             fallbacks=sum(translation.n_fallbacks for translation in translations),
             seconds=time.perf_counter() - started,
             n_tokens=sum(len(translation.tgt_tokens) for translation in translations),

@@ -38,8 +38,8 @@ def run_inspect(options: argparse.Namespace) -> None:
         "folder": str(find_model(options.model)),
         "weights": str(translator.stored_dtype).removeprefix("torch."),
     }
-    if translator.revision:
-        place["commit"] = translator.revision
+    if translator.commit:
+        place["commit"] = translator.commit
     facts = {"model": place, **inspect_model(translator, options.text)}
     if options.json:
         print(json.dumps(facts, ensure_ascii=False))
@@ -67,7 +67,7 @@ def inspect_model(translator: Translator, text: str | None = None) -> dict[str, 
         parts["output_proj"] = 0
     if config.share_embeddings:
         parts["tgt_embedding"] = 0
-    decoded = translator.src_tokenizer.decode(translator.src_tokenizer.encode(ROUND_TRIP))
+    decoded = translator.tokenizers.src.decode(translator.tokenizers.src.encode(ROUND_TRIP))
     pieces = {
         "source": len(translation.src_tokens) - 1,
         "translation": len(translation.tgt_tokens) - 1,

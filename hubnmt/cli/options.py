@@ -6,7 +6,7 @@ import itertools
 import sys
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -15,6 +15,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.inference.dtypes import AUTO, DTYPES, INT8
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.translator import ENGINES, Translator
+from hubnmt.types import Translation
 
 CHUNK_LINES = 256
 """Lines translated per call: enough to sort by length, few enough for constant memory."""
@@ -84,9 +85,9 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """
     switch = argparse.BooleanOptionalAction
     for name, description in TEXT_FLAGS.items():
-        parser.add_argument(f"--{name}", action=switch, default=None, help=description)
+        parser.add_argument(f"--{name}", action=switch, default=True, help=description)
     parser.add_argument(
-        "--prefix", metavar="TEXT", help="text that the translation must begin with"
+        "--prefix", default="", metavar="TEXT", help="text that the translation must begin with"
     )
     group = parser.add_argument_group("decoding (defaults come with the model)")
     hints = typing.get_type_hints(DecodingConfig)
@@ -102,10 +103,31 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(flag, type=kind, default=None, metavar=metavar, help=description)
 
 
-def decoding_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options of `Translator.translate`."""
-    names = [*TEXT_FLAGS, "prefix", *(field.name for field in dataclasses.fields(DecodingConfig))]
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+def translate_with(
+    translator: Translator, options: argparse.Namespace
+) -> Callable[[Sequence[str]], list[Translation]]:
+    """Return `Translator.translate` with the given options; an omitted one is the model's.
+
+    Raises:
+        ConfigError: if an option has an invalid value.
+        InputError: if the prefix has several lines.
+    """
+    names = [field.name for field in dataclasses.fields(DecodingConfig)]
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    decoding = translator.decoding.with_options(**given)
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
+        return translator.translate(
+            texts,
+            decoding=decoding,
+            prefix=options.prefix,
+            max_batch_tokens=options.batch_tokens,
+            guard=options.guard,
+            split=options.split,
+        )
+
+    translate([])  # validates the prefix and the number of tokens
+    return translate
 
 
 def in_chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:

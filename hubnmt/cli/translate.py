@@ -19,10 +19,10 @@ from tqdm import tqdm
 from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
-    decoding_options,
     in_chunks,
     load_translator,
     show_progress,
+    translate_with,
 )
 from hubnmt.cli.parser import Commands
 from hubnmt.errors import ConfigError, HubNMTError, InputError
@@ -77,16 +77,12 @@ def run_translate(options: argparse.Namespace) -> None:
     total = count_lines(options.input) if is_file else None
     if options.carry_on and total is not None:
         _check_beginning(options.input, options.output, n_lines=total)
-    translator = load_translator(options)
-    decoding = decoding_options(options)
-    translator.translate([], **decoding)  # validates the options before a file is opened
+    translate = translate_with(load_translator(options), options)
     is_pipe = options.carry_on and total is None
     remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
     with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
         for chunk in in_chunks(remaining or _input_lines(options, skip=n_done)):
-            translations = translator.translate(
-                chunk, batch_tokens=options.batch_tokens, **decoding
-            )
+            translations = translate(chunk)
             _write(sink, translations, as_json=options.json)
             for number, translation in enumerate(translations, start=n_done + 1):
                 for warning in translation.warnings:

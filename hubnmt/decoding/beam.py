@@ -53,7 +53,7 @@ class _Sentence:
     """The beam of one sentence."""
 
     def __init__(
-        self, cap: int, *, bos_id: int, eos_id: int, beam_size: int, n_best: int, penalty: float
+        self, cap: int, bos_id: int, eos_id: int, beam_size: int, n_best: int, penalty: float
     ) -> None:
         """Start with one hypothesis: W identical ones would all continue alike."""
         self.cap = cap
@@ -154,14 +154,7 @@ def beam_search(
         a search that returns the hypotheses of each sentence, best first.
     """
     sentences = [
-        _Sentence(
-            cap,
-            bos_id=bos_id,
-            eos_id=eos_id,
-            beam_size=beam_size,
-            n_best=n_best,
-            penalty=length_penalty,
-        )
+        _Sentence(cap, bos_id, eos_id, beam_size, n_best, length_penalty)
         for cap in max_tgt_tokens.tolist()
     ]
     live = list(sentences)
@@ -177,16 +170,21 @@ def beam_search(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
         _advance(live, log_probs, allowed, 2 * beam_size)
-        done = [each.is_done() for each in live]
-        if any(done):
-            alive = compaction_indices(done)
-            live = [live[place] for place in alive]
-            if not live:
-                break
-            step.keep(newest.new_tensor(alive))
+        live = _keep_unfinished(live, step, newest)
+        if not live:
+            break
         step.reorder(newest.new_tensor([[path.parent for path in each.paths] for each in live]))
         newest = newest.new_tensor([[path.token for path in each.paths] for each in live])
     return [each.finished[:n_best] for each in sentences]
+
+
+def _keep_unfinished(live: list[_Sentence], step: Step, ids: Tensor) -> list[_Sentence]:
+    """Remove finished sentences from the batch; `ids` is any tensor of the step's device."""
+    done = [each.is_done() for each in live]
+    alive = compaction_indices(done)
+    if alive and any(done):
+        step.keep(ids.new_tensor(alive))
+    return [live[place] for place in alive]
 
 
 def _advance(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> None:

@@ -38,7 +38,7 @@ torch.set_grad_enabled(False)  # only the training step below needs gradients
 
 translator = Translator.from_pretrained("de-en-multi30k")  # comes with hubnmt, no download
 model, config = translator.model, translator.config
-tokenizer = translator.src_tokenizer  # this model has one vocabulary for both languages
+tokenizer = translator.tokenizers.src  # this model has one vocabulary for both languages
 pad_id, bos_id, eos_id = tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id
 
 SENTENCE = "Ein Hund läuft mit einem Stock im Maul durch das Wasser."

@@ -24,7 +24,8 @@ from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, rea
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.client import MAX_SIZE, connect, endpoint, plain_words, read_pages
-from hubnmt.hub.pull import ALLOWED, WEIGHTS, find_whole
+from hubnmt.hub.files import ALLOWED, WEIGHTS
+from hubnmt.hub.pull import find_whole
 from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
 
 logger = logging.getLogger(__name__)

@@ -22,20 +22,18 @@ from hubnmt.checkpoint.folder import LIBRARY, StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
 from hubnmt.hub.client import (
-    HTTP_ERROR,
     WAITS_S,
     HubFile,
     Kind,
     RepoState,
-    causes,
     connect,
-    is_unreachable,
     pause,
     plain_words,
     read_repo,
     retry,
 )
-from hubnmt.hub.pull import ALLOWED, CARD, CONFIG, WEIGHTS, digest_bytes, matches
+from hubnmt.hub.errors import HTTP_ERROR, causes, is_unreachable
+from hubnmt.hub.files import ALLOWED, CARD, CONFIG, WEIGHTS, digest_bytes, matches
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
 from hubnmt.text.tokenizer import ROUND_TRIP, normalize
 
@@ -203,7 +201,7 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
 
 
 def _check_tokenizers(stored: StoredModel, folder: Path) -> None:
-    for tokenizer in (stored.src_tokenizer, stored.tgt_tokenizer):
+    for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
         back = tokenizer.decode(tokenizer.encode(ROUND_TRIP))
         if back != normalize(ROUND_TRIP):
             raise ModelFolderError(

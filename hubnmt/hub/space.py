@@ -16,7 +16,7 @@ from huggingface_hub.errors import RepositoryNotFoundError
 from hubnmt.checkpoint.folder import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
 from hubnmt.hub.client import RepoState, connect, plain_words, read_repo, retry
-from hubnmt.hub.pull import choose_files
+from hubnmt.hub.files import choose_files
 from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 

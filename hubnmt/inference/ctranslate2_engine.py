@@ -38,9 +38,9 @@ class CTranslate2Engine:
         """
         self._reference = reference
         self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
-        self._tgt_tokenizer = stored.tgt_tokenizer
-        self._src_pieces = list_pieces(stored.src_tokenizer)
-        self._tgt_pieces = list_pieces(stored.tgt_tokenizer)
+        self._tgt_tokenizer = stored.tokenizers.tgt
+        self._src_pieces = list_pieces(stored.tokenizers.src)
+        self._tgt_pieces = list_pieces(stored.tokenizers.tgt)
         self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
 
     def search(
@@ -49,17 +49,17 @@ class CTranslate2Engine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Translate rows of ids; see `pipeline.Engine`. A batch in beam search is one step."""
         if prefix is not None or not _is_supported(decoding):
             return (
                 yield from self._reference.search(
-                    rows, decoding, prefix=prefix, batch_tokens=batch_tokens
+                    rows, decoding, prefix=prefix, max_batch_tokens=max_batch_tokens
                 )
             )
         found: list[list[Hypothesis]] = [[] for _ in rows]
-        budget = max(1, batch_tokens // decoding.beam_size)
+        budget = max(1, max_batch_tokens // decoding.beam_size)
         supported = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
         for group in group_by_length([len(rows[index]) + 1 for index in supported], budget):
             batch = [supported[place] for place in group]
@@ -68,7 +68,9 @@ class CTranslate2Engine:
                 found[index] = hypotheses
         missing = [index for index, hypotheses in enumerate(found) if not hypotheses]
         sources = [rows[index] for index in missing]
-        fallback = yield from self._reference.search(sources, decoding, batch_tokens=batch_tokens)
+        fallback = yield from self._reference.search(
+            sources, decoding, max_batch_tokens=max_batch_tokens
+        )
         for index, hypotheses in zip(missing, fallback, strict=True):
             found[index] = hypotheses
         return found

@@ -101,8 +101,8 @@ def build_spec(stored: StoredModel) -> Any:
     spec.config.bos_token = spec.config.decoder_start_token = BOS
     spec.config.eos_token = EOS
     spec.config.add_source_eos = True
-    spec.register_source_vocabulary(list_pieces(stored.src_tokenizer))
-    spec.register_target_vocabulary(list_pieces(stored.tgt_tokenizer))
+    spec.register_source_vocabulary(list_pieces(stored.tokenizers.src))
+    spec.register_target_vocabulary(list_pieces(stored.tokenizers.tgt))
 
     positions = sinusoidal_positions(0, N_POSITIONS, config.d_model)
     spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)

@@ -1,9 +1,13 @@
-"""Data types for inference and training, and resolution of `auto`."""
+"""Data types for inference and training, resolution of `auto`, and conversion of a model."""
+
+import copy
+from typing import Any
 
 import torch
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError
+from hubnmt.model import Transformer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "auto"
@@ -63,3 +67,28 @@ def _has_amx_bf16() -> bool:
     if not hasattr(torch.cpu, "get_capabilities"):
         return False
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+
+
+def open_device(name: str) -> torch.device:
+    """Return a device after checking that tensors can be placed on it.
+
+    Raises:
+        ConfigError: if the device is unknown or not available.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).splitlines()[0]
+        raise ConfigError(f"device = {name!r} cannot be used ({first}); try 'cpu'") from None
+    return device
+
+
+def convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
+    """Copy a model in eval mode; tensors already on the device in that dtype are shared."""
+    tensors: dict[int, Any] = {
+        id(each): torch.nn.Parameter(each.detach().to(device, dtype), each.requires_grad)
+        for each in model.parameters()
+    }
+    tensors |= {id(each): each.to(device, dtype) for each in model.buffers()}
+    return copy.deepcopy(model, tensors).eval()

@@ -26,7 +26,7 @@ from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 DEFAULT_BATCH_TOKENS = 4096
 """Maximum padded source tokens times hypotheses per batch."""
@@ -36,18 +36,12 @@ class TorchEngine:
     """Decodes with the Transformer of this package."""
 
     def __init__(
-        self,
-        model: Transformer,
-        *,
-        src_tokenizer: Tokenizer,
-        tgt_tokenizer: Tokenizer,
-        is_int8: bool = False,
+        self, model: Transformer, tokenizers: Tokenizers, *, is_int8: bool = False
     ) -> None:
         """Pack the current weights of a model in eval mode; `is_int8` multiplies in 8 bits."""
         self.model = model
         self._packed = PackedTransformer(model, is_int8=is_int8)
-        self._src_tokenizer = src_tokenizer
-        self._tgt_tokenizer = tgt_tokenizer
+        self._tokenizers = tokenizers
 
     def search(
         self,
@@ -55,7 +49,7 @@ class TorchEngine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Translate rows of ids (no special tokens).
 
@@ -63,7 +57,7 @@ class TorchEngine:
             rows: source ids.
             decoding: algorithm and options.
             prefix: forced prefix of every target.
-            batch_tokens: maximum padded source tokens times hypotheses per batch.
+            max_batch_tokens: maximum padded source tokens times hypotheses per batch.
 
         Returns:
             a search that runs one batch after the other and returns up to `n_best` hypotheses for
@@ -74,7 +68,7 @@ class TorchEngine:
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
-        budget = max(1, batch_tokens // width)
+        budget = max(1, max_batch_tokens // width)
         for batch in group_by_length([len(row) + 1 for row in rows], budget):
             results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
             if not all(results):
@@ -91,7 +85,7 @@ class TorchEngine:
         prefix: ForcedPrefix | None,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
-        src, tgt = self._src_tokenizer, self._tgt_tokenizer
+        src, tgt = self._tokenizers
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
@@ -128,7 +122,7 @@ class TorchEngine:
         """Keep the best hypothesis of each text: BPE can segment one text in several ways."""
         best: dict[str, Hypothesis] = {}
         for hypothesis in hypotheses:
-            best.setdefault(self._tgt_tokenizer.decode(hypothesis.ids), hypothesis)
+            best.setdefault(self._tokenizers.tgt.decode(hypothesis.ids), hypothesis)
         return list(best.values())
 
 

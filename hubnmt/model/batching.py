@@ -100,8 +100,8 @@ def _end_rows(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[T
     return ended, torch.arange(ended.shape[1]) > lengths[:, None]
 
 
-def group_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Split indices into batches of similar length, each at most `batch_tokens` padded tokens.
+def group_by_length(lengths: Sequence[int], max_batch_tokens: int) -> list[list[int]]:
+    """Split indices into batches of similar length, each at most `max_batch_tokens` padded tokens.
 
     Batches are ordered longest first, so that running out of memory shows at once. A row longer
     than the limit forms its own batch.
@@ -112,7 +112,7 @@ def group_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     batches: list[list[int]] = []
     for index in order:
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= batch_tokens:
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= max_batch_tokens:
             batches[-1].append(index)
         else:
             batches.append([index])

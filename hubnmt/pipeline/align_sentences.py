@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, make_plan, normalize_casing
-from hubnmt.text.tokenizer import Tokenizer, single_spaced
+from hubnmt.text.tokenizer import Tokenizers, single_spaced
 from hubnmt.types import Candidate
 
 
@@ -25,9 +25,8 @@ class Pair(NamedTuple):
 def pair_sentences(
     src: str,
     tgt: str | Candidate,
+    tokenizers: Tokenizers,
     *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
     config: ModelConfig,
     split: bool = True,
 ) -> list[Pair]:
@@ -36,8 +35,7 @@ def pair_sentences(
     Args:
         src: the source.
         tgt: its translation; for a `Candidate`, exactly its `tgt_ids` are used.
-        src_tokenizer: source tokenizer.
-        tgt_tokenizer: target tokenizer.
+        tokenizers: source and target tokenizer.
         config: model configuration.
         split: see `hubnmt.pipeline.segmentation.make_plan`.
 
@@ -46,7 +44,7 @@ def pair_sentences(
     """
     plan = make_plan(
         src,
-        src_tokenizer,
+        tokenizers.src,
         language=config.src_lang,
         max_src_tokens=config.max_src_tokens,
         split=split,
@@ -63,7 +61,7 @@ def pair_sentences(
         tgt = tgt.text
     tgt_parts = make_plan(
         tgt,
-        tgt_tokenizer,
+        tokenizers.tgt,
         language=config.tgt_lang,
         max_src_tokens=MAX_TEXT_CHARS,
         split=split,
@@ -74,11 +72,11 @@ def pair_sentences(
             Pair(part.ids, part.space, each.ids, each.space)
             for part, each in zip(parts, tgt_parts, strict=True)
         ]
-    normalized = normalize_casing(src, src_tokenizer)
-    src_ids = parts[0].ids if len(parts) == 1 else src_tokenizer.encode(normalized)
+    normalized = normalize_casing(src, tokenizers.src)
+    src_ids = parts[0].ids if len(parts) == 1 else tokenizers.src.encode(normalized)
     tgt_ids = (
         tgt_parts[0].ids
         if len(parts) == len(tgt_parts) == 1
-        else tgt_tokenizer.encode(single_spaced(tgt))
+        else tokenizers.tgt.encode(single_spaced(tgt))
     )
     return [Pair(src_ids, "", tgt_ids, "")]

@@ -17,7 +17,7 @@ from hubnmt.pipeline.assemble import decode_line
 from hubnmt.pipeline.pipeline import Engine
 from hubnmt.pipeline.prefix import BoundPrefix, bind_prefix
 from hubnmt.pipeline.segmentation import Part, Plan
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Alternative
 
 MAX_TOGETHER = 16
@@ -35,8 +35,7 @@ def find_alternatives(
     engine: Engine,
     model: Transformer,
     *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     max_new_tokens: int | None = None,
 ) -> list[Alternative]:
     """Rank the next tokens after a prefix and complete the text from each.
@@ -49,33 +48,30 @@ def find_alternatives(
         decoding: options for completing the texts.
         engine: completes the texts.
         model: scores the next token.
-        src_tokenizer: source tokenizer.
-        tgt_tokenizer: target tokenizer.
+        tokenizers: source and target tokenizer.
         max_new_tokens: length limit of each completion, tokens.
 
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
     """
-    bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tgt_tokenizer)
+    bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tokenizers.tgt)
     part, *later = plan.translatable[len(bound.complete) :]
     before = "".join(text + space for text, space in bound.complete)
-    after = part.space + _translate(later, decoding, engine, tgt_tokenizer) if later else ""
-    score_next = functools.partial(
-        next_log_probs, model, part.ids, src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer
-    )
-    ranked = _rank(score_next, open_text, forced, k, tgt_tokenizer)
-    chosen = [token_id for _, token_id in ranked if token_id != tgt_tokenizer.eos_id]
+    after = part.space + _translate(later, decoding, engine, tokenizers.tgt) if later else ""
+    score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=tokenizers)
+    ranked = _rank(score_next, open_text, forced, k, tokenizers.tgt)
+    chosen = [token_id for _, token_id in ranked if token_id != tokenizers.tgt.eos_id]
     is_short = max_new_tokens is not None and max_new_tokens < max_tgt_tokens(
         len(part.ids), decoding
     )
     if is_short:
         decoding = dataclasses.replace(decoding, max_new_tokens=max_new_tokens)
-    completed = _complete(part, chosen, forced, decoding, engine, tgt_tokenizer)
+    completed = _complete(part, chosen, forced, decoding, engine, tokenizers.tgt)
     ends = dict(zip(chosen, completed, strict=True))
-    ends[tgt_tokenizer.eos_id] = (bound.open.rstrip(), False)
+    ends[tokenizers.tgt.eos_id] = (bound.open.rstrip(), False)
     return [
         Alternative(
-            piece=readable_pieces([token_id], tgt_tokenizer)[0],
+            piece=readable_pieces([token_id], tokenizers.tgt)[0],
             probability=math.exp(log_prob),
             text=before + ends[token_id][0] + after,
             is_whole=not (is_short and ends[token_id][1]),
@@ -104,7 +100,7 @@ def _complete(
     for forks, prefix in groups:
         one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
         rows = [part.ids] * len(forks)
-        search = engine.search(rows, decoding, prefix=prefix, batch_tokens=one_batch)
+        search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
         for best, *_ in run_search(search):
             text = decode_line(best.ids, tokenizer)
             yield text, is_cut(best.ids, len(part.ids), decoding, prefix)

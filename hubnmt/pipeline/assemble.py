@@ -9,7 +9,7 @@ from typing import Any
 from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding import Hypothesis
 from hubnmt.pipeline.segmentation import Part
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 
 Choice = list[Hypothesis]
@@ -28,8 +28,7 @@ def join_parts(
     *,
     n_best: int,
     sample: bool,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     notes: Sequence[str] = (),
 ) -> Translation:
     """Join the translations of the parts with the white space of the source.
@@ -41,8 +40,7 @@ def join_parts(
         n_best: number of translations of the whole text to return.
         sample: whether the hypotheses are samples. Then text n joins the n-th sample of each part,
             so that the texts are independent; otherwise the best combinations are returned.
-        src_tokenizer: source tokenizer.
-        tgt_tokenizer: target tokenizer.
+        tokenizers: source and target tokenizer.
         notes: warnings; equal ones are merged and counted.
     """
     candidates: dict[str, Candidate] = {}
@@ -50,7 +48,7 @@ def join_parts(
     choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
     for choice in choices:
         score = sum(each.score for each in choice) / max(len(choice), 1)
-        joined = "".join(_interleave(parts, choice, tgt_tokenizer))
+        joined = "".join(_interleave(parts, choice, tokenizers.tgt))
         ids = tuple(tuple(each.ids) for each in choice)
         log_probs = [value for each in choice for value in each.token_log_probs]
         candidates.setdefault(joined, Candidate(joined, score, ids, mean_probability(log_probs)))
@@ -62,10 +60,10 @@ def join_parts(
         text=ranked[0].text,
         score=ranked[0].score,
         n_best=ranked,
-        src_tokens=_readable([part.ids for part in parts if part.ids], src_tokenizer),
-        tgt_tokens=_readable([each.ids for each in best], tgt_tokenizer),
+        src_tokens=_readable([part.ids for part in parts if part.ids], tokenizers.src),
+        tgt_tokens=_readable([each.ids for each in best], tokenizers.tgt),
         tgt_log_probs=tuple(value for each in best for value in each.token_log_probs),
-        sentences=tuple(_link(parts, best, tgt_tokenizer)),
+        sentences=tuple(_link(parts, best, tokenizers.tgt)),
         warnings=tuple(
             note if count == 1 else f"{note} ({count} parts)" for note, count in counts.items()
         ),

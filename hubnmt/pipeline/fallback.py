@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizers
 
 MIN_REPEATS = 4
 """Consecutive repetitions that count as a loop ..."""
@@ -90,9 +90,7 @@ def fallback_search(
     found: Sequence[list[Hypothesis]],
     decoding: DecodingConfig,
     search: StartSearch,
-    *,
-    src_tokenizer: Tokenizer,
-    tgt_tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
 ) -> Generator[list[int], None, tuple[list[list[Hypothesis]], list[str]]]:
     """Decode degenerate translations again once, and keep the result with fewer problems.
 
@@ -105,9 +103,9 @@ def fallback_search(
 
     def find_problems(row: Sequence[int], hypothesis: Hypothesis) -> list[str]:
         return find_degenerate(
-            src=src_tokenizer.decode(row),
+            src=tokenizers.src.decode(row),
             src_ids=row,
-            text=tgt_tokenizer.decode(hypothesis.ids),
+            text=tokenizers.tgt.decode(hypothesis.ids),
             tgt_ids=hypothesis.ids,
             is_cut=len(hypothesis.ids) >= (decoding.max_new_tokens or math.inf),
         )

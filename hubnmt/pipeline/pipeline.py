@@ -15,7 +15,7 @@ from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.pipeline.prefix import bind_prefix
 from hubnmt.pipeline.segmentation import Part, make_plan
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Translation
 
 Result = TypeVar("Result")
@@ -33,7 +33,7 @@ class Engine(Protocol):
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Decode rows of source ids without special tokens.
 
@@ -41,7 +41,7 @@ class Engine(Protocol):
             rows: source ids.
             decoding: strategy and options.
             prefix: forced prefix of every target.
-            batch_tokens: source tokens times hypotheses per batch.
+            max_batch_tokens: source tokens times hypotheses per batch.
 
         Returns:
             a search that returns up to `n_best` hypotheses per row, best first, with distinct
@@ -80,9 +80,8 @@ class Pipeline:
         self,
         engine: Engine,
         replay: Replay,
+        tokenizers: Tokenizers,
         *,
-        src_tokenizer: Tokenizer,
-        tgt_tokenizer: Tokenizer,
         config: ModelConfig,
     ) -> None:
         """Set up the pipeline.
@@ -90,14 +89,12 @@ class Pipeline:
         Args:
             engine: decodes the parts.
             replay: scores the sentences that a prefix completes.
-            src_tokenizer: source tokenizer.
-            tgt_tokenizer: target tokenizer.
+            tokenizers: source and target tokenizer.
             config: gives the languages and the longest source.
         """
         self.engine = engine
         self._replay = replay
-        self._src_tokenizer = src_tokenizer
-        self._tgt_tokenizer = tgt_tokenizer
+        self._tokenizers = tokenizers
         self._config = config
 
     def translate(
@@ -108,7 +105,7 @@ class Pipeline:
         prefix: str,
         guard: bool,
         split: bool,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> list[Translation]:
         """Translate texts, batching all their parts; every translation begins with the prefix."""
         drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
@@ -123,12 +120,14 @@ class Pipeline:
             search = self.engine.search(
                 [drafts[number].rows[part] for number, part in group],
                 decoding,
-                prefix=force_prefix(part_prefix, self._tgt_tokenizer),
-                batch_tokens=batch_tokens,
+                prefix=force_prefix(part_prefix, self._tokenizers.tgt),
+                max_batch_tokens=max_batch_tokens,
             )
             for (number, part), found in zip(group, run_search(search), strict=True):
                 drafts[number].found[part] = found
-        return run_search(self._finish(drafts, decoding, guard=guard, batch_tokens=batch_tokens))
+        return run_search(
+            self._finish(drafts, decoding, guard=guard, max_batch_tokens=max_batch_tokens)
+        )
 
     def stream(
         self,
@@ -142,7 +141,7 @@ class Pipeline:
     ) -> Generator[str, None, Translation]:
         """Translate one text, yielding partial translations; return the `Translation`."""
         draft = self._draft(text, decoding, prefix=prefix, split=split)
-        forced = force_prefix(draft.open_prefix, self._tgt_tokenizer)
+        forced = force_prefix(draft.open_prefix, self._tokenizers.tgt)
         first, rows = len(draft.found), draft.rows
         while first < len(rows):
             group = rows[first : first + (1 if forced else n_together)]
@@ -151,7 +150,7 @@ class Pipeline:
             draft.found += yield from self._show_steps(draft, search, by_words=len(group) == 1)
             first += len(group)
             forced = None
-        finish = self._finish([draft], decoding, guard=guard, batch_tokens=DEFAULT_BATCH_TOKENS)
+        finish = self._finish([draft], decoding, guard=guard, max_batch_tokens=DEFAULT_BATCH_TOKENS)
         (translation,) = yield from self._show_steps(draft, finish, by_words=False)
         yield translation.text
         return translation
@@ -180,7 +179,7 @@ class Pipeline:
         """Segment a text and distribute the prefix over its parts."""
         plan = make_plan(
             text,
-            self._src_tokenizer,
+            self._tokenizers.src,
             language=self._config.src_lang,
             max_src_tokens=self._config.max_src_tokens,
             split=split,
@@ -192,7 +191,7 @@ class Pipeline:
         for part in plan.parts:
             sentence = next(complete, None) if part.ids else None
             parts.append(part._replace(space=sentence.space) if sentence else part)
-        given = [self._tgt_tokenizer.encode(sentence.text) for sentence in bound.complete]
+        given = [self._tokenizers.tgt.encode(sentence.text) for sentence in bound.complete]
         pairs = [(part.ids, ids) for part, ids in zip(plan.translatable, given, strict=False)]
         scored = zip(given, self._replay(pairs) if pairs else [], strict=True)
         return _Draft(
@@ -208,12 +207,17 @@ class Pipeline:
         )
 
     def _finish(
-        self, drafts: Sequence[_Draft], decoding: DecodingConfig, *, guard: bool, batch_tokens: int
+        self,
+        drafts: Sequence[_Draft],
+        decoding: DecodingConfig,
+        *,
+        guard: bool,
+        max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
         """Apply fallback decoding, then join the parts of each text."""
         notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
-            yield from self._retry(drafts, decoding, notes, batch_tokens=batch_tokens)
+            yield from self._retry(drafts, decoding, notes, max_batch_tokens=max_batch_tokens)
         return [
             dataclasses.replace(
                 join_parts(
@@ -222,8 +226,7 @@ class Pipeline:
                     draft.found,
                     n_best=decoding.n_best,
                     sample=decoding.sample,
-                    src_tokenizer=self._src_tokenizer,
-                    tgt_tokenizer=self._tgt_tokenizer,
+                    tokenizers=self._tokenizers,
                     notes=draft_notes,
                 ),
                 n_fallbacks=draft.n_fallbacks,
@@ -237,7 +240,7 @@ class Pipeline:
         decoding: DecodingConfig,
         notes: Sequence[list[str]],
         *,
-        batch_tokens: int,
+        max_batch_tokens: int,
     ) -> Generator[list[int], None, None]:
         """Decode degenerate parts again, except those that the user's prefix constrains."""
         places = [
@@ -249,9 +252,8 @@ class Pipeline:
             [drafts[number].rows[part] for number, part in places],
             [drafts[number].found[part] for number, part in places],
             decoding,
-            functools.partial(self.engine.search, batch_tokens=batch_tokens),
-            src_tokenizer=self._src_tokenizer,
-            tgt_tokenizer=self._tgt_tokenizer,
+            functools.partial(self.engine.search, max_batch_tokens=max_batch_tokens),
+            tokenizers=self._tokenizers,
         )
         for (number, part), hypotheses, note in zip(places, kept, new_notes, strict=True):
             drafts[number].found[part] = hypotheses
@@ -263,17 +265,17 @@ class Pipeline:
         warnings = []
         for part in range(draft.n_given, len(draft.rows)):
             text = draft.open_prefix if part == draft.n_given else ""
-            prefix = force_prefix(text, self._tgt_tokenizer)
+            prefix = force_prefix(text, self._tokenizers.tgt)
             if is_cut(draft.found[part][0].ids, len(draft.rows[part]), decoding, prefix):
                 warnings.append("the translation reached max_new_tokens and was cut")
         return warnings
 
     def _show(self, draft: _Draft, partial_ids: list[int]) -> str:
         """Return the text of the parts decoded so far, and the partial next one."""
-        texts = [decode_line(each[0].ids, self._tgt_tokenizer) for each in draft.found]
+        texts = [decode_line(each[0].ids, self._tokenizers.tgt) for each in draft.found]
         # Incomplete UTF-8 sequences are held back; invalid ones become U+FFFD.
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        partial = decoder.decode(self._tgt_tokenizer.decode_bytes(partial_ids))
+        partial = decoder.decode(self._tokenizers.tgt.decode_bytes(partial_ids))
         texts.append(" ".join(partial.splitlines()))
         shown = ""
         for part in draft.parts:

@@ -19,7 +19,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -381,3 +381,26 @@ class Tokenizer:
     @staticmethod
     def _bytes_of(piece: str) -> bytes:
         return bytes(BYTE_OF_CHAR[char] for char in piece)
+
+
+TWO_FILES = ("tokenizer_src.json", "tokenizer_tgt.json")
+"""File names of separate vocabularies; a joint one is in `tokenizer.json`."""
+
+
+class Tokenizers(NamedTuple):
+    """The tokenizers of a model: the same object twice if the vocabulary is joint."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+
+    def save(self, folder: Path) -> None:
+        """Write one file for a joint vocabulary, otherwise two.
+
+        Raises:
+            OSError: if a file cannot be written.
+        """
+        if self.src is self.tgt:
+            self.src.save(folder / "tokenizer.json")
+        else:
+            for name, tokenizer in zip(TWO_FILES, self, strict=True):
+                tokenizer.save(folder / name)

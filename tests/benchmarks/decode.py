@@ -33,7 +33,7 @@ from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 
 SHAPES = {
@@ -89,15 +89,14 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
     torch.manual_seed(1)
     stored = StoredModel(
         model=Transformer(model_config(shape)).eval(),
-        src_tokenizer=vocabulary,
-        tgt_tokenizer=vocabulary,
+        tokenizers=Tokenizers(vocabulary, vocabulary),
         decoding=DecodingConfig(),
     )
     export_ctranslate2(stored, folder / name)
     pieces = list_pieces(vocabulary)
-    tokenizers = {"src_tokenizer": vocabulary, "tgt_tokenizer": vocabulary}
-    engine = TorchEngine(stored.model, **tokenizers)
-    half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), **tokenizers)
+    tokenizers = Tokenizers(vocabulary, vocabulary)
+    engine = TorchEngine(stored.model, tokenizers=tokenizers)
+    half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers=tokenizers)
     marian = MarianMTModel(marian_config(shape, forced_eos_token_id=None)).eval()
     peers = {
         kind: ctranslate2.Translator(
@@ -112,10 +111,10 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
         jobs: dict[str, Job] = {
             "hubnmt": lambda d=decoding, r=lists: run_search(
-                engine.search(r, d, batch_tokens=10**6)
+                engine.search(r, d, max_batch_tokens=10**6)
             ),
             "hubnmt bf16": lambda d=decoding, r=lists: run_search(
-                half.search(r, d, batch_tokens=10**6)
+                half.search(r, d, max_batch_tokens=10**6)
             ),
             "transformers": lambda r=rows, b=beam_size: marian.generate(
                 r, num_beams=b, min_new_tokens=N_TOKENS, max_new_tokens=N_TOKENS, do_sample=False
@@ -139,11 +138,11 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
-    pieces = list_pieces(stored.src_tokenizer)
+    pieces = list_pieces(stored.tokenizers.src)
     lines = text.read_text(encoding="utf-8").splitlines()
-    rows = stored.src_tokenizer.encode_batch(lines)
+    rows = stored.tokenizers.src.encode_batch(lines)
     named = [[pieces[i] for i in row] for row in rows]
-    names = {piece: i for i, piece in enumerate(list_pieces(stored.tgt_tokenizer))}
+    names = {piece: i for i, piece in enumerate(list_pieces(stored.tokenizers.tgt))}
     peers = {
         kind: ctranslate2.Translator(
             str(folder / "real"), device="cpu", compute_type=kind, intra_threads=threads
@@ -164,7 +163,7 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
                 batch_type="tokens",
             )
             ids = [[names[piece] for piece in answer.hypotheses[0]] for answer in answers]
-            return [stored.tgt_tokenizer.decode(row) for row in ids]
+            return [stored.tokenizers.tgt.decode(row) for row in ids]
 
         jobs: dict[str, Callable[[], list[str]]] = {
             "hubnmt": lambda: ours(exact),
@@ -173,7 +172,7 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
         }
         texts = {name: job() for name, job in jobs.items()}
         mine = texts["hubnmt"]
-        n_tokens = sum(len(row) + 1 for row in stored.tgt_tokenizer.encode_batch(mine))
+        n_tokens = sum(len(row) + 1 for row in stored.tokenizers.tgt.encode_batch(mine))
         seconds = take_turns(jobs, 3)
         work = f"{text.name}, {len(lines):,} lines, {label(beam_size)}"
         show(work, seconds, n_sentences=len(lines), n_tokens=n_tokens)

@@ -103,7 +103,7 @@ def main() -> None:
             overrides += [f"run.max_steps={options.steps}", f"run.eval_every={options.steps}"]
         with words_cut_by(PATTERNS[name]):
             corpus = prepare_corpus(load_recipe(options.recipe, overrides), None)
-            both = zip((corpus.src_tokenizer, corpus.tgt_tokenizer), valid, strict=True)
+            both = zip((corpus.tokenizers.src, corpus.tokenizers.tgt), valid, strict=True)
             cells = [count_pieces(tokenizer, lines) for tokenizer, lines in both]
             if options.steps:
                 cells.append(train_and_score(options.recipe, overrides, valid))

@@ -32,7 +32,7 @@ from torch.nn import functional
 
 from hubnmt.model import Transformer
 from hubnmt.model.embedding import SinusoidalPositions
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch, Pair, collate, measure_lengths, plan_epoch
 from training.distributed import Team
@@ -199,7 +199,7 @@ def make_batches(
         pairs = [(sentence(), sentence()) for _ in range(max(29_000, n * batch_tokens // 10))]
     plan = plan_epoch(measure_lengths(pairs), batch_tokens=batch_tokens, seed=1)
     return [
-        collate([pairs[row] for row in rows], src_tokenizer=tokenizer, tgt_tokenizer=tokenizer).to(
+        collate([pairs[row] for row in rows], tokenizers=Tokenizers(tokenizer, tokenizer)).to(
             device
         )
         for rows in list(plan)[:n]

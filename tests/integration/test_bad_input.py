@@ -12,7 +12,7 @@ from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Fails = Callable[..., str]
 
@@ -27,8 +27,7 @@ def here(
     """A folder to work in, with a model and some files that are no good."""
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=1, max_new_tokens=4),
     )
     for name in ("good", "no-weights", "torn", "typo"):

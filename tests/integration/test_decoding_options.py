@@ -102,7 +102,7 @@ class SpellingStep:
 @pytest.fixture
 def spell(trained: Translator, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make the model say given bytes, one at a time."""
-    tokenizer = trained.tgt_tokenizer
+    tokenizer = trained.tokenizers.tgt
     byte_ids = {tokenizer.piece_bytes(i): i for i in range(3, tokenizer.vocab_size)}
 
     def say(raw: bytes, *, seconds_per_step: float = 0.0) -> type[SpellingStep]:
@@ -234,7 +234,7 @@ def test_the_narrowest_sampling_is_greedy(
 
 def next_probabilities(translator: Translator, src: str, said: list[int]) -> Tensor:
     """Ask the model itself what comes next."""
-    rows = [translator.src_tokenizer.encode(src)]
+    rows = [translator.tokenizers.src.encode(src)]
     src_ids, src_pad_mask = batch_sources(rows, pad_id=0, eos_id=2)
     with torch.inference_mode():
         logits = translator.model(src_ids, torch.tensor([[1, *said]]), src_pad_mask)
@@ -243,7 +243,7 @@ def next_probabilities(translator: Translator, src: str, said: list[int]) -> Ten
 
 def end_probability(translator: Translator, src: str, prefix: str, n_generated: int) -> float:
     """Ask for each piece of the open word, and for the end behind it, one after the other."""
-    tokenizer, probability = translator.tgt_tokenizer, 1.0
+    tokenizer, probability = translator.tokenizers.tgt, 1.0
     ids = [*tokenizer.encode(prefix.rstrip()), tokenizer.eos_id]
     for n in range(n_generated, len(ids)):
         probability *= next_probabilities(translator, src, ids[:n])[ids[n]].item()
@@ -255,7 +255,7 @@ def test_alternatives_have_the_probabilities_of_the_model_best_first(
     prefix: str, trained: Translator, sources: list[str]
 ) -> None:
     """Behind the whole words; the last word may be said in other pieces or go on."""
-    tokenizer = trained.tgt_tokenizer
+    tokenizer = trained.tokenizers.tgt
     words = tokenizer.pre_tokens(prefix)
     said = tokenizer.encode("".join(words[:-1]).removeprefix(" "))
     expected = next_probabilities(trained, sources[0], said)
@@ -284,7 +284,7 @@ def test_each_alternative_leads_to_a_text_with_prefix_and_piece(
 ) -> None:
     for src in sources[:3]:
         found = trained.alternatives(src, prefix, k=5)
-        words = trained.tgt_tokenizer.pre_tokens(prefix)
+        words = trained.tokenizers.tgt.pre_tokens(prefix)
         before = "".join(words[:-1])
         for each in found:
             if each.piece == "<eos>":
@@ -309,7 +309,7 @@ def test_the_first_alternative_of_each_word_leads_to_the_translation(
 def test_the_end_is_an_alternative_to_the_first_word(
     trained: Translator, sources: list[str]
 ) -> None:
-    found = trained.alternatives(sources[0], k=trained.tgt_tokenizer.vocab_size)
+    found = trained.alternatives(sources[0], k=trained.tokenizers.tgt.vocab_size)
     assert [each.text for each in found if each.piece == "<eos>"] == [""]
 
 
@@ -317,12 +317,12 @@ def test_the_end_is_an_alternative_to_the_first_word(
 def test_the_end_is_an_alternative_behind_a_prefix(
     prefix: str, trained: Translator, sources: list[str]
 ) -> None:
-    found = trained.alternatives(sources[0], prefix, k=trained.tgt_tokenizer.vocab_size)
+    found = trained.alternatives(sources[0], prefix, k=trained.tokenizers.tgt.vocab_size)
     (end,) = [each for each in found if each.piece == "<eos>"]
     assert end.text == prefix.rstrip()
     scored = trained.score(sources[0], prefix.rstrip())
-    words = trained.tgt_tokenizer.pre_tokens(prefix)[:-1]
-    n_generated = len(trained.tgt_tokenizer.encode("".join(words).removeprefix(" ")))
+    words = trained.tokenizers.tgt.pre_tokens(prefix)[:-1]
+    n_generated = len(trained.tokenizers.tgt.encode("".join(words).removeprefix(" ")))
     assert math.log(end.probability) == pytest.approx(
         sum(scored.tgt_log_probs[n_generated:]), rel=1e-3
     )
@@ -496,7 +496,7 @@ def test_a_translation_found_is_likelier_than_one_that_is_wrong(
 def test_an_empty_target_costs_its_end(trained: Translator, sources: list[str]) -> None:
     pair = trained.score(sources[0], "")
     assert isinstance(pair, PairScore)
-    expected = next_probabilities(trained, sources[0], [])[trained.tgt_tokenizer.eos_id].item()
+    expected = next_probabilities(trained, sources[0], [])[trained.tokenizers.tgt.eos_id].item()
     assert pair.tgt_tokens == ("<eos>",)
     assert pair.log_prob == pytest.approx(math.log(expected), rel=1e-4)
 
@@ -520,14 +520,14 @@ class Suspicion:
 def searches(trained: Translator, monkeypatch: pytest.MonkeyPatch) -> list[DecodingConfig]:
     """Every search's options, as they come."""
     asked: list[DecodingConfig] = []
-    search = trained._engine.search
+    search = trained.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
         if rows:
             asked.append(decoding)
         return search(rows, decoding, **options)
 
-    monkeypatch.setattr(trained._engine, "search", remember)
+    monkeypatch.setattr(trained.engine, "search", remember)
     return asked
 
 

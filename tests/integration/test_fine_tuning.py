@@ -63,7 +63,7 @@ def test_a_folder_is_trained_further_and_the_result_again(
     assert main([write_recipe(model_folder)]) == 0
     mine = tmp_path / "runs" / "mine"
     start, end = load_model(model_folder), load_model(mine / "last")
-    assert start.src_tokenizer.to_json() == end.src_tokenizer.to_json()
+    assert start.tokenizers.src.to_json() == end.tokenizers.src.to_json()
     assert start.model.config.n_heads == end.model.config.n_heads
     assert "trained by fine-tuning de-en-tiny with hubnmt" in load_model(mine / "best").card
     assert [each["step"] for each in read_metrics(mine, "valid")] == [0, 2, 4]

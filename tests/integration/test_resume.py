@@ -14,7 +14,7 @@ import torch
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 N_LINES = 2_500
 OPTIONS = ["--beam-size", "1", "--max-new-tokens", "4", "--no-guard"]
@@ -30,8 +30,7 @@ def job(
             parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(),
     )
     save_model(tmp_path / "model", stored)

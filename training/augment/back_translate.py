@@ -74,7 +74,7 @@ def back_translate(
     Raises:
         InputError: if the input is a pipe, or the folder holds pairs made with other settings.
     """
-    translator.translate([], batch_tokens=batch_tokens, **settings)  # validates the options
+    translator.translate([], max_batch_tokens=batch_tokens, **settings)  # validates the options
     if source.is_fifo():
         raise InputError(f"{source}: a pipe, which can be read only once; save it as a file first")
     n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
@@ -151,7 +151,7 @@ def _translate(
     options = dict(settings)
     if options.get("sample"):
         options["seed"] = options.get("seed", 0) + start
-    found = translator.translate(chunk, batch_tokens=batch_tokens, guard=False, **options)
+    found = translator.translate(chunk, max_batch_tokens=batch_tokens, guard=False, **options)
     rows = [
         "\t".join(" ".join(text.split()) for text in (each.text, line))
         for each, line in zip(found, chunk, strict=True)

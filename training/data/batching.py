@@ -16,7 +16,7 @@ from hubnmt.model.batching import (
     batch_sources,
     batch_targets,
 )
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """(source ids, target ids), without special tokens."""
@@ -193,22 +193,20 @@ def _halve_until(bounds: list[tuple[int, int]], multiple: int) -> list[tuple[int
     return bounds
 
 
-def collate(pairs: Sequence[Pair], *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Batch:
+def collate(pairs: Sequence[Pair], tokenizers: Tokenizers) -> Batch:
     """Pad a batch and select its labels."""
-    src = batch_sources([src for src, _ in pairs], **_ends(src_tokenizer))
+    src = batch_sources([src for src, _ in pairs], **_ends(tokenizers.src))
     tgt = batch_targets(
-        [tgt for _, tgt in pairs], bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)
+        [tgt for _, tgt in pairs], bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt)
     )
     return _pick_labels(src, tgt)
 
 
-def collate_ragged(
-    src: Ragged, tgt: Ragged, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
-) -> Batch:
+def collate_ragged(src: Ragged, tgt: Ragged, tokenizers: Tokenizers) -> Batch:
     """Equivalent of `collate` for ragged tensors."""
     return _pick_labels(
-        batch_ragged_sources(src, **_ends(src_tokenizer)),
-        batch_ragged_targets(tgt, bos_id=tgt_tokenizer.bos_id, **_ends(tgt_tokenizer)),
+        batch_ragged_sources(src, **_ends(tokenizers.src)),
+        batch_ragged_targets(tgt, bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt)),
     )
 
 

@@ -62,7 +62,7 @@ class Loader:
         self._max_tokens = config.data.max_tokens
         self._droppers = [
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
-            for side, tokenizer in (("src", corpus.src_tokenizer), ("tgt", corpus.tgt_tokenizer))
+            for side, tokenizer in (("src", corpus.tokenizers.src), ("tgt", corpus.tokenizers.tgt))
         ]
         self.seek(Position())
 
@@ -123,11 +123,10 @@ class Loader:
 
     def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:
         corpus = self._corpus
-        tokenizers = {"src_tokenizer": corpus.src_tokenizer, "tgt_tokenizer": corpus.tgt_tokenizer}
         if not any(self._droppers):
             src, tgt = corpus.train.gather(rows)
-            return collate_ragged(src, tgt, **tokenizers)
-        return collate([self._drop(corpus.train[row], rng) for row in rows], **tokenizers)
+            return collate_ragged(src, tgt, corpus.tokenizers)
+        return collate([self._drop(corpus.train[row], rng) for row in rows], corpus.tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
         """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""

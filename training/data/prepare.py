@@ -19,7 +19,7 @@ from tqdm import tqdm
 from hubnmt.checkpoint.folder import read_json, write_json
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import WORD_PATTERN, Tokenizer
+from hubnmt.text.tokenizer import TWO_FILES, WORD_PATTERN, Tokenizer, Tokenizers
 from training.config.recipe import RunConfig
 from training.data.cache import cached
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
@@ -51,8 +51,7 @@ class Corpus:
     report: CleaningReport
     content: str
     """Digest of the training texts and their cleaning."""
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
+    tokenizers: Tokenizers
 
     def save(self, folder: Path) -> None:
         """Save the tokenizers and the cleaning report in the run folder.
@@ -61,7 +60,7 @@ class Corpus:
             ModelFolderError: if the disk is full.
         """
         with telling_full_disk(folder):
-            _save_tokenizers(folder, (self.src_tokenizer, self.tgt_tokenizer))
+            self.tokenizers.save(folder)
             write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
@@ -74,7 +73,7 @@ def prepare_corpus(
     config: RunConfig,
     resumed: Path | None,
     *,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    tokenizers: Tokenizers | None = None,
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
@@ -112,8 +111,7 @@ def prepare_corpus(
         valid=valid,
         report=report,
         content=content,
-        src_tokenizer=tokenizers[0],
-        tgt_tokenizer=tokenizers[1],
+        tokenizers=tokenizers,
     )
 
 
@@ -143,7 +141,7 @@ def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
             )
 
 
-def _warn_of_truncation(valid: list[TextPair], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+def _warn_of_truncation(valid: list[TextPair], tokenizers: Tokenizers) -> None:
     """Warn if the length limit of decoding would truncate many validation targets."""
     src, tgt = (
         tokenizer.encode_batch(texts)
@@ -191,7 +189,7 @@ def _read_texts(folder: Path) -> Iterator[list[str]]:
             yield line[:-1].split("\t")
 
 
-def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> PairDataset:
+def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
@@ -211,7 +209,7 @@ def _encode(config: RunConfig, texts: Path, tokenizers: tuple[Tokenizer, Tokeniz
     return PairDataset(cached(cache_folder(config), f"pairs-{key}", build))
 
 
-def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokenizer]:
+def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
     """Return tokenizers learned on the training texts."""
     settings = config.tokenizer
 
@@ -221,7 +219,7 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokeni
         for side in sides:
             lines = (text for pair in _read_texts(texts) for text in pair[side])
             learned.append(Tokenizer.train(lines, settings.vocab_size))
-        _save_tokenizers(folder, (learned[0], learned[-1]))
+        Tokenizers(learned[0], learned[-1]).save(folder)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
     found = _load_tokenizers(config, cached(cache_folder(config), f"vocabulary-{key}", build))
@@ -229,23 +227,13 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> tuple[Tokenizer, Tokeni
     return found
 
 
-def _load_tokenizers(config: RunConfig, folder: Path | None) -> tuple[Tokenizer, Tokenizer] | None:
+def _load_tokenizers(config: RunConfig, folder: Path | None) -> Tokenizers | None:
     """Return the tokenizers stored in a run folder, if any."""
-    names = _file_names(joint=config.tokenizer.joint)
+    names = ["tokenizer.json"] if config.tokenizer.joint else TWO_FILES
     if folder is None or not all((folder / name).exists() for name in names):
         return None
     loaded = [Tokenizer.load(folder / name) for name in names]
-    return loaded[0], loaded[-1]
-
-
-def _save_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
-    names = _file_names(joint=tokenizers[0] is tokenizers[1])
-    for name, tokenizer in zip(names, tokenizers, strict=False):
-        tokenizer.save(folder / name)
-
-
-def _file_names(*, joint: bool) -> list[str]:
-    return ["tokenizer.json"] if joint else ["tokenizer_src.json", "tokenizer_tgt.json"]
+    return Tokenizers(loaded[0], loaded[-1])
 
 
 def _digest(*parts: object) -> str:

@@ -52,7 +52,7 @@ def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None
     """
     ids = [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]
     spans = [
-        (locate(src, translator.src_tokenizer), locate(tgt, translator.tgt_tokenizer))
+        (locate(src, translator.tokenizers.src), locate(tgt, translator.tokenizers.tgt))
         for src, tgt in ids
     ]
     links = align([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
@@ -86,8 +86,7 @@ def _argmax_words(
     for rows in plan_epoch(measure_lengths(pairs), batch_tokens=BATCH_TOKENS, seed=0):
         batch = collate(
             [pairs[row] for row in rows],
-            src_tokenizer=translator.src_tokenizer,
-            tgt_tokenizer=translator.tgt_tokenizer,
+            tokenizers=translator.tokenizers,
         ).to(translator.device)
         with torch.inference_mode():
             maps = translator.model.cross_attend(

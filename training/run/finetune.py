@@ -11,7 +11,7 @@ from typing import Any
 from hubnmt.checkpoint.folder import bundled_models
 from hubnmt.config import ModelConfig
 from hubnmt.hub.reference import parse_reference
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
 from training.config.recipe import FROM_TOKENIZER, RunConfig, Tables
 from training.optim.averaging import Weights, copy_weights
@@ -26,7 +26,7 @@ class Pretrained:
     commit: str | None
     """Commit hash, if it came from the Hub."""
     config: ModelConfig
-    tokenizers: tuple[Tokenizer, Tokenizer]
+    tokenizers: Tokenizers
     """(source, target); the same object twice for a joint vocabulary."""
     weights: Weights
 
@@ -58,10 +58,10 @@ def load_pretrained(name: str) -> Pretrained:
     """
     translator = Translator.from_pretrained(name)
     return Pretrained(
-        name=public_name(name, is_on_hub=translator.revision is not None),
-        commit=translator.revision,
+        name=public_name(name, is_on_hub=translator.commit is not None),
+        commit=translator.commit,
         config=translator.config,
-        tokenizers=(translator.src_tokenizer, translator.tgt_tokenizer),
+        tokenizers=translator.tokenizers,
         weights=copy_weights(translator.model),
     )
 

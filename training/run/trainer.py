@@ -66,8 +66,8 @@ class Run:
             import_tracker(config.log.hook)  # reported before the folder is created
         seed_everything(settings.seed)
         model_config = config.model_config(
-            src_vocab_size=corpus.src_tokenizer.vocab_size,
-            tgt_vocab_size=corpus.tgt_tokenizer.vocab_size,
+            src_vocab_size=corpus.tokenizers.src.vocab_size,
+            tgt_vocab_size=corpus.tokenizers.tgt.vocab_size,
         )
         self.model = Transformer(model_config).to(team.device)
         if not team.is_leader:  # equal initial weights, but independent dropout

@@ -80,7 +80,7 @@ def encode_pairs(
     """
     limit = 4 * max(translator.config.max_src_tokens, 64)
     kept = HeldOutPairs([], [], [])
-    encode = translator.src_tokenizer.encode, translator.tgt_tokenizer.encode
+    encode = translator.tokenizers.src.encode, translator.tokenizers.tgt.encode
     for src, tgt in zip(sources, references, strict=True):
         ids = encode[0](single_spaced(src)), encode[1](single_spaced(tgt))
         if max(map(len, ids)) < limit:
@@ -124,9 +124,9 @@ def decode_pairs(
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
 ) -> list[str]:
     """Translate the sources unsplit; an empty source gives an empty translation."""
-    tokenizer = translator.tgt_tokenizer
+    tokenizer = translator.tokenizers.tgt
     rows = [src for src, _ in pairs.ids if src]
-    search = translator.engine.search(rows, decoding, batch_tokens=batch_tokens)
+    search = translator.engine.search(rows, decoding, max_batch_tokens=batch_tokens)
     found = iter(run_search(search))
     return [decode_line(next(found)[0].ids, tokenizer) if src else "" for src, _ in pairs.ids]
 
@@ -135,14 +135,12 @@ def decode_pairs(
 def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> float:
     """Return the mean negative log-likelihood of the references, nats per non-pad token."""
     model = translator.model
-    tokenizers = {
-        "src_tokenizer": translator.src_tokenizer,
-        "tgt_tokenizer": translator.tgt_tokenizer,
-    }
     total = torch.zeros((), device=translator.device)
     n_tokens = 0
     for rows in plan_epoch(measure_lengths(pairs.ids), batch_tokens=batch_tokens, seed=0):
-        batch = collate([pairs.ids[row] for row in rows], **tokenizers).to(translator.device)
+        batch = collate([pairs.ids[row] for row in rows], translator.tokenizers).to(
+            translator.device
+        )
         memory = model.encode(*batch.src)
         hidden = batch.pick(model.decode(batch.tgt_in, memory, batch.src.src_pad_mask))
         weight = model.output_proj.weight
@@ -187,8 +185,7 @@ class Validator:
         model = parts.stepper.model
         stored = StoredModel(
             model=self._select_weights(parts, progress),
-            src_tokenizer=self._corpus.src_tokenizer,
-            tgt_tokenizer=self._corpus.tgt_tokenizer,
+            tokenizers=self._corpus.tokenizers,
             decoding=self._decoding,
         )
         device = next(model.parameters()).device

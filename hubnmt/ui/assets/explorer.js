@@ -1,5 +1,5 @@
 // Attention explorer: word links, a heatmap, and a thumbnail of every head. props.value is the result
-// of `attention.explorer_figure`, {message} if nothing can be shown, or null. Tokens are inserted with
+// of `explorer_figure`, {message} if nothing can be shown, or null. Tokens are inserted with
 // textContent, never as HTML. All interaction runs in the browser on the weights in props.value.
 
 const find = (name) => element.querySelector(`.${name}`);

@@ -17,9 +17,9 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.middleware import find_client
+from hubnmt.ui.gradio.connections import find_client
 from hubnmt.ui.gradio.zero_gpu import is_lent, on_gpu
-from hubnmt.ui.html import attention
+from hubnmt.ui.html.facts import notice
 from hubnmt.ui.services.scheduler import AbandonedError, assign
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -141,7 +141,7 @@ def _assigned() -> contextvars.Context:
 
 def error_notice(error: HubNMTError) -> str:
     """Render an error as a notice."""
-    return attention.notice([public_message(error)], "error")
+    return notice([public_message(error)], "error")
 
 
 def public_message(error: HubNMTError) -> str:

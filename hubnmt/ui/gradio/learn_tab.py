@@ -17,9 +17,9 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
-from hubnmt.ui.html.attention import sentence
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.text_format import sentence
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 PIECES = (

@@ -11,15 +11,12 @@ import contextlib
 import json
 import threading
 import time
-from collections import Counter, OrderedDict, deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
-    Iterator,
-    MutableMapping,
 )
 from pathlib import Path
 from typing import Any
@@ -29,48 +26,25 @@ from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import FormData, Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from hubnmt.ui.services.scheduler import BusyError, Client, Scheduler
-from hubnmt.ui.services.tables import MAX_FILE_MIB
+from hubnmt.ui.gradio.connections import Listeners, Scope
+from hubnmt.ui.gradio.request_limits import (
+    Bodies,
+    DisconnectedError,
+    Message,
+    Receive,
+    RefusedBodyError,
+    Sessions,
+)
+from hubnmt.ui.services.scheduler import BusyError, Scheduler
 from hubnmt.ui.services.uploads import UploadQuota
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIX = "/gradio_api/"
 
-MAX_BODY_MIB = MAX_FILE_MIB + 1
-"""Maximum request body: one file plus form overhead."""
-
-MAX_BODIES_MIB = 64
-"""Maximum total size of request bodies being received."""
-
-MAX_CLIENT_BODIES = 32
-"""Maximum concurrent request bodies per address."""
-
-BODY_WITHIN_S = 15.0
-"""Timeout of a request body, extended by its size over `MIN_BYTES_PER_S`."""
-
-MIN_BYTES_PER_S = 32 * 1024
-
 TRIM_EVERY_S = 1.0
 """Minimum interval between checks of the total disk quota."""
-
-KEPT_SESSIONS = 500
-"""Session states kept by Gradio; the least recently used is evicted."""
-
-FREE_SESSIONS = 2
-"""Sessions an address may start per minute without delay; a page needs one."""
-
-SESSIONS_PER_S = 5.0
-"""Rate of further sessions, over all addresses."""
-
-MAX_WAITING_SESSIONS = 32
-
-KEPT_EVENTS = 10_000
-"""Maximum number of recorded cancelled events and session starts."""
 
 
 class Middleware:
@@ -218,199 +192,6 @@ def _stream_key(route: str, scope: Scope) -> str:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         return next(iter(query.get("session_hash", [])), "")
     return str(route.rpartition("/")[2]) if route.startswith("call/") else ""
-
-
-# --- connections ---------------------------------------------------------------------------------
-
-
-class Listeners:
-    """Counts the open response streams by session or event."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        """Create an empty registry."""
-        self._scheduler = scheduler
-        self._open: Counter[str] = Counter()
-        self._cancelled: dict[str, None] = {}
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def listening(self, key: str) -> Iterator[None]:
-        """Count a stream while it is open."""
-        self._count(key, 1)
-        try:
-            yield
-        finally:
-            self._count(key, -1)
-
-    def _count(self, key: str, change: int) -> None:
-        with self._lock:
-            self._open[key] += change
-            if not self._open[key]:
-                del self._open[key]
-        self._scheduler.wake()
-
-    def note_cancelled(self, body: bytes) -> None:
-        """Record the event that a client cancels."""
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            self._cancelled[str(json.loads(body)["event_id"])] = None
-        while len(self._cancelled) > KEPT_EVENTS:
-            del self._cancelled[next(iter(self._cancelled))]
-        self._scheduler.wake()
-
-    def client(self, address: str, session: str, event: str) -> Client:
-        """Return the client of a queued event."""
-        was_listening = False
-
-        def is_listening() -> bool:
-            nonlocal was_listening
-            is_open = session in self._open or event in self._open
-            was_listening |= is_open
-            return is_open
-
-        def has_left() -> bool:
-            is_open = is_listening()
-            return (was_listening and not is_open) or event in self._cancelled
-
-        return Client(address, session, is_listening, has_left)
-
-
-def find_client(scope: Scope, session: str | None, event: str | None) -> Client | None:
-    """Return the client of a request; None if it did not pass the middleware."""
-    if "hubnmt.address" not in scope:
-        return None
-    address = scope["hubnmt.address"]
-    if "hubnmt.has_left" in scope:  # the response uses the request's connection
-        return Client(address, session or "", lambda: True, scope["hubnmt.has_left"].is_set)
-    listeners: Listeners = scope["hubnmt.listeners"]
-    return listeners.client(address, session or "", event or "")
-
-
-# --- sessions ------------------------------------------------------------------------------------
-
-
-class Sessions:
-    """Limits the rate of new sessions per address: each blocks Gradio's event loop for 40 ms."""
-
-    def __init__(self) -> None:
-        """Create an empty registry."""
-        self._known: OrderedDict[str, None] = OrderedDict()
-        self._begun: deque[tuple[float, str]] = deque()
-        self._pace = asyncio.Lock()
-        self._n_waiting = 0
-
-    async def admit(self, address: str, body: bytes) -> None:
-        """Admit a request; delay new sessions of an address beyond its free allowance.
-
-        Raises:
-            RefusedBodyError: if too many sessions are waiting.
-        """
-        session = _read_session(body)
-        if session in self._known:
-            self._known.move_to_end(session)
-            return
-        if self._count(address) >= FREE_SESSIONS:
-            await self._wait()
-        if session:
-            self._known[session] = None
-            while len(self._known) > KEPT_SESSIONS:
-                self._known.popitem(last=False)
-
-    def _count(self, address: str) -> int:
-        """Record a new session and return the address's earlier ones within the last minute."""
-        now = time.monotonic()
-        while self._begun and (now - self._begun[0][0] > 60 or len(self._begun) > KEPT_EVENTS):
-            self._begun.popleft()
-        n_begun = sum(each == address for _, each in self._begun)
-        if n_begun < FREE_SESSIONS:
-            self._begun.append((now, address))
-        return n_begun
-
-    async def _wait(self) -> None:
-        if self._n_waiting >= MAX_WAITING_SESSIONS:
-            raise RefusedBodyError(503, str(BusyError()))
-        self._n_waiting += 1
-        try:
-            async with self._pace:
-                await asyncio.sleep(1 / SESSIONS_PER_S)
-        finally:
-            self._n_waiting -= 1
-
-
-def _read_session(body: bytes) -> str:
-    try:
-        session = json.loads(body)["session_hash"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return session if isinstance(session, str) else ""
-
-
-# --- bodies --------------------------------------------------------------------------------------
-
-
-class RefusedBodyError(Exception):
-    """A request body is too large, too slow, or exceeds the number allowed."""
-
-    def __init__(self, status: int, message: str) -> None:
-        """Store the HTTP status of the response."""
-        super().__init__(message)
-        self.status = status
-
-
-class DisconnectedError(Exception):
-    """The client disconnected before its request body was complete."""
-
-
-class Bodies:
-    """Buffers request bodies, because Gradio has no timeout and leaves partial files."""
-
-    def __init__(self) -> None:
-        """Create an empty registry."""
-        self._n_bytes = 0
-        self._n_of: Counter[str] = Counter()
-
-    async def read(self, address: str, receive: Receive) -> bytes:
-        """Read a request body.
-
-        Raises:
-            RefusedBodyError: if a limit is exceeded.
-            DisconnectedError: if the client disconnects.
-        """
-        if self._n_of[address] >= MAX_CLIENT_BODIES:
-            raise RefusedBodyError(503, str(BusyError()))
-        chunks: list[bytes] = []
-        self._n_of[address] += 1
-        try:
-            await self._receive(chunks, receive)
-            return b"".join(chunks)
-        finally:
-            self._n_bytes -= sum(map(len, chunks))
-            self._n_of[address] -= 1
-            if not self._n_of[address]:
-                del self._n_of[address]
-
-    async def _receive(self, chunks: list[bytes], receive: Receive) -> None:
-        started, size = time.monotonic(), 0
-        while True:
-            timeout = started + BODY_WITHIN_S + size / MIN_BYTES_PER_S - time.monotonic()
-            try:
-                message = await asyncio.wait_for(receive(), max(0.0, timeout))
-            except TimeoutError:
-                raise RefusedBodyError(
-                    408, "timed out while receiving the request; try again"
-                ) from None
-            if message["type"] == "http.disconnect":
-                raise DisconnectedError
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            self._n_bytes += len(chunks[-1])
-            if size > MAX_BODY_MIB * 2**20:
-                raise RefusedBodyError(
-                    413, f"the request is larger than the limit of {MAX_FILE_MIB} MiB"
-                )
-            if self._n_bytes > MAX_BODIES_MIB * 2**20:
-                raise RefusedBodyError(503, str(BusyError()))
-            if not message.get("more_body"):
-                return
 
 
 @contextlib.asynccontextmanager

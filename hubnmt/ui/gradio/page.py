@@ -14,10 +14,11 @@ from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import ASSETS, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
-from hubnmt.ui.gradio.middleware import KEPT_SESSIONS, Middleware
+from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
+from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
 from hubnmt.ui.gradio.translate_tab import TranslateTab
-from hubnmt.ui.html import attention
+from hubnmt.ui.html.facts import model_line
 from hubnmt.ui.html.model_card import card_html
 from hubnmt.ui.services import limits, tables
 from hubnmt.ui.services.files import Files
@@ -113,7 +114,7 @@ class _Page:
     def _place_model(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="model-row"):
             self._picker = ModelPicker(self._handlers, chosen)
-            self._facts = line(attention.model_line(chosen.facts))
+            self._facts = line(model_line(chosen.facts))
         self._picker.place_search()
         self._card = line(card_html(chosen.facts.card), elem_id="card")
 
@@ -130,7 +131,7 @@ class _Page:
     def _describe(self, chosen: Chosen) -> list[Any]:
         """Return the values of all components that depend on the model."""
         return [
-            attention.model_line(chosen.facts),
+            model_line(chosen.facts),
             card_html(chosen.facts.card),
             *self._translate.describe(chosen),
             *self._compare.describe(chosen),

@@ -20,6 +20,7 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
+from hubnmt.ui.html.facts import notice, timing_line
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.look import Look
@@ -185,7 +186,12 @@ class TranslateTab:
         """Stream the translation; the panels keep the previous one until it is complete."""
         try:
             for shown in self._handlers.translate_page(*values):
-                yield shown if isinstance(shown, Answer) else ("", shown, gr.skip(), gr.skip())
+                if isinstance(shown, Answer):
+                    found = shown.timed.translation
+                    warnings = notice(found.warnings, "warning")
+                    yield warnings, found.text, timing_line(shown.timed), shown.alternatives
+                else:
+                    yield "", shown, gr.skip(), gr.skip()
         except HubNMTError as error:
             yield error_notice(error), "", "", None
 

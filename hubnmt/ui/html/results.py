@@ -6,11 +6,12 @@ from itertools import groupby
 
 from hubnmt.model.shape_trace import NamedShape, Stage
 from hubnmt.types import PairScore
-from hubnmt.ui.html.attention import fact_row, short_count, short_duration
 from hubnmt.ui.html.charts import line_chart
+from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
 from hubnmt.ui.services.files import FileProgress, FileResult, Worst
 from hubnmt.ui.services.learn import Anatomy
+from hubnmt.ui.services.text_format import short_count, short_duration
 from hubnmt.ui.services.training_runs import Run, Sample
 
 PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}

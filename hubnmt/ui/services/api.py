@@ -68,21 +68,8 @@ class Endpoints:
             length to the power of length_penalty), n_best, tokens, their log-probabilities,
             warnings, seconds.
         """
-        options = decoding_controls.given_options(
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            n_best=n_best,
-            sample=sample,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            repetition_penalty=repetition_penalty,
-            max_new_tokens=max_new_tokens,
-            prefix=prefix,
-        )
-        timed = self.handlers.translate_text(text, model, **options)
+        options = decoding_controls.given_options(locals())
+        timed = self.handlers.translate_text(text, model, prefix=prefix or "", **options)
         name = self.handlers.registry.name(model)
         return timed.translation.text, {"model": name, **_text_details(timed)}
 
@@ -172,9 +159,7 @@ class Endpoints:
             The file with a column `translation`; and rows, seconds, BLEU, chrF, and the sentences
             with the lowest chrF.
         """
-        options = decoding_controls.given_options(
-            beam_size=beam_size, length_penalty=length_penalty
-        )
+        options = decoding_controls.given_options(locals())
         for found in Files(self.handlers.registry).translate(
             file, model, source=column, reference=reference, has_header=has_header, **options
         ):

@@ -4,10 +4,10 @@ Valid values are defined in `hubnmt.config`; a slider's range covers the useful 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DecodingConfig, DecodingOptions
 
 N_BEST = 3
 """Default number of alternatives requested by the page, limited by the beam size."""
@@ -236,9 +236,10 @@ def read_steered(values: Sequence[Any]) -> dict[str, Any]:
     return {name: options[name] for name in STEERED if name in options}
 
 
-def given_options(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None."""
-    return {name: whole(value) for name, value in options.items() if value is not None}
+def given_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values named like a decoding option that are not None."""
+    names = [name for name in DecodingOptions.__annotations__ if values.get(name) is not None]
+    return {name: whole(values[name]) for name in names}
 
 
 def whole(value: Any) -> Any:

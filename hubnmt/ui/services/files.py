@@ -5,9 +5,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
-from hubnmt.config import ModelConfig
+from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.text.metrics import Scores, score_corpus, sentence_chrf
@@ -114,7 +114,7 @@ class Files:
         source: str = "",
         reference: str = "",
         has_header: bool = True,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> Iterator[FileProgress | FileResult]:
         """Translate a column of a file in chunks.
 
@@ -133,9 +133,10 @@ class Files:
             HubNMTError: if the file, a column, an option or the model is invalid.
         """
         translator = self.registry.get(model)
+        decoding = translator.decoding.with_options(**options)
         with _JOBS.place():
             yield from self._translate(
-                _require_path(path), translator, source, reference, has_header, options
+                _require_path(path), translator, source, reference, has_header, decoding
             )
 
     def _translate(
@@ -145,14 +146,14 @@ class Files:
         source: str,
         reference: str,
         has_header: bool,
-        options: dict[str, Any],
+        decoding: DecodingConfig,
     ) -> Iterator[FileProgress | FileResult]:
         with model_turn(READ_SECONDS):
             table = tables.read_table(path, has_header=has_header)
             source = source or find_source(table, translator.config)
             sources = table.column(source)
             references = table.column(reference) if reference else None
-            costs = limits.check_rows(translator, sources, options)
+            costs = limits.check_rows(translator, sources, decoding)
         started = time.perf_counter()
         texts: list[str] = []
         n_warnings = 0
@@ -160,7 +161,7 @@ class Files:
             seconds = time.perf_counter() - started
             yield FileProgress(n_done=chunk.start, n_rows=len(sources), seconds=seconds)
             with model_turn(sum(costs[chunk])):
-                found = translator.translate(sources[chunk], **options)
+                found = translator.translate(sources[chunk], decoding=decoding)
             texts += [each.text for each in found]
             n_warnings += sum(bool(each.warnings) for each in found)
         with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:

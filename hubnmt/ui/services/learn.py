@@ -59,7 +59,7 @@ class Lessons:
                 f"the text has {n_bytes:,} bytes; the limit is {MAX_PIECES_BYTES}; enter a short "
                 "sentence"
             )
-        tokenizer = self.registry.get(model).src_tokenizer
+        tokenizer = self.registry.get(model).tokenizers.src
         words = tokenizer.pre_tokens(text)
         return {
             "words": [
@@ -91,8 +91,8 @@ class Lessons:
         limits.check_characters(tgt, "the translation")
         src, tgt = _first_line(src), _first_line(tgt)  # lines are translated separately
         translator = self.registry.get(model)
-        n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
-        n_tgt_tokens = len(translator.tgt_tokenizer.encode(tgt)) + 1
+        n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
+        n_tgt_tokens = len(translator.tokenizers.tgt.encode(tgt)) + 1
         config = translator.config
         stages = dissect(config, n_src_tokens=n_src_tokens, n_tgt_tokens=n_tgt_tokens)
         return Anatomy(config, src, n_src_tokens, n_tgt_tokens, stages)

@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hubnmt.analysis.occlusion import Occlusion, find_words
@@ -16,7 +16,7 @@ from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore
-from hubnmt.ui.html.attention import check_drawable
+from hubnmt.ui.services.explorer import check_drawable
 from hubnmt.ui.services.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000
@@ -153,7 +153,9 @@ def find_max_work(translator: Translator) -> int:
     return min(max(measured, MIN_WORK), MAX_WORK)
 
 
-def check_work(translator: Translator, text: str, options: Mapping[str, Any]) -> float:
+def check_work(
+    translator: Translator, text: str, decoding: DecodingConfig, prefix: str = ""
+) -> float:
     """Refuse a request whose estimated cost exceeds the limit.
 
     Returns:
@@ -161,37 +163,31 @@ def check_work(translator: Translator, text: str, options: Mapping[str, Any]) ->
 
     Raises:
         InputError: with the size and the limit.
-        ConfigError: if an option is unknown or its value invalid.
     """
-    decoding = _read_options(translator, options)
-    n_prefix = len((options.get("prefix") or "").encode())  # at most one token per byte
-    n_tokens = n_prefix + _max_tokens(translator, text, decoding)
-    _check_request("the text", n_tokens, translator, decoding)
-    return n_tokens * _search_width(decoding) / measure_speed(translator)
-
-
-def _read_options(translator: Translator, options: Mapping[str, Any]) -> DecodingConfig:
-    """Merge options into a model's defaults and check them against the page's limits.
-
-    Raises:
-        InputError: with the size and the limit.
-    """
-    prefix = "" if options.get("prefix") is None else options["prefix"]
-    decoding = translator.read_options(
-        {name: value for name, value in options.items() if name != "prefix"}
-    )
-    if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
-        raise InputError(
-            f"max_new_tokens = {decoding.max_new_tokens} exceeds this page's limit of "
-            f"{MAX_NEW_TOKENS} tokens per sentence"
-        )
+    _check_options(decoding)
     check_prefix(prefix)
     if len(prefix) > MAX_PREFIX_CHARS:
         raise InputError(
             f"the forced prefix has {len(prefix):,} characters; the limit is {MAX_PREFIX_CHARS:,}"
         )
     check_characters(prefix, "the forced prefix")
-    return decoding
+    n_prefix = len(prefix.encode())  # at most one token per byte
+    n_tokens = n_prefix + _max_tokens(translator, text, decoding)
+    _check_request("the text", n_tokens, translator, decoding)
+    return n_tokens * _search_width(decoding) / measure_speed(translator)
+
+
+def _check_options(decoding: DecodingConfig) -> None:
+    """Check decoding options against the page's limits.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
+        raise InputError(
+            f"max_new_tokens = {decoding.max_new_tokens} exceeds this page's limit of "
+            f"{MAX_NEW_TOKENS} tokens per sentence"
+        )
 
 
 def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> int:
@@ -202,7 +198,7 @@ def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> 
     """
     plan = make_plan(
         text,
-        translator.src_tokenizer,
+        translator.tokenizers.src,
         language=translator.config.src_lang,
         max_src_tokens=translator.config.max_src_tokens,
     )
@@ -247,7 +243,7 @@ def _check_tokens(what: str, n_tokens: int, max_work: int, width: int) -> None:
 
 
 def check_rows(
-    translator: Translator, rows: Sequence[str], options: Mapping[str, Any]
+    translator: Translator, rows: Sequence[str], decoding: DecodingConfig
 ) -> list[float]:
     """Refuse a column of a file that exceeds a limit.
 
@@ -269,7 +265,7 @@ def check_rows(
                 f"row {number:,} has {len(row):,} characters; the limit is {MAX_ROW_CHARS:,}; "
                 "put one sentence or paragraph on each line"
             )
-    decoding = _read_options(translator, options)
+    _check_options(decoding)
     sizes = []
     for number, row in enumerate(rows, 1):
         n_row_tokens = _max_tokens(translator, row, decoding)
@@ -291,7 +287,7 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
         check_text(translation)
     _check_drawable(translator, text, translation)
     if not translation:
-        cost_s = check_work(translator, text, {})
+        cost_s = check_work(translator, text, translator.decoding)
         translating = translator.stream(text, n_together=N_TOGETHER)
         translation = run_in_turns(translating, cost_s).text
         _check_drawable(translator, text, translation)
@@ -310,7 +306,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     Raises:
         InputError: if the pair is too long to display.
     """
-    n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
     with model_turn(LOOK_SECONDS):
         return translator.attend(src, candidate, split=False)
@@ -345,5 +341,5 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
 
 def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:
     """Return the numbers of source and target tokens of a pair, including eos."""
-    n_src_tokens = len(translator.src_tokenizer.encode(src)) + 1
-    return n_src_tokens, len(translator.tgt_tokenizer.encode(tgt)) + 1
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
+    return n_src_tokens, len(translator.tokenizers.tgt.encode(tgt)) + 1

@@ -8,20 +8,21 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from hubnmt.analysis.head_ablation import PARTS, Head, without_heads
 from hubnmt.attention.maps import Attention
-from hubnmt.config import ModelConfig
+from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import HubNMTError, InputError
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
-from hubnmt.ui.html import attention
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.compare import mark_differences
+from hubnmt.ui.services.explorer import explorer_figure
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.text_format import sentence, short_count
 
 N_CHOICES = 6
 """Number of token alternatives; further ones have negligible probability."""
@@ -79,10 +80,10 @@ class Look:
             translator, subject = self._read(value)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Seen({"message": attention.sentence(str(error))})
+            return Seen({"message": sentence(str(error))})
         left_out = limits.leave_out(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = attention.explorer_figure(maps, left_out)
+        figure = explorer_figure(maps, left_out)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 
@@ -105,10 +106,10 @@ class Look:
         except HubNMTError as error:
             return _with_message(steering, error)
         choices = [dataclasses.asdict(each) for each in found]
-        said_text = decode_line(prefix, translator.tgt_tokenizer)
+        said_text = decode_line(prefix, translator.tokenizers.tgt)
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
-    def steer(self, value: Any, steering: Any, **options: Any) -> Steered:
+    def steer(self, value: Any, steering: Any, **options: Unpack[DecodingOptions]) -> Steered:
         """Apply a selected alternative or complete typed words, and inspect the result.
 
         Args:
@@ -118,7 +119,10 @@ class Look:
         """
         try:
             translator, subject = self._read(value)
-            row = _steered_row(translator, subject, steering, options)
+            decoding = translator.decoding.with_options(
+                **(options | {"n_best": 1, "sample": False})
+            )
+            row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
             return Steered(None, None, None, _with_message(steering, error), None)
@@ -163,7 +167,7 @@ class Look:
         if translator.config.n_parameters > MAX_SILENCED_PARAMETERS:
             raise InputError(
                 "this model is too large for head ablation on this page: more than "
-                f"{attention.short_count(MAX_SILENCED_PARAMETERS)} parameters"
+                f"{short_count(MAX_SILENCED_PARAMETERS)} parameters"
             )
         key = self.registry.name(model), off
         with self._lock:
@@ -191,7 +195,7 @@ def read_heads(switches: Any) -> frozenset[Head]:
 
 
 def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
-    return {**(value if isinstance(value, dict) else {}), "message": attention.sentence(str(error))}
+    return {**(value if isinstance(value, dict) else {}), "message": sentence(str(error))}
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:
@@ -220,14 +224,14 @@ def _prefix_ids(subject: Subject, steering: Any) -> tuple[int, ...]:
 
 
 def _steered_row(
-    translator: Translator, subject: Subject, steering: Any, options: dict[str, Any]
+    translator: Translator, subject: Subject, steering: Any, decoding: DecodingConfig
 ) -> tuple[int, ...]:
     """Return the token ids of the steered sentence."""
-    prefix = decode_line(_prefix_ids(subject, steering), translator.tgt_tokenizer)
+    prefix = decode_line(_prefix_ids(subject, steering), translator.tokenizers.tgt)
     typed = str(steering.get("typed") or "").strip()
     if typed:
         continuation = " " * (bool(prefix) and typed[0] not in CLOSING) + typed
-        return _complete(translator, subject, prefix, continuation, options)
+        return _complete(translator, subject, prefix, continuation, decoding)
     try:
         choice = steering["choices"][read_index(steering["choice"])]
         text, is_whole = choice["text"], choice.get("is_whole", True)
@@ -235,8 +239,8 @@ def _steered_row(
         raise InputError("invalid alternative; select a word again") from None
     limits.check_text(text or ".")
     if not is_whole and text.startswith(prefix):
-        return _complete(translator, subject, prefix, text.removeprefix(prefix), options)
-    return tuple(translator.tgt_tokenizer.encode(text))
+        return _complete(translator, subject, prefix, text.removeprefix(prefix), decoding)
+    return tuple(translator.tokenizers.tgt.encode(text))
 
 
 def _complete(
@@ -244,16 +248,17 @@ def _complete(
     subject: Subject,
     prefix: str,
     continuation: str,
-    options: dict[str, Any],
+    decoding: DecodingConfig,
 ) -> tuple[int, ...]:
     """Translate the sentence with a forced prefix and its continuation.
 
     Only the continuation counts towards the limits: the prefix is part of an admitted translation.
     """
-    search = {**options, "n_best": 1, "sample": False}
-    limits.check_work(translator, subject.src, {**search, "prefix": continuation})
-    search["prefix"] = prefix + continuation
-    return translator.translate(subject.src, split=False, **search).n_best[0].tgt_ids[0]
+    limits.check_work(translator, subject.src, decoding, continuation)
+    found = translator.translate(
+        subject.src, decoding=decoding, prefix=prefix + continuation, split=False
+    )
+    return found.n_best[0].tgt_ids[0]
 
 
 def _switches(config: ModelConfig) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class BoundedLoad:
             if self.forgets:
                 _check_tokenizers(pulled.folder, name)
             translator = self.load(str(pulled.folder))
-            translator.revision = pulled.commit
+            translator.name, translator.commit = name, pulled.commit
             return translator
         finally:
             if self.forgets:

@@ -48,7 +48,7 @@ class Subject:
             src = value["src"][start:end]
         except (KeyError, IndexError, TypeError, ValueError):
             raise InputError("invalid translation state; translate again") from None
-        tokenizer = translator.tgt_tokenizer
+        tokenizer = translator.tokenizers.tgt
         special = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
         ids = set(itertools.chain.from_iterable(rows))
         if not is_whole or ids & special or max(ids, default=0) >= tokenizer.vocab_size:
@@ -59,7 +59,7 @@ class Subject:
                 f"{limits.MAX_NEW_TOKENS}"
             )
         limits.check_text(src)
-        limits.check_work(translator, src, {})
+        limits.check_work(translator, src, translator.decoding)
         return cls(value, src, number, rows)
 
     @property
@@ -81,7 +81,7 @@ class Subject:
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
-        texts = [decode_line(each, translator.tgt_tokenizer) for each in rows]
+        texts = [decode_line(each, translator.tokenizers.tgt) for each in rows]
         text = self._join(texts)
         made = {"text": text, "probability": None, "rows": [list(each) for each in rows]}
         others = [each for each in self.value["candidates"] if each["text"] != text]

@@ -5,14 +5,13 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.listing import Catalogue
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
-from hubnmt.ui.html import attention
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.catalogue import (
     Search,
@@ -57,11 +56,7 @@ class Timed(NamedTuple):
 class Answer(NamedTuple):
     """A translation as shown in the page."""
 
-    notice: str
-    """Warnings, as HTML."""
-    text: str
-    timing: str
-    """As HTML."""
+    timed: Timed
     alternatives: dict[str, Any]
     """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
     `candidates` with token ids per sentence, and the indices `selected` and `sentence`."""
@@ -111,12 +106,15 @@ class Handlers:
         except HubNMTError:
             return DecodingConfig()
 
-    def translate_text(self, text: str, model: str, **options: Any) -> Timed:
+    def translate_text(
+        self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
+    ) -> Timed:
         """Translate a text and measure the time.
 
         Args:
             text: one or more sentences.
             model: model reference; empty selects the default model.
+            prefix: text that the translation must begin with.
             options: fields of `DecodingConfig` that override the model's defaults.
 
         Raises:
@@ -124,17 +122,22 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
+        decoding = translator.decoding.with_options(**options)
         with model_turn(limits.CHECK_SECONDS):
-            cost_s = limits.check_work(translator, text, options)
+            cost_s = limits.check_work(translator, text, decoding, prefix)
         start = time.perf_counter()
-        translating = translator.stream(text, n_together=limits.N_TOGETHER, **options)
+        translating = translator.stream(
+            text, decoding=decoding, prefix=prefix, n_together=limits.N_TOGETHER
+        )
         translation = run_in_turns(translating, cost_s)
         seconds = time.perf_counter() - start
-        if not options:
+        if not (options or prefix):
             limits.note_speed(translator, cost_s, seconds)
         return Timed(translation, seconds, load_seconds)
 
-    def stream_text(self, text: str, model: str, **options: Any) -> Iterator[str | Timed]:
+    def stream_text(
+        self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
+    ) -> Iterator[str | Timed]:
         """Stream partial translations, then yield the result of `translate_text`.
 
         Raises:
@@ -142,11 +145,14 @@ class Handlers:
         """
         limits.check_text(text)
         translator, load_seconds = self._open(model)
+        decoding = translator.decoding.with_options(**options)
         with model_turn(limits.CHECK_SECONDS):
-            cost_s = limits.check_work(translator, text, options)
+            cost_s = limits.check_work(translator, text, decoding, prefix)
         start = time.perf_counter()
         n_together = 1 if len(text) <= MAX_STREAMED_CHARS else limits.N_TOGETHER
-        translating = translator.stream(text, n_together=n_together, **options)
+        translating = translator.stream(
+            text, decoding=decoding, prefix=prefix, n_together=n_together
+        )
         translation = yield from in_turns(translating, cost_s)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
 
@@ -199,17 +205,9 @@ class Handlers:
 def _answer(text: str, model: str, timed: Timed) -> Answer:
     """Build the page's answer, including the state for later inspection."""
     found = timed.translation
-    timing = attention.timing_line(
-        seconds=timed.seconds,
-        n_tokens=len(found.tgt_tokens),
-        token_probability=found.token_probability,
-        load_seconds=timed.load_seconds,
-    )
     return Answer(
-        notice=attention.notice(found.warnings, "warning"),
-        text=found.text,
-        timing=timing,
-        alternatives={
+        timed,
+        {
             "src": text,
             "model": model,
             "sentences": [list(each.src) for each in found.sentences],

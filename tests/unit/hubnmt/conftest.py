@@ -15,7 +15,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.inference import engine
 from hubnmt.model import Transformer
 from hubnmt.pipeline import fallback
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 
 BOS, EOS, V = 1, 2, 300
@@ -71,8 +71,7 @@ def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
     decoding = DecodingConfig(beam_size=3, n_best=2)
     return StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=decoding,
     )
 

@@ -2,9 +2,12 @@
 
 import contextlib
 import math
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -32,15 +35,15 @@ def test_token_log_probs_are_those_of_a_replay(
     options: dict[str, Any], random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[list[int], list[int]]] = []
-    decode = random_model.tgt_tokenizer.decode
-    search = random_model._engine.search
+    decode = random_model.tokenizers.tgt.decode
+    search = random_model.engine.search
 
     def remember(rows: Any, *args: Any, **kwargs: Any) -> Any:
         found = yield from search(rows, *args, **kwargs)
         said.extend((list(row), each[0].ids) for row, each in zip(rows, found, strict=True))
         return found
 
-    monkeypatch.setattr(random_model._engine, "search", remember)
+    monkeypatch.setattr(random_model.engine, "search", remember)
     translation = random_model.translate("Zwei Männer stehen.", length_penalty=1.0, **options)
     ((src, tgt),) = said
     (replayed,) = random_model._replay([(src, tgt)])
@@ -259,7 +262,39 @@ def test_options_left_out_come_with_the_model(stored: StoredModel) -> None:
 # --- bad input -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [5, None, b"Ein Hund", ["Ein", 5], ["a", None], [b"x"]], ids=str)
+TEXTS = ["Ein Hund", "Zwei"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [tuple(TEXTS), iter(TEXTS), (text for text in TEXTS), np.array(TEXTS), pd.Series(TEXTS)],
+    ids=lambda texts: type(texts).__name__,
+)
+def test_any_iterable_of_strings_is_translated(texts: Any, random_model: Translator) -> None:
+    assert random_model(texts) == random_model.translate(TEXTS)
+    assert str(random_model(TEXTS[0])) == random_model.translate(TEXTS)[0].text
+
+
+def test_a_translator_is_named_by_model_languages_and_size() -> None:
+    shown = repr(Translator.from_pretrained("de-en-multi30k"))
+    assert re.fullmatch(r"<Translator de-en-multi30k: de to en, [\d,]+ parameters>", shown)
+
+
+def test_a_whole_config_replaces_the_models_and_is_checked_for_wrong_names(
+    random_model: Translator,
+) -> None:
+    greedy = random_model.translate("Ein Hund", beam_size=1)
+    config = random_model.decoding.with_options(beam_size=1)
+    assert random_model.translate("Ein Hund", decoding=config) == greedy
+    with pytest.raises(ConfigError, match=r"unknown key .beam_sizee.*did you mean .beam_size"):
+        random_model("Ein Hund", beam_sizee=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [5, None, b"Ein Hund", ["Ein", 5], ["a", None], [b"x"], np.array("x"), pd.Series([math.nan])],
+    ids=str,
+)
 def test_what_is_no_text_is_refused(text: Any, random_model: Translator) -> None:
     with pytest.raises(InputError, match="string"):
         random_model.translate(text)

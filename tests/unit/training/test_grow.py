@@ -25,13 +25,14 @@ def test_a_grown_model_translates_as_before_and_knows_the_placeholders(tmp_path:
         each.text for each in old.translate(TEXTS)
     ]
     for text in (*TEXTS, "Grüße, 1 €"):
-        assert new.src_tokenizer.encode(text) == old.src_tokenizer.encode(text)
+        assert new.tokenizers.src.encode(text) == old.tokenizers.src.encode(text)
     for mark in PLACEHOLDERS:
-        assert len(new.src_tokenizer.encode(mark)) == 1
+        assert len(new.tokenizers.src.encode(mark)) == 1
         assert (
-            len(new.src_tokenizer.encode(f"({mark}).")) == len(old.src_tokenizer.encode("().")) + 1
+            len(new.tokenizers.src.encode(f"({mark})."))
+            == len(old.tokenizers.src.encode("().")) + 1
         )
-        assert new.src_tokenizer.decode(new.src_tokenizer.encode(f"a {mark}.")) == f"a {mark}."
+        assert new.tokenizers.src.decode(new.tokenizers.src.encode(f"a {mark}.")) == f"a {mark}."
 
 
 def test_new_weights_receive_gradients() -> None:

@@ -9,7 +9,7 @@ from hubnmt.attention.maps import Attention
 from hubnmt.attention.replay import attend, readable_pieces, score_targets
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 SRC, TGT = "Zwei Männer stehen am Herd.", "Two men, ഒരു നായ."
 H = 3
@@ -21,15 +21,14 @@ def attention(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Attention:
         tiny_model,
         tiny_tokenizer.encode(SRC),
         tiny_tokenizer.encode(TGT),
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
     )
 
 
 def score_of(
     model: Transformer, pairs: list[tuple[list[int], list[int]]], tokenizer: Tokenizer
 ) -> list[tuple[float, ...]]:
-    return score_targets(model, pairs, src_tokenizer=tokenizer, tgt_tokenizer=tokenizer)
+    return score_targets(model, Tokenizers(tokenizer, tokenizer), pairs)
 
 
 def score_by_hand(
@@ -112,8 +111,7 @@ def test_maps_can_be_drawn_from_any_precision(
         tiny_model.bfloat16(),
         tiny_tokenizer.encode(SRC),
         tiny_tokenizer.encode(TGT),
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
     )
     assert attention.cross.dtype == attention.decoder_self.dtype == torch.float32
     assert attention.cross.numpy().shape == attention.cross.shape
@@ -124,8 +122,7 @@ def test_an_empty_target_is_one_step(tiny_model: Transformer, tiny_tokenizer: To
         tiny_model,
         tiny_tokenizer.encode("x"),
         [],
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
     )
     assert attention.tgt_tokens == ("<eos>",)
     assert attention.decoder_self.flatten().tolist() == [1.0] * 2 * H

@@ -31,7 +31,7 @@ from hubnmt.checkpoint.folder import (
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 CARD = "---\nlanguage: [de, en]\n---\n# Grüße 🐕\n"
 FILES = ["README.md", "config.json", "decoding.json", "model.safetensors", "tokenizer.json"]
@@ -42,8 +42,7 @@ def joint(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
     """One vocabulary, all three tables one."""
     return StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=3, length_penalty=0.7),
         card=CARD,
     )
@@ -63,8 +62,7 @@ def separate(tiny_config: ModelConfig, tiny_texts: list[str]) -> StoredModel:
     )
     return StoredModel(
         model=Transformer(config).eval(),
-        src_tokenizer=Tokenizer.train(tiny_texts, 280),
-        tgt_tokenizer=Tokenizer.train(tiny_texts, 290),
+        tokenizers=Tokenizers(Tokenizer.train(tiny_texts, 280), Tokenizer.train(tiny_texts, 290)),
         decoding=DecodingConfig(),
     )
 
@@ -109,8 +107,8 @@ def test_save_and_load_give_equal_logits(
     assert loaded.card == stored.card
     assert not loaded.model.training
     text = "Grüße, മഞ്ഞിൽ!"
-    assert loaded.src_tokenizer.encode(text) == stored.src_tokenizer.encode(text)
-    assert loaded.tgt_tokenizer.encode(text) == stored.tgt_tokenizer.encode(text)
+    assert loaded.tokenizers.src.encode(text) == stored.tokenizers.src.encode(text)
+    assert loaded.tokenizers.tgt.encode(text) == stored.tokenizers.tgt.encode(text)
 
 
 def test_saving_what_was_loaded_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
@@ -155,8 +153,8 @@ def test_separate_tables_stay_separate(separate: StoredModel, tmp_path: Path) ->
     loaded = load_model(tmp_path / "two")
     tables = (loaded.model.src_embedding, loaded.model.tgt_embedding, loaded.model.output_proj)
     assert len({table.weight.data_ptr() for table in tables}) == 3
-    assert loaded.src_tokenizer is not loaded.tgt_tokenizer
-    assert (loaded.src_tokenizer.vocab_size, loaded.tgt_tokenizer.vocab_size) == (280, 290)
+    assert loaded.tokenizers.src is not loaded.tokenizers.tgt
+    assert (loaded.tokenizers.src.vocab_size, loaded.tokenizers.tgt.vocab_size) == (280, 290)
 
 
 def test_half_stores_float16_in_half_the_room(
@@ -659,9 +657,9 @@ def test_the_other_kind_of_tokenizer_does_not_stay_behind(
     folder: Path, joint: StoredModel, separate: StoredModel
 ) -> None:
     save_model(folder, separate)
-    assert load_model(folder).src_tokenizer.vocab_size == 280
+    assert load_model(folder).tokenizers.src.vocab_size == 280
     save_model(folder, joint)
-    assert load_model(folder).src_tokenizer.vocab_size == 300
+    assert load_model(folder).tokenizers.src.vocab_size == 300
     assert names_in(folder) == FILES
 
 
@@ -671,7 +669,7 @@ def test_a_folder_behind_a_link_can_be_saved_over(
     link = tmp_path / "link"
     link.symlink_to(folder, target_is_directory=True)
     save_model(link, separate)
-    assert load_model(link).src_tokenizer.vocab_size == 280
+    assert load_model(link).tokenizers.src.vocab_size == 280
     assert names_in(tmp_path) == ["link", "models"]
 
 

@@ -11,7 +11,7 @@ from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Run = Callable[..., str]
 
@@ -30,8 +30,7 @@ def model(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) ->
             parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=2),
     )
     save_model(tmp_path / "model", stored)

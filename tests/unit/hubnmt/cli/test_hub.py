@@ -152,10 +152,10 @@ def test_no_token_on_the_command_line(command: list[str]):
 
 def test_python_pushes_and_pulls(hub: HubServer, model_folder: Path):
     translator = Translator.from_pretrained(model_folder)
-    assert translator.revision is None
+    assert translator.commit is None
     pushed = translator.push_to_hub(REPO, private=True, message="from Python")
     again = Translator.from_pretrained(REPO)
-    assert again.revision == pushed.commit
+    assert again.commit == pushed.commit
     options = {"max_new_tokens": 4}
     text = "Ein Hund rennt."
     assert again.translate(text, **options) == translator.translate(text, **options)

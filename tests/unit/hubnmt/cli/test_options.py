@@ -7,39 +7,17 @@ import pytest
 from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
-    decoding_options,
-    in_chunks,
     load_translator,
     show_progress,
 )
 from hubnmt.cli.parser import Parser
-from hubnmt.config import DecodingConfig
 from hubnmt.errors import ConfigError
-from hubnmt.translator import Translator
 
 
 def parse(*arguments: str) -> argparse.Namespace:
     parser = Parser(prog="x")
     add_decoding_options(parser)
     return parser.parse_args(arguments)
-
-
-def test_options_left_out_are_left_to_the_model() -> None:
-    assert decoding_options(parse()) == {}
-
-
-def test_given_options_are_a_decoding_config_and_a_prefix() -> None:
-    given = parse("--beam-size", "7", "--sample", "--top-p", "0.5", "--prefix", "A dog")
-    options = {"beam_size": 7, "sample": True, "top_p": 0.5, "prefix": "A dog"}
-    assert decoding_options(given) == options
-    del options["prefix"]
-    DecodingConfig(**options)
-
-
-def test_a_flag_can_be_switched_off() -> None:
-    assert decoding_options(parse("--no-sample")) == {"sample": False}
-    assert decoding_options(parse("--no-guard", "--no-split")) == {"guard": False, "split": False}
-    assert decoding_options(parse("--guard", "--split")) == {"guard": True, "split": True}
 
 
 def test_the_help_says_what_every_option_does() -> None:
@@ -63,24 +41,6 @@ def test_the_model_is_loaded_as_asked(model: str) -> None:
     assert {str(parameter.dtype) for parameter in translator.model.parameters()} == {
         "torch.bfloat16"
     }
-
-
-def test_the_engine_is_the_one_asked_for(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parser, asked = Parser(prog="x"), {}
-    add_model_options(parser)
-    monkeypatch.setattr(Translator, "from_pretrained", lambda model, **how: asked.update(how))
-    load_translator(parser.parse_args(["--model", model]))
-    assert asked == {"device": "cpu", "dtype": "float32", "engine": "torch"}
-    load_translator(parser.parse_args(["--model", model, "--engine", "ctranslate2"]))
-    assert asked["engine"] == "ctranslate2"
-    with pytest.raises(ConfigError, match=r"--engine.*ctranslate2"):
-        parser.parse_args(["--model", model, "--engine", "onnx"])
-
-
-def test_chunks_hold_every_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 3)
-    assert list(in_chunks(range(7))) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(in_chunks([])) == []
 
 
 def test_a_pipe_gets_no_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,26 +61,6 @@ def test_exactly_what_would_repeat_an_ngram_is_forbidden(n: int, n_tokens: int) 
             assert after[b, w, token].item() == expected
 
 
-def test_blocking_leaves_its_arguments_alone() -> None:
-    tokens, before = torch.tensor([[[3, 4, 3]]]), random_log_probs(1, 1, V)
-    copies = tokens.clone(), before.clone()
-    assert block_repeated_ngrams(before, tokens, 2)[0, 0, 4] == -torch.inf
-    assert torch.equal(tokens, copies[0])
-    assert torch.equal(before, copies[1])
-
-
-def test_what_was_impossible_stays_impossible() -> None:
-    """A token forbidden twice is no number minus infinity that turns into none."""
-    log_probs = torch.full((1, 1, V), -torch.inf)
-    tokens = torch.tensor([[[4, 4, 4, 4]]])
-    for after in (
-        block_repeated_ngrams(log_probs, tokens, 1),
-        penalize_repetition(log_probs, tokens, 1.7),
-        penalize_repetition(log_probs, tokens, 0.6),
-    ):
-        assert (after == -torch.inf).all()
-
-
 # --- the repetition penalty ----------------------------------------------------------------------
 
 
@@ -102,11 +82,6 @@ def test_saying_it_more_often_costs_no_more() -> None:
 
 
 # --- which constraints there are -----------------------------------------------------------------
-
-
-def test_nothing_asked_is_nothing_to_apply() -> None:
-    assert repetition_control(no_repeat_ngram_size=0, repetition_penalty=1.0) == []
-    assert combine([]) is None
 
 
 def test_both_repetition_options_hold_together() -> None:
@@ -132,13 +107,6 @@ def test_repetition_is_controlled_behind_the_prefix_only() -> None:
     after = control(log_probs, said_and_owed)
     assert after[0, 0].isfinite().tolist() == [True, True, True, False, False]
     assert torch.equal(after[0, 1], log_probs[0, 1])
-
-
-def test_constraints_apply_one_after_the_other() -> None:
-    constraint = combine([lambda lp, _: lp - 1, lambda lp, _: lp * 2])
-    assert constraint is not None
-    after = constraint(torch.tensor([[[-3.0]]]), torch.zeros(1, 1, 0, dtype=torch.int64))
-    assert after.item() == -8.0
 
 
 # --- forced prefixes -----------------------------------------------------------------------------
@@ -385,16 +353,3 @@ def test_a_fork_gives_each_row_a_token_of_its_own(tiny_tokenizer: Tokenizer) -> 
     assert torch.equal(prefix(log_probs, behind), log_probs)
     assert prefix.count_new(behind).tolist() == [[1, 1]] * 3
     assert prefix.max_tokens == 3
-
-
-def test_the_prefix_takes_no_more_tokens_than_it_says(tiny_tokenizer: Tokenizer) -> None:
-    """Byte by byte is the longest way to say it."""
-    prefix = force_prefix("A woman in blue", tiny_tokenizer)
-    assert prefix is not None
-    n_words = len(tiny_tokenizer.encode("A woman in"))
-    assert prefix.max_tokens == n_words + len(b" blue")
-    assert len(prefix.forced_ids) == n_words
-
-
-def test_no_prefix_is_no_constraint(tiny_tokenizer: Tokenizer) -> None:
-    assert force_prefix("", tiny_tokenizer) is None

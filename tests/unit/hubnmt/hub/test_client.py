@@ -12,21 +12,21 @@ import pytest
 from hubnmt.errors import HubError, HubUnreachableError, InputError
 from hubnmt.hub import client
 from hubnmt.hub.client import (
-    HTTP_ERROR,
     WAITS_S,
     HubFile,
-    causes,
     connect,
     endpoint,
-    explain,
-    find_http_error,
-    hide_tokens,
     is_offline,
-    is_unreachable,
     plain_words,
     read_pages,
     read_repo,
     retry,
+)
+from hubnmt.hub.errors import (
+    HTTP_ERROR,
+    explain,
+    hide_tokens,
+    is_unreachable,
 )
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer
@@ -280,17 +280,6 @@ def test_tokens_are_covered(text: str):
     assert TOKEN not in sentence(ValueError(text))
 
 
-def test_causes_are_walked_from_the_outside():
-    inner, outer = ValueError("in"), RuntimeError("out")
-    assert list(causes(chained(outer, inner))) == [outer, inner]
-
-
 def test_a_mistake_of_ours_is_not_the_hubs_silence():
     assert not is_unreachable(ValueError("x"))
     assert not is_unreachable(OSError("x"))
-
-
-def test_a_client_with_another_http_library_can_be_imported():
-    assert HTTP_ERROR in theirs.HfHubHTTPError.__mro__
-    assert HTTP_ERROR.__name__ == "HTTPError"
-    assert find_http_error(OSError) is OSError

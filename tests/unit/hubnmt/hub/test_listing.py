@@ -12,6 +12,7 @@ from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
 from hubnmt.hub import listing
+from hubnmt.hub.files import WEIGHTS
 from hubnmt.hub.listing import (
     Catalogue,
     evict_lru,
@@ -20,7 +21,7 @@ from hubnmt.hub.listing import (
     list_hub,
     touch,
 )
-from hubnmt.hub.pull import WEIGHTS, pull
+from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, read_folder
 from tests.hub_server import Fault, HubServer

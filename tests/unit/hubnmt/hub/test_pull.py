@@ -20,20 +20,18 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub import client
-from hubnmt.hub.listing import list_cached
-from hubnmt.hub.pull import (
+from hubnmt.hub.files import (
     ALLOWED,
     LIMITS_MIB,
     WEIGHTS,
     check_sizes,
     choose_files,
     digest_bytes,
-    find_cached,
     largest_size,
     matches,
-    pull,
-    pull_to,
 )
+from hubnmt.hub.listing import list_cached
+from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Blob, Fault, HubServer

@@ -15,7 +15,8 @@ from hubnmt import Translator
 from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.checkpoint.metadata import read_metadata
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
-from hubnmt.hub.client import HTTP_ERROR, connect, read_repo
+from hubnmt.hub.client import connect, read_repo
+from hubnmt.hub.errors import HTTP_ERROR
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import CommitRequest, Content, collect, commit, differences, prepare_repo, push
 from hubnmt.hub.reference import HubReference

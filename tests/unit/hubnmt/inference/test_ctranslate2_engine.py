@@ -16,7 +16,7 @@ from hubnmt.inference import ctranslate2_engine as ct2_module
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.engine import TorchEngine, force_prefix
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 
 ROWS = [[40, 50, 60, 70, 80], [90, 41], [55, 66, 77, 88, 99, 44, 33, 22], [90, 42], [11]]
@@ -55,14 +55,13 @@ def decided(tiny_tokenizer: Tokenizer, tiny_config: ModelConfig) -> StoredModel:
         optimizer.step()
     return StoredModel(
         model=model.eval(),
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(),
     )
 
 
 def engine_of(cls: type[TorchEngine], stored: StoredModel) -> TorchEngine:
-    return cls(stored.model, src_tokenizer=stored.src_tokenizer, tgt_tokenizer=stored.tgt_tokenizer)
+    return cls(stored.model, tokenizers=stored.tokenizers)
 
 
 def assert_same(mine: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -133,18 +132,20 @@ def test_a_prefix_is_kept_there_too(
 ) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=9)
-    prefix = force_prefix(text, decided.tgt_tokenizer)
+    prefix = force_prefix(text, decided.tokenizers.tgt)
     found = run_search(other.search(ROWS, decoding, prefix=prefix))
     assert_same(found, run_search(reference.search(ROWS, decoding, prefix=prefix)))
-    assert all(decided.tgt_tokenizer.decode(row[0].ids).startswith(text) for row in found)
+    assert all(decided.tokenizers.tgt.decode(row[0].ids).startswith(text) for row in found)
 
 
 def test_batches_change_nothing(decided: StoredModel, reference: TorchEngine) -> None:
     other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
     decoding = DecodingConfig(beam_size=3, max_new_tokens=30)
     together = run_search(other.search(ROWS, decoding))
-    for batch_tokens in (1, 20):
-        assert_same(run_search(other.search(ROWS, decoding, batch_tokens=batch_tokens)), together)
+    for max_batch_tokens in (1, 20):
+        assert_same(
+            run_search(other.search(ROWS, decoding, max_batch_tokens=max_batch_tokens)), together
+        )
 
 
 def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(

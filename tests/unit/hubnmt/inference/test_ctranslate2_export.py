@@ -13,7 +13,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.ctranslate2_export import PAD, build_spec, export_ctranslate2, list_pieces
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 SHAPES = {
     "pre-norm, shared and tied": {"norm_order": "pre"},
@@ -40,8 +40,7 @@ def stored(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> StoredM
             parameter.add_(0.2 * torch.randn_like(parameter))
     return StoredModel(
         model=model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(),
     )
 
@@ -55,16 +54,14 @@ def peer_of(stored: StoredModel, folder: Path) -> ctranslate2.Translator:
 
 
 def search(stored: StoredModel, **options: int) -> list[list[Hypothesis]]:
-    engine = TorchEngine(
-        stored.model, src_tokenizer=stored.src_tokenizer, tgt_tokenizer=stored.tgt_tokenizer
-    )
+    engine = TorchEngine(stored.model, tokenizers=stored.tokenizers)
     return run_search(engine.search(ROWS, DecodingConfig(**options)))
 
 
 def test_ctranslate2_finds_the_same_greedy_translations(
     stored: StoredModel, tmp_path: Path
 ) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.src_tokenizer)
+    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
     answers = peer.translate_batch(
         [[pieces[token_id] for token_id in row] for row in ROWS],
         beam_size=1,
@@ -77,7 +74,7 @@ def test_ctranslate2_finds_the_same_greedy_translations(
 def test_ctranslate2_gives_every_token_the_same_log_probability(
     stored: StoredModel, tmp_path: Path
 ) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.src_tokenizer)
+    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
     found = search(stored, beam_size=4, n_best=3, max_new_tokens=7)
     pairs = [(row, each) for row, n_best in zip(ROWS, found, strict=True) for each in n_best]
     answers = peer.score_batch(

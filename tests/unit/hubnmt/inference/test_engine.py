@@ -16,7 +16,7 @@ from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut, max_tgt_t
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 GREEDY = {"beam_size": 1}
 BEAM = {"beam_size": 4}
@@ -31,7 +31,7 @@ def engine(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> TorchEngine:
         for parameter in tiny_model.parameters():
             parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
         tiny_model.src_embedding.weight.mul_(2)
-    return TorchEngine(tiny_model, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    return TorchEngine(tiny_model, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +98,15 @@ def test_greedy_is_the_likeliest_piece_at_each_step(
 
 
 @STRATEGIES
-@pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
+@pytest.mark.parametrize("max_batch_tokens", [1, 37, 4096])
 def test_batched_is_the_same_as_one_at_a_time_in_any_order(
-    batch_tokens: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
+    max_batch_tokens: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
     decoding = options(**strategy)
     alone = [run_search(engine.search([row], decoding))[0] for row in rows]
     for order in (list(range(11)), [4, 9, 0, 7, 3, 10, 1, 8, 2, 6, 5]):
         found = run_search(
-            engine.search([rows[b] for b in order], decoding, batch_tokens=batch_tokens)
+            engine.search([rows[b] for b in order], decoding, max_batch_tokens=max_batch_tokens)
         )
         for b, hypotheses in zip(order, found, strict=True):
             assert_same(hypotheses, alone[b])
@@ -126,7 +126,7 @@ def test_a_batch_holds_no_more_than_its_budget(
     monkeypatch.setattr(PackedTransformer, "encode", measure)
     for strategy, width in ((GREEDY, 1), (BEAM, 4), (SAMPLE, 3)):
         shapes.clear()
-        run_search(engine.search(rows, options(**strategy), batch_tokens=60))
+        run_search(engine.search(rows, options(**strategy), max_batch_tokens=60))
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
@@ -379,7 +379,7 @@ def test_a_greedy_search_yields_exactly_what_is_found(
 def test_every_batch_is_shown_from_its_beginning(
     engine: TorchEngine, rows: list[list[int]]
 ) -> None:
-    seen, found = follow(engine.search(rows, options(**BEAM), batch_tokens=60))
+    seen, found = follow(engine.search(rows, options(**BEAM), max_batch_tokens=60))
     for mine, theirs in zip(found, run_search(engine.search(rows, options(**BEAM))), strict=True):
         assert_same(mine, theirs)
     assert seen.count([]) > 1
@@ -431,9 +431,7 @@ def test_a_model_that_overflows_is_refused_at_once(
 ) -> None:
     with torch.no_grad():
         engine.model.decoder.final_norm.weight.fill_(weight)
-    broken = TorchEngine(
-        engine.model, src_tokenizer=engine._src_tokenizer, tgt_tokenizer=engine._tgt_tokenizer
-    )
+    broken = TorchEngine(engine.model, tokenizers=engine._tokenizers)
     search, steps = broken.search(rows[:2], options(**strategy)), []
     with pytest.raises(ModelFolderError, match="not finite"):
         steps.extend(search)

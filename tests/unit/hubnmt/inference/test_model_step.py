@@ -12,7 +12,7 @@ from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model import Transformer
 from hubnmt.model.batching import SourceBatch, batch_sources
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 PAD, BOS, EOS = 0, 1, 2
 IDS = {"bos_id": BOS, "eos_id": EOS}
@@ -136,9 +136,7 @@ def test_search_score_is_replay_score(
         )
     )
     pairs = [(row, each.ids) for row, found in zip(rows, results, strict=True) for each in found]
-    replayed = score_targets(
-        model, pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer
-    )
+    replayed = score_targets(model, Tokenizers(tiny_tokenizer, tiny_tokenizer), pairs)
     searched = [each.log_prob for found in results for each in found]
     assert len(searched) == 12
     assert [sum(tokens) for tokens in replayed] == pytest.approx(searched, rel=1e-4)

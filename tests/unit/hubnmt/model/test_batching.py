@@ -118,19 +118,19 @@ def test_types_and_shapes() -> None:
 LENGTHS = [random.Random(0).randint(1, 40) for _ in range(200)] + [500, 500]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 40, 97, 1000, 10**6])
-def test_every_sentence_is_in_exactly_one_batch(batch_tokens: int) -> None:
-    batches = group_by_length(LENGTHS, batch_tokens)
+@pytest.mark.parametrize("max_batch_tokens", [1, 40, 97, 1000, 10**6])
+def test_every_sentence_is_in_exactly_one_batch(max_batch_tokens: int) -> None:
+    batches = group_by_length(LENGTHS, max_batch_tokens)
     assert sorted(index for batch in batches for index in batch) == list(range(len(LENGTHS)))
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 40, 97, 1000, 10**6])
+@pytest.mark.parametrize("max_batch_tokens", [1, 40, 97, 1000, 10**6])
 def test_padded_batch_stays_within_its_budget_unless_one_sentence_breaks_it(
-    batch_tokens: int,
+    max_batch_tokens: int,
 ) -> None:
-    for batch in group_by_length(LENGTHS, batch_tokens):
+    for batch in group_by_length(LENGTHS, max_batch_tokens):
         padded_tokens = len(batch) * max(LENGTHS[index] for index in batch)
-        assert padded_tokens <= batch_tokens or len(batch) == 1
+        assert padded_tokens <= max_batch_tokens or len(batch) == 1
 
 
 def test_batches_are_as_full_as_their_budget_allows() -> None:

@@ -39,35 +39,11 @@ def test_lookup_is_torchs_scaled_by_the_root_of_the_width() -> None:
     torch.testing.assert_close(embedding(ids), expected)
 
 
-def test_scaling_is_the_same_in_training_and_inference() -> None:
-    embedding, ids = TokenEmbedding(19, 12), torch.tensor([[3, 18]])
-    assert torch.equal(embedding.train()(ids), embedding.eval()(ids))
-
-
-def test_scaled_rows_start_with_variance_one() -> None:
-    vectors = TokenEmbedding(500, 64)(torch.arange(500))
-    assert vectors.std().item() == pytest.approx(1, abs=0.02)
-    assert vectors.mean().item() == pytest.approx(0, abs=0.02)
-
-
-def test_positions_are_added_to_every_sentence_alike() -> None:
-    positions = SinusoidalPositions(12, 0.0)
-    x = torch.randn(2, 5, 12)
-    torch.testing.assert_close(positions(x) - x, sinusoidal_positions(0, 5, 12).expand(2, -1, -1))
-
-
 def test_reading_on_from_a_start_equals_reading_at_once() -> None:
     positions = SinusoidalPositions(12, 0.0)
     x = torch.randn(2, 7, 12)
     together = torch.cat((positions(x[:, :3]), positions(x[:, 3:], start=3)), dim=1)
     assert torch.equal(together, positions(x))
-
-
-def test_beams_of_one_step_all_stand_at_the_same_position() -> None:
-    positions = SinusoidalPositions(12, 0.0)
-    x = torch.randn(2, 4, 12)
-    expected = torch.cat([positions(x[:, w : w + 1], start=6) for w in range(4)], dim=1)
-    assert torch.equal(positions.at(x, 6), expected)
 
 
 def test_positions_go_on_beyond_the_table() -> None:
@@ -78,12 +54,6 @@ def test_positions_go_on_beyond_the_table() -> None:
     for position in range(start, end):
         vector = positions.at(torch.zeros(1, 1, 12), position)[0, 0]
         torch.testing.assert_close(vector, expected[position - start])
-
-
-def test_table_is_no_part_of_the_weights() -> None:
-    positions = SinusoidalPositions(12, 0.1)
-    assert list(positions.parameters()) == []
-    assert positions.state_dict() == {}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -98,9 +68,3 @@ def test_features_are_dropped_in_training_only() -> None:
     x = torch.ones(2, 5, 12) * 10
     assert (positions.train()(x) == 0).any()
     assert torch.equal(positions.eval()(x), SinusoidalPositions(12, 0.0)(x))
-
-
-def test_shapes() -> None:
-    assert sinusoidal_positions(3, 8, 12).shape == (5, 12)
-    assert TokenEmbedding(19, 12)(torch.zeros(2, 5, dtype=torch.int64)).shape == (2, 5, 12)
-    assert SinusoidalPositions(12, 0.0)(torch.zeros(2, 5, 12)).shape == (2, 5, 12)

@@ -8,7 +8,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
 
 
@@ -17,7 +17,7 @@ def pair(tiny_tokenizer: Tokenizer, tiny_config: ModelConfig) -> Any:
     """Pair two texts and read the ids."""
 
     def call(src: str, tgt: str | Candidate, **options: bool) -> list[tuple[str, str, str, str]]:
-        both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+        both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
         pairs: list[Pair] = pair_sentences(src, tgt, config=tiny_config, **both, **options)
         decode = tiny_tokenizer.decode
         return [(decode(a), space, decode(b), other) for a, space, b, other in pairs]
@@ -80,7 +80,7 @@ def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer)
     """Spelled in bytes, which no tokenizer would do."""
     ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
     spelled = tuple(tuple(ids[bytes([b])] for b in f" {t}".encode()) for t in ("A dog.", "Two!"))
-    both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     config = ModelConfig(src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300)
     candidate = Candidate("A dog. Two!", -1.0, spelled)
     pairs = pair_sentences("Ein Hund. Zwei!", candidate, config=config, **both)

@@ -20,7 +20,7 @@ from hubnmt.pipeline import alternatives as alternatives_module
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.types import Alternative
 
@@ -28,7 +28,7 @@ from hubnmt.types import Alternative
 @pytest.fixture
 def find(tiny_model: Transformer, tiny_tokenizer: Tokenizer, monkeypatch: Any) -> Any:
     """Rank by a table: (tokens so far) to {token: probability}; all else is impossible."""
-    both = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
 
     def call(
         table: dict[tuple[int, ...], dict[int, float]], prefix: Any, k: int = 9, src: str = "Ein"
@@ -103,7 +103,7 @@ def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> 
     said = random_model.translate("Ein Hund rennt.", max_new_tokens=6).n_best[0].tgt_ids[0][:2]
     first, *_ = found = random_model.alternatives("Ein Hund rennt.", said, k=4)
     assert len(found) == 4
-    before = random_model.tgt_tokenizer.decode(said)
+    before = random_model.tokenizers.tgt.decode(said)
     assert all(each.text.startswith(before.rstrip()) for each in found)
     assert first.probability == max(each.probability for each in found)
 
@@ -113,7 +113,7 @@ def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> 
 def test_all_are_completed_in_one_search_as_they_would_be_alone(
     n_generated: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    src, engine = "Ein Hund rennt.", random_model._engine
+    src, engine = "Ein Hund rennt.", random_model.engine
     said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_generated]
     searches = []
     search = engine.search
@@ -128,7 +128,7 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
     with monkeypatch.context() as patch:
         patch.setattr(engine, "search", count)
         found = random_model.alternatives(src, said, k=5)
-    tokenizer = random_model.tgt_tokenizer
+    tokenizer = random_model.tokenizers.tgt
     ends = [each for each in found if each.piece == "<eos>"]
     assert searches == [5 - len(ends)]
     by_text = {tokenizer.piece_bytes(i): i for i in range(3, tokenizer.vocab_size)}
@@ -136,8 +136,8 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
         if each in ends or each.piece.startswith("<"):
             continue
         prefix = force_tokens([*said, by_text[each.piece.encode()]], tokenizer)
-        row = random_model.src_tokenizer.encode(src)
-        alone = run_search(search([row], random_model.read_options({}), prefix=prefix))[0][0]
+        row = random_model.tokenizers.src.encode(src)
+        alone = run_search(search([row], random_model.decoding, prefix=prefix))[0][0]
         assert each.text == decode_line(alone.ids, tokenizer)
 
 

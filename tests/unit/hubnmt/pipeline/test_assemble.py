@@ -9,7 +9,7 @@ import pytest
 from hubnmt.decoding import Hypothesis
 from hubnmt.pipeline.assemble import best_combinations, decode_line, join_parts
 from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Translation
 
 
@@ -23,8 +23,13 @@ def join(
 ) -> Translation:
     plan = make_plan(src, tokenizer, language="de", max_src_tokens=99)
     found = [[hypothesis(text, score, tokenizer) for text, score in row.items()] for row in said]
-    settings = {"n_best": 3, "sample": False, "src_tokenizer": tokenizer, **options}
-    return join_parts(src, plan.parts, found, tgt_tokenizer=tokenizer, **settings)
+    settings = {
+        "n_best": 3,
+        "sample": False,
+        "tokenizers": Tokenizers(tokenizer, tokenizer),
+        **options,
+    }
+    return join_parts(src, plan.parts, found, **settings)
 
 
 SRC = "  Ein Hund.  Zwei!\n\nWer?\n"

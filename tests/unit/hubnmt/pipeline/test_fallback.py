@@ -8,7 +8,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.pipeline import fallback
 from hubnmt.pipeline.fallback import RETRY_BEAM_SIZE, RETRY_NGRAM_SIZE, fallback_search
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 ROWS = [[40, 41], [50, 51], [60, 61]]
 
@@ -53,8 +53,7 @@ def run(
             found,
             decoding or DecodingConfig(),
             search,
-            src_tokenizer=tokenizer,
-            tgt_tokenizer=tokenizer,
+            tokenizers=Tokenizers(tokenizer, tokenizer),
         )
     )
 

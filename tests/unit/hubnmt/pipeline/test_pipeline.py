@@ -109,9 +109,9 @@ def test_the_warning_counts_the_parts_of_the_lines_that_were_cut(parrot: Transla
 def test_a_line_is_cut_only_if_it_must_be(length: int, parrot: Translator) -> None:
     """39 tokens and eos are 40, which the model has seen."""
     text = "?!" * 80
-    while len(parrot.src_tokenizer.encode(text)) > length:
+    while len(parrot.tokenizers.src.encode(text)) > length:
         text = text[:-1]
-    assert len(parrot.src_tokenizer.encode(text)) == length
+    assert len(parrot.tokenizers.src.encode(text)) == length
     translation = parrot.translate(text)
     assert translation.text == text
     assert bool(translation.warnings) is (length == 40)
@@ -123,15 +123,15 @@ TEXTS = ["Ein Hund rennt.", "", "Zwei Männer stehen.", "x", "  ", "നായ.",
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}])
-@pytest.mark.parametrize("batch_tokens", [60, 4096])
+@pytest.mark.parametrize("max_batch_tokens", [60, 4096])
 def test_many_are_the_same_as_one_at_a_time_in_any_order(
-    options: dict[str, Any], batch_tokens: int, random_model: Translator
+    options: dict[str, Any], max_batch_tokens: int, random_model: Translator
 ) -> None:
     options = {**options, "max_new_tokens": 7}
     alone = [random_model.translate(text, **options) for text in TEXTS]
     for order in ([0, 1, 2, 3, 4, 5, 6], [6, 3, 1, 5, 0, 4, 2]):
         together = random_model.translate(
-            [TEXTS[index] for index in order], batch_tokens=batch_tokens, **options
+            [TEXTS[index] for index in order], max_batch_tokens=max_batch_tokens, **options
         )
         for index, translation in zip(order, together, strict=True):
             assert translation.src == TEXTS[index]
@@ -252,14 +252,14 @@ def test_a_second_try_keeps_what_was_asked_for(
 ) -> None:
     model = Translator(stored)
     asked: list[DecodingConfig] = []
-    search = model._engine.search
+    search = model.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
         asked.append(decoding)
         return search(rows, decoding, **options)
 
     monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
-    monkeypatch.setattr(model._engine, "search", remember)
+    monkeypatch.setattr(model.engine, "search", remember)
     model.translate("Ein Hund", **{option: value})
     assert len(asked) == 2
     assert [getattr(each, option) for each in asked] == [value, value]
@@ -270,15 +270,15 @@ def test_a_second_try_keeps_to_the_batches_that_were_asked_for(
 ) -> None:
     model = Translator(stored)
     asked: list[int] = []
-    search = model._engine.search
+    search = model.engine.search
 
     def remember(rows: Any, decoding: DecodingConfig, **options: Any) -> Any:
-        asked.append(options["batch_tokens"])
+        asked.append(options["max_batch_tokens"])
         return search(rows, decoding, **options)
 
     monkeypatch.setattr(fallback, "find_degenerate", lambda **_: ["is odd"])
-    monkeypatch.setattr(model._engine, "search", remember)
-    model.translate("Ein Hund", batch_tokens=77)
+    monkeypatch.setattr(model.engine, "search", remember)
+    model.translate("Ein Hund", max_batch_tokens=77)
     assert asked == [77, 77]
 
 

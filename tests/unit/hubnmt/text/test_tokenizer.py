@@ -124,11 +124,6 @@ def test_every_mark_comes_back_in_normal_order(tokenizer: Tokenizer) -> None:
     assert wrong == []
 
 
-def test_normal_text_comes_back_unchanged_byte_for_byte(tokenizer: Tokenizer) -> None:
-    for text in [*TEXTS, MALAYALAM, "", " ", "  x \n"]:
-        assert tokenizer.decode_bytes(tokenizer.encode(text)) == text.encode()
-
-
 def test_the_library_alone_decodes_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "tokenizer.json")
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -148,14 +143,6 @@ def test_specials_are_left_out_of_decoded_text(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("Ein Hund")
     with_specials = [specials[0], *ids[:1], specials[1], *ids[1:], *specials]
     assert tokenizer.decode(with_specials) == "Ein Hund"
-
-
-def test_empty_text_is_no_tokens(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode("") == []
-    assert tokenizer.encode_batch(["", "x", ""]) == [[], tokenizer.encode("x"), []]
-    assert tokenizer.decode([]) == ""
-    assert tokenizer.offsets([]) == []
-    assert tokenizer.pre_tokens("") == []
 
 
 def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
@@ -213,11 +200,6 @@ def test_compatibility_characters_are_not_folded() -> None:
 
 
 # --- words ---------------------------------------------------------------------------------------
-
-
-def test_six_malayalam_words_are_six_pieces_where_gpt2_makes_45(tokenizer: Tokenizer) -> None:
-    assert len(gpt2_pre_tokens(MALAYALAM)) == 45
-    assert tokenizer.pre_tokens(MALAYALAM) == [f" {word}" for word in MALAYALAM.split()]
 
 
 @pytest.mark.parametrize(
@@ -296,14 +278,6 @@ def test_offsets_follow_each_other_without_gaps_to_the_last_byte(tokenizer: Toke
         assert all(span[1] == after[0] for span, after in pairwise(spans))
 
 
-def test_special_tokens_take_no_room(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode("Ein Hund")
-    spans = tokenizer.offsets([tokenizer.bos_id, *ids, tokenizer.eos_id])
-    assert spans[0] == (0, 0)
-    assert spans[1:-1] == tokenizer.offsets(ids)
-    assert spans[-1] == (len(b"Ein Hund"), len(b"Ein Hund"))
-
-
 def test_specials_have_fixed_ids_and_no_bytes(tokenizer: Tokenizer) -> None:
     specials = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
     assert specials == (0, 1, 2)
@@ -315,29 +289,7 @@ def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
         assert min(tokenizer.encode(text)) > tokenizer.eos_id
 
 
-def test_every_byte_is_a_piece_of_its_own(tokenizer: Tokenizer) -> None:
-    single = [tokenizer.piece_bytes(token_id) for token_id in range(3, MIN_VOCAB_SIZE)]
-    assert sorted(single) == [bytes([byte]) for byte in range(256)]
-
-
 # --- training ------------------------------------------------------------------------------------
-
-
-def test_vocabulary_has_the_size_asked_for(tokenizer: Tokenizer) -> None:
-    assert tokenizer.vocab_size == 320
-
-
-def test_merges_come_from_the_given_texts_only(tokenizer: Tokenizer) -> None:
-    seen = b" " + b" ".join(normalize(text).encode() for text in TEXTS)
-    for token_id in range(MIN_VOCAB_SIZE, tokenizer.vocab_size):
-        assert tokenizer.piece_bytes(token_id) in seen
-    seen_words = len(tokenizer.encode("Hund"))
-    unseen_words = len(tokenizer.encode("Xylofon"))
-    assert (seen_words, unseen_words) == (1, len(b" Xylofon"))
-
-
-def test_a_small_text_ends_with_fewer_pieces() -> None:
-    assert Tokenizer.train(["aa"], 5000).vocab_size == MIN_VOCAB_SIZE + 2  # "aa", " aa"
 
 
 def test_no_text_still_gives_the_bytes() -> None:
@@ -548,14 +500,6 @@ def test_of_a_key_that_is_there_twice_the_library_sees_what_was_checked(
     twice = '{"normalizer":{"type":"Precompiled","precompiled_charsmap":""},'
     path.write_text(tokenizer.to_json().replace("{", twice, 1), encoding="utf-8")
     assert Tokenizer.load(path).to_json() == tokenizer.to_json()
-
-
-def test_many_rules_that_differ_are_said_in_a_short_line(file_with: Callable[..., Path]) -> None:
-    path = file_with(lambda content: content.update({f"{n}" * 999: 1 for n in range(999)}))
-    assert_refused(path, "and 994 more")
-    with pytest.raises(ModelFolderError) as caught:
-        Tokenizer.load(path)
-    assert len(str(caught.value)) < 1000
 
 
 def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) -> None:

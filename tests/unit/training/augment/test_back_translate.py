@@ -10,7 +10,7 @@ import pytest
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.model.transformer import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.augment import back_translate as back
 from training.augment.back_translate import main
@@ -36,8 +36,7 @@ def reverse(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) 
     """A model from de to en, as the tiny one is: so en is what the new model would translate."""
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=2, max_new_tokens=6),
     )
     save_model(tmp_path / "reverse", stored)

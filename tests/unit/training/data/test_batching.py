@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hubnmt.model.batching import Ragged
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.data.batching import (
     Pair,
     collate,
@@ -76,7 +76,7 @@ def test_the_number_of_batches_is_a_multiple(n_together: int) -> None:
 
 def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> None:
     pairs: list[Pair] = [([9, 8, 7], [5, 6]), ([4], [7, 8, 9, 10]), ([3, 3], [])]
-    batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    batch = collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
     pad, bos, eos = tiny_tokenizer.pad_id, tiny_tokenizer.bos_id, tiny_tokenizer.eos_id
     assert batch.src.src_ids.tolist() == [[9, 8, 7, eos], [4, eos, pad, pad], [3, 3, eos, pad]]
     assert batch.tgt_in.tolist() == [
@@ -94,7 +94,7 @@ def test_each_side_is_padded_with_its_own_tokenizer(tiny_tokenizer: Tokenizer) -
 
     pairs: list[Pair] = [([9, 8], [5]), ([4], [7, 8])]
     other: Tokenizer = OtherIds()  # type: ignore[assignment]
-    batch = collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=other)
+    batch = collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, other))
     assert batch.src.src_ids[1].tolist() == [4, tiny_tokenizer.eos_id, tiny_tokenizer.pad_id]
     assert batch.tgt_in[0].tolist() == [12, 5, 11]
     assert batch.labels.tolist() == [5, 13, 7, 8, 13]
@@ -106,7 +106,7 @@ def test_rows_that_are_no_lists_make_the_same_batch(tiny_tokenizer: Tokenizer) -
     lengths = measure_lengths(pairs).long()
     starts = (2 + lengths.flatten().cumsum(0) - lengths.flatten()).view(-1, 2)
     sides = (Ragged(flat, starts[:, side], lengths[:, side]) for side in (0, 1))
-    tokenizers = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    tokenizers = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     ragged, listed = collate_ragged(*sides, **tokenizers), collate(pairs, **tokenizers)
     for mine, theirs in zip((*ragged.src, *ragged[1:]), (*listed.src, *listed[1:]), strict=True):
         assert mine.dtype == theirs.dtype
@@ -115,7 +115,7 @@ def test_rows_that_are_no_lists_make_the_same_batch(tiny_tokenizer: Tokenizer) -
 
 def test_the_first_rows_of_a_batch_are_a_batch(tiny_tokenizer: Tokenizer) -> None:
     pairs = random_pairs(5)
-    tokenizers = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    tokenizers = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     part = collate(pairs, **tokenizers).first_rows(2)
     alone = collate(pairs[:2], **tokenizers)
     assert part.labels.tolist() == alone.labels.tolist()
@@ -129,7 +129,7 @@ def test_the_first_rows_of_a_batch_are_a_batch(tiny_tokenizer: Tokenizer) -> Non
 
 @pytest.mark.gpu
 def test_gpu_gets_the_batch_from_pinned_memory(tiny_tokenizer: Tokenizer) -> None:
-    ends = {"src_tokenizer": tiny_tokenizer, "tgt_tokenizer": tiny_tokenizer}
+    ends = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
     batch = collate([([5, 6], [7]), ([8], [9, 10, 11])], **ends)
     moved = batch.to(torch.device("cuda"))
     torch.cuda.synchronize()

@@ -99,7 +99,7 @@ def test_dropout_splits_the_sides_it_is_for_and_spells_the_same(
 ) -> None:
     loader = make_loader("data.bpe_dropout=0.3", f"data.bpe_dropout_sides={sides}")
     plain, dropped = pairs_of(make_loader().epoch(0)), pairs_of(loader.epoch(0))
-    decode = loader._corpus.src_tokenizer.decode
+    decode = loader._corpus.tokenizers.src.decode
     texts = [sorted(tuple(map(decode, line)) for line in lines) for lines in (plain, dropped)]
     assert texts[0] == texts[1]
     for side, letter in enumerate("st"):

@@ -17,7 +17,7 @@ def config(farm_recipe: Path, farm_options, tmp_path: Path) -> RunConfig:
 def test_ids_spell_the_cleaned_texts(config: RunConfig) -> None:
     corpus = prepare_corpus(config, None)
     sources = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
-    spelled = {corpus.src_tokenizer.decode(src) for src, _ in corpus.train}
+    spelled = {corpus.tokenizers.src.decode(src) for src, _ in corpus.train}
     assert spelled <= {line.strip() for line in sources}
     assert len(corpus.train) == corpus.report.n_kept > 0
 
@@ -30,8 +30,8 @@ def test_the_vocabulary_is_learned_from_the_training_texts_alone(
     overrides = farm_options(tmp_path, f"data.valid={strange},{strange}")
     with_strange = prepare_corpus(load_recipe(farm_recipe, overrides), None)
     text = "Hunde qxqxqx 12"
-    plain = prepare_corpus(config, None).src_tokenizer
-    assert with_strange.src_tokenizer.encode(text) == plain.encode(text)
+    plain = prepare_corpus(config, None).tokenizers.src
+    assert with_strange.tokenizers.src.encode(text) == plain.encode(text)
     assert len(plain.encode("qxqxqx")) > 4
 
 
@@ -45,7 +45,7 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     first.save(tmp_path)
     again = prepare_corpus(config, tmp_path)
     assert list(again.train) == list(first.train)
-    assert (again.src_tokenizer is again.tgt_tokenizer) == joint
+    assert (again.tokenizers.src is again.tokenizers.tgt) == joint
     assert (tmp_path / "cleaning.json").exists()
 
 
@@ -113,7 +113,7 @@ def test_a_second_start_reads_nothing_but_the_cache(
     assert list(again.train) == list(first.train)
     assert again.valid == first.valid
     assert again.report == first.report
-    assert again.src_tokenizer.to_json() == first.src_tokenizer.to_json()
+    assert again.tokenizers.src.to_json() == first.tokenizers.src.to_json()
     assert entries(config) == {"pairs": 1, "text": 1, "vocabulary": 1}
 
 

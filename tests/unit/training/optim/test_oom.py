@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hubnmt.errors import ConfigError
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.data.batching import Batch, collate
 from training.optim.oom import explain_out_of_memory, is_out_of_memory
 
@@ -15,7 +15,7 @@ from training.optim.oom import explain_out_of_memory, is_out_of_memory
 def batch(tiny_tokenizer: Tokenizer) -> Batch:
     """Sixteen pairs."""
     pairs = [([5] * (3 + n % 4), [6] * (2 + n % 5)) for n in range(16)]
-    return collate(pairs, src_tokenizer=tiny_tokenizer, tgt_tokenizer=tiny_tokenizer)
+    return collate(pairs, tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer))
 
 
 def room_for(n_rows: int, tried: list[int]) -> Callable[[Batch], None]:

@@ -20,8 +20,7 @@ def collect(current: Run, rows: list[int]) -> Batch:
     corpus = current.corpus
     return collate(
         [corpus.train[row] for row in rows],
-        src_tokenizer=corpus.src_tokenizer,
-        tgt_tokenizer=corpus.tgt_tokenizer,
+        tokenizers=corpus.tokenizers,
     )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from tests.lexicon import invent_pairs
 from training.augment.word_alignment import align
@@ -21,8 +21,7 @@ from training.run.validation import encode_pairs
 def translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
     stored = StoredModel(
         model=tiny_model,
-        src_tokenizer=tiny_tokenizer,
-        tgt_tokenizer=tiny_tokenizer,
+        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(),
     )
     return Translator(stored)

@@ -10,7 +10,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.model.transformer import Transformer
 from hubnmt.pipeline.fallback import longest_loop
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
 
@@ -33,8 +33,7 @@ def make_translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> MakeT
         return Translator(
             StoredModel(
                 model=tiny_model,
-                src_tokenizer=tiny_tokenizer,
-                tgt_tokenizer=tiny_tokenizer,
+                tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
                 decoding=defaults,
             )
         )
@@ -53,7 +52,7 @@ def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
 @torch.no_grad()
 def greedy_by_loop(translator: Translator, src: str) -> str:
     """The most probable token, one after the other, and nothing else."""
-    tokenizer = translator.src_tokenizer
+    tokenizer = translator.tokenizers.src
     ids = tokenizer.encode(src)
     src_ids = torch.tensor([[*ids, tokenizer.eos_id]])
     tgt_in = torch.tensor([[tokenizer.bos_id]])
@@ -69,7 +68,7 @@ def greedy_by_loop(translator: Translator, src: str) -> str:
 
 def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
     """One sentence and one token at a time, eos included."""
-    tokenizer, total, n_tokens = translator.src_tokenizer, 0.0, 0
+    tokenizer, total, n_tokens = translator.tokenizers.src, 0.0, 0
     for src, tgt in pairs:
         src_ids = torch.tensor([[*tokenizer.encode(src), tokenizer.eos_id]])
         labels = [*tokenizer.encode(tgt), tokenizer.eos_id]
@@ -95,7 +94,9 @@ def test_translations_are_greedy_and_may_grow_as_long_as_the_folder_says(
     translator = make_translator(beam_size=4, n_best=3, max_new_tokens=limit)
     greedy = [greedy_by_loop(translator, src) for src, _ in PAIRS]
     assert list(judge(translator, PAIRS).translations) == greedy
-    assert limit == 1 or any(longest_loop(translator.tgt_tokenizer.encode(each)) for each in greedy)
+    assert limit == 1 or any(
+        longest_loop(translator.tokenizers.tgt.encode(each)) for each in greedy
+    )
 
 
 def test_an_empty_side_is_no_stumbling_block(make_translator: MakeTranslator) -> None:

@@ -71,7 +71,7 @@ def test_shape_vocabulary_and_weights_are_the_models(parent: Path, train_more: T
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
     recipe = read_json(done.folder / "recipe.json")
     assert (recipe["model"]["d_model"], recipe["model"]["dropout"]) == (12, 0.2)
-    assert recipe["tokenizer"] == {"vocab_size": before.src_tokenizer.vocab_size, "joint": True}
+    assert recipe["tokenizer"] == {"vocab_size": before.tokenizers.src.vocab_size, "joint": True}
 
 
 def test_dropout_and_languages_may_be_others(parent: Path, train_more: TrainMore) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from hubnmt.ui.gradio import middleware
+from hubnmt.ui.gradio import middleware, request_limits
 from hubnmt.ui.services import scheduler, uploads
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -77,7 +77,7 @@ HEAD = b"POST /gradio_api/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\
 def test_a_body_that_trickles_is_refused_and_leaves_nothing(
     url: str, files: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(middleware, "BODY_WITHIN_S", 0.5)
+    monkeypatch.setattr(request_limits, "BODY_WITHIN_S", 0.5)
     before = size_mib(files)
     with connect(url) as connection:
         connection.sendall(HEAD)
@@ -109,7 +109,7 @@ def test_work_without_a_listener_is_dropped(url: str, monkeypatch: pytest.Monkey
 def test_new_sessions_of_one_address_do_not_crowd_out_another(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(middleware, "MAX_WAITING_SESSIONS", 2)
+    monkeypatch.setattr(request_limits, "MAX_WAITING_SESSIONS", 2)
 
     def begin(address: str, session: str) -> int:
         body = {"data": ["ein hund", "", *[None] * 12], "session_hash": session}
@@ -120,7 +120,7 @@ def test_new_sessions_of_one_address_do_not_crowd_out_another(
         codes = list(crowd.map(lambda n: begin("10.9.0.1", f"hostile {n}"), range(12)))
         assert begin("10.9.0.2", "honest") == 200
     assert 503 in codes
-    assert codes.count(200) >= middleware.FREE_SESSIONS
+    assert codes.count(200) >= request_limits.FREE_SESSIONS
 
 
 def test_a_direct_call_is_answered(url: str):

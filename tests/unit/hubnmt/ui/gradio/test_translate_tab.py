@@ -31,7 +31,10 @@ def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: Tr
             grown
         )
         assert [text for _, text, *_ in grown] == ["EIN"]
-        assert last[1] == "EIN HUND"
+        assert last[:2] == ("", "EIN HUND")
+        assert "3 tokens" in last[2]
+        *_, warned = stream("so long", "", *values)
+        assert "&lt;b&gt;cut&lt;/b&gt;" in warned[0]
         assert last[3]["candidates"]
         (refused,) = stream("", "", *values)
         assert "nothing to translate" in refused[0]

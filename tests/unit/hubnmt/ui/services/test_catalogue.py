@@ -13,7 +13,7 @@ from hubnmt.hub.listing import Catalogue
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services.catalogue import (
     Search,
@@ -151,8 +151,7 @@ def test_the_model_that_translates_back_is_known_by_its_config(
         )
         stored = StoredModel(
             model=model,
-            src_tokenizer=tiny_tokenizer,
-            tgt_tokenizer=tiny_tokenizer,
+            tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
             decoding=DecodingConfig(),
         )
         folders[name] = tmp_path / name

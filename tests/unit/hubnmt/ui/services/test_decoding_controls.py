@@ -79,15 +79,7 @@ def test_a_sentence_is_completed_with_what_counts_for_one_search():
 
 
 def test_options_not_given_are_left_out_and_whole_numbers_are_whole():
-    given = decoding_controls.given_options(beam_size=5.0, top_k=None, top_p=0.5, sample=False)
+    values = {"text": "a", "beam_size": 5.0, "top_k": None, "top_p": 0.5, "sample": False}
+    given = decoding_controls.given_options(values)
     assert given == {"beam_size": 5, "top_p": 0.5, "sample": False}
     assert isinstance(given["beam_size"], int)
-
-
-def test_a_group_depends_on_a_switch_that_stands_outside_it():
-    switches = {
-        c.name for c in decoding_controls.CONTROLS if isinstance(c, decoding_controls.Switch)
-    }
-    for group in decoding_controls.GROUPS:
-        assert not group.only_when or group.only_when in switches
-        assert group.only_when not in {control.name for control in group.controls}

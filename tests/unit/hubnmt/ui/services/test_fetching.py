@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import HubError, ModelFolderError, ModelNotFoundError
+from hubnmt.hub.files import WEIGHTS
 from hubnmt.hub.listing import list_cached
-from hubnmt.hub.pull import WEIGHTS, pull
+from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
@@ -45,7 +46,7 @@ def test_a_model_that_grew_since_it_came_is_refused(
     monkeypatch.setattr(registry, "MAX_MODEL_MB", 0.01)
     with pytest.raises(HubError, match="has 0 MB"):
         _load(False)(REPO)
-    assert _load(False)(f"{REPO}@{commit}").revision == commit  # pinned, and here
+    assert _load(False)(f"{REPO}@{commit}").commit == commit  # pinned, and here
 
 
 def test_a_model_pushed_while_one_is_opened_waits_for_the_next_time(
@@ -57,7 +58,7 @@ def test_a_model_pushed_while_one_is_opened_waits_for_the_next_time(
         hub.store.put(REPO, {"README.md": b"x" * 20_000})
         return Translator.from_pretrained(name)
 
-    assert BoundedLoad(load, forgets=False)(REPO).revision == before
+    assert BoundedLoad(load, forgets=False)(REPO).commit == before
 
 
 READ: list[str] = []
@@ -68,7 +69,7 @@ def test_a_model_that_is_here_is_hashed_once_and_asked_for_once(hub: HubServer, 
     commit = pull(HubReference(REPO)).commit
     READ.clear()
     hub.requests.clear()
-    assert _load(False)(REPO).revision == commit
+    assert _load(False)(REPO).commit == commit
     assert len([path for path in READ if path.endswith(WEIGHTS)]) == 1
     assert len(hub.requests) == 1
 

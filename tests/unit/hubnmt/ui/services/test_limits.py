@@ -8,7 +8,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from tests.page import FakeTranslator
@@ -35,8 +35,7 @@ def untrained(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
     return Translator(
         StoredModel(
             model=tiny_model,
-            src_tokenizer=tiny_tokenizer,
-            tgt_tokenizer=tiny_tokenizer,
+            tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
             decoding=DecodingConfig(),
         )
     )
@@ -65,22 +64,24 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
 
 def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
     with pytest.raises(InputError, match="the forced prefix contains an unpaired surrogate"):
-        limits.check_work(translator, TEXT, {"prefix": "a \udc00"})
+        limits.check_work(translator, TEXT, translator.decoding, "a \udc00")
     with pytest.raises(InputError, match="the text contains an unpaired surrogate"):
         limits.attend(translator, TEXT, "a \udc00")
     limits.check_text("\U0001f600")
 
 
 def test_a_beginning_is_bounded_and_counted(translator: Any):
-    limits.check_work(translator, TEXT, {"prefix": "a" * limits.MAX_PREFIX_CHARS})
+    limits.check_work(translator, TEXT, translator.decoding, "a" * limits.MAX_PREFIX_CHARS)
     with pytest.raises(InputError, match="the forced prefix has 301 characters"):
-        limits.check_work(translator, TEXT, {"prefix": "a" * (limits.MAX_PREFIX_CHARS + 1)})
+        limits.check_work(
+            translator, TEXT, translator.decoding, "a" * (limits.MAX_PREFIX_CHARS + 1)
+        )
     with pytest.raises(InputError, match="must be one line"):
-        limits.check_work(translator, TEXT, {"prefix": "a\nb"})
+        limits.check_work(translator, TEXT, translator.decoding, "a\nb")
     with pytest.raises(InputError, match="must be a string"):
-        limits.check_work(translator, TEXT, {"prefix": 5})
+        limits.check_work(translator, TEXT, translator.decoding, 5)
     with pytest.raises(InputError, match=r"may take 3[0-9][0-9] source and target tokens"):
-        limits.check_work(translator, TEXT, {"prefix": "a" * 300, "beam_size": 256})
+        limits.check_work(translator, TEXT, DecodingConfig(beam_size=256), "a" * 300)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Tr
         "the first translation" in each or "repeats itself" in each for each in found.warnings
     )
     n_src = len(found.src_tokens) - 1
-    width = limits.count_hypotheses(untrained.read_options(options))
+    width = limits.count_hypotheses(untrained.decoding.with_options(**options))
     assert 40 * 5 < steps.n <= (n_src + 40) * width
 
 
@@ -153,7 +154,7 @@ ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es r
 def test_ordinary_text_passes(options: dict[str, Any]):
     bundled = Translator.from_pretrained("de-en-everyday")
     assert len(ORDINARY) > 5000
-    limits.check_work(bundled, ORDINARY, options)
+    limits.check_work(bundled, ORDINARY, bundled.decoding.with_options(**options))
 
 
 @pytest.mark.parametrize(
@@ -168,21 +169,22 @@ def test_ordinary_text_passes(options: dict[str, Any]):
 def test_what_would_keep_the_model_busy_is_refused(
     translator: Any, text: str, options: dict[str, Any]
 ):
-    limits.check_work(translator, "Ja.\nNein.", options)
+    decoding = DecodingConfig(**options)
+    limits.check_work(translator, "Ja.\nNein.", decoding)
     with pytest.raises(InputError, match=r"with [0-9]+ hypotheses the limit"):
-        limits.check_work(translator, text, options)
+        limits.check_work(translator, text, decoding)
 
 
 def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
     rows = ["longest" * 200, "ab cd " * 300]
-    limits.check_rows(translator, rows, {"beam_size": 16})
+    limits.check_rows(translator, rows, DecodingConfig(beam_size=16))
     with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ source and target tokens"):
-        limits.check_rows(translator, rows, {"beam_size": 64})
+        limits.check_rows(translator, rows, DecodingConfig(beam_size=64))
 
 
 def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):
     rows = ["a b c"] * 100
-    limits.check_rows(translator, rows, {})
+    limits.check_rows(translator, rows, translator.decoding)
     monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
     with pytest.raises(InputError, match=r"the column may take [0-9]+ source and target tokens"):
-        limits.check_rows(translator, rows, {})
+        limits.check_rows(translator, rows, translator.decoding)

@@ -9,8 +9,7 @@ import pytest
 from hubnmt.analysis.head_ablation import Head, without_heads
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
-from hubnmt.ui.html import attention
-from hubnmt.ui.services import decoding_controls, limits, look
+from hubnmt.ui.services import decoding_controls, explorer, limits, look
 from hubnmt.ui.services.look import Look, Seen, read_heads
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers
@@ -100,7 +99,7 @@ def test_another_alternative_and_another_sentence_can_be_looked_at(
 def test_what_cannot_be_drawn_is_a_sentence(
     looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(attention, "MAX_WEIGHTS", 3)
+    monkeypatch.setattr(explorer, "MAX_WEIGHTS", 3)
     figure, steering, switches = looker.explore(value)
     assert figure is not None
     assert figure["message"].startswith("Too long to display")

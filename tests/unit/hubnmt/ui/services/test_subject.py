@@ -36,12 +36,12 @@ def value(parrot: Translator) -> dict[str, Any]:
 def test_the_chosen_sentence_and_its_tokens_are_read(value: Any, parrot: Translator):
     subject = Subject.read(value, parrot)
     assert subject.src == "Zwei Katzen!"
-    assert parrot.tgt_tokenizer.decode(subject.row) == "Zwei Katzen!"
+    assert parrot.tokenizers.tgt.decode(subject.row) == "Zwei Katzen!"
     assert subject.candidate.tgt_ids == (subject.row,)
 
 
 def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, parrot: Translator):
-    row = parrot.tgt_tokenizer.encode("Zwei Hunde!")
+    row = parrot.tokenizers.tgt.encode("Zwei Hunde!")
     changed = Subject.read(value, parrot).replace_row(row, parrot)
     first, *others = changed["candidates"]
     assert first["text"] == TEXT.replace("Katzen", "Hunde")
@@ -59,7 +59,7 @@ def test_the_row_that_stands_there_gives_the_text_that_stands_there(value: Any, 
 
 def test_no_more_are_kept_than_can_be_shown(value: Any, parrot: Translator):
     for n in range(MAX_KEPT + 3):
-        row = parrot.tgt_tokenizer.encode(f"Katze {n}!")
+        row = parrot.tokenizers.tgt.encode(f"Katze {n}!")
         value = Subject.read(value, parrot).replace_row(row, parrot)
     assert len(value["candidates"]) == MAX_KEPT
     assert f"Katze {n}!" in value["candidates"][0]["text"]

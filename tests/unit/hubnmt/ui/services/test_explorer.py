@@ -10,8 +10,7 @@ from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.ui.html import attention
-from hubnmt.ui.services.registry import ModelFacts, Score
+from hubnmt.ui.services import explorer
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
@@ -44,17 +43,17 @@ def _maps(**changes: Any) -> Attention:
 
 def _unpack(packed: dict[str, Any], *shape: int) -> np.ndarray:
     numbers = np.frombuffer(base64.b64decode(packed["weights"]), dtype="<u2")
-    return numbers.reshape(packed["layers"], packed["heads"], *shape) / attention.FULL_SCALE
+    return numbers.reshape(packed["layers"], packed["heads"], *shape) / explorer.FULL_SCALE
 
 
 def _pieces(**changes: Any) -> dict[str, Any]:
-    pieces: dict[str, Any] = attention.explorer_figure(_maps(**changes), None)["units"]["pieces"]
+    pieces: dict[str, Any] = explorer.explorer_figure(_maps(**changes), None)["units"]["pieces"]
     return pieces
 
 
 def test_weights_arrive_as_they_were_sent():
     maps = _maps()
-    figure = attention.explorer_figure(maps, None)
+    figure = explorer.explorer_figure(maps, None)
     sent = figure["units"]["pieces"]["maps"]
     np.testing.assert_allclose(_unpack(sent["cross"], 4, 3), maps.cross, atol=1e-5)
     assert _unpack(sent["encoder"], 3, 3).shape == (1, 5, 3, 3)
@@ -63,25 +62,25 @@ def test_weights_arrive_as_they_were_sent():
 
 def test_words_are_sent_beside_pieces():
     maps = _maps()
-    words = attention.explorer_figure(maps, None)["units"]["words"]
+    words = explorer.explorer_figure(maps, None)["units"]["words"]
     assert (words["src"], words["tgt"]) == (["Ein", " Hund", "<eos>"], [" dog", " runs", "<eos>"])
     together = maps.cross[:, :, :2].mean(2)
     np.testing.assert_allclose(_unpack(words["maps"]["cross"], 3, 3)[:, :, 0], together, atol=1e-5)
 
 
 def test_characters_are_sent_only_where_they_are_not_the_pieces():
-    units = attention.explorer_figure(_maps(), None)["units"]
+    units = explorer.explorer_figure(_maps(), None)["units"]
     assert units["characters"] is None
     src = TokenSpans(
         "ö", ("<C3>", "<B6>", "<eos>"), ((0, 1), (0, 1), (1, 1)), ((0, 1), (1, 2), (2, 2))
     )
-    characters = attention.explorer_figure(_maps(src=src), None)["units"]["characters"]
+    characters = explorer.explorer_figure(_maps(src=src), None)["units"]["characters"]
     assert characters["src"] == [" ö", "<eos>"]
 
 
 def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
     maps = _maps(alignment_shift=1)
-    figure = attention.explorer_figure(maps, None)
+    figure = explorer.explorer_figure(maps, None)
     aligned = _unpack(figure["units"]["pieces"]["maps"]["aligned"], 4, 3)[0, 0]
     np.testing.assert_allclose(aligned[:3], maps.cross[3, 1, 1:], atol=1e-5)
     assert figure["shift"] == 1
@@ -96,7 +95,7 @@ def test_falls_are_summed_by_words_of_the_translation():
         tgt_tokens=("d", "og", " runs", "<eos>"),
         falls=((0.1, 0.2, 0.5, 0.0), (1.0, 2.0, 0.0, -0.25)),
     )
-    falls = attention.explorer_figure(_maps(), left_out)["falls"]
+    falls = explorer.explorer_figure(_maps(), left_out)["falls"]
     assert falls == [[0.3, 3.0], [0.5, 0.0], [0.0, -0.25]]
 
 
@@ -118,85 +117,9 @@ def test_a_text_too_long_to_draw_is_refused_with_its_size():
     )
     n_weights = 4 * (300 * 300 + 2 * (400 * 300 + 400 * 400))
     with pytest.raises(InputError, match=f"300 and 400 tokens have {n_weights:,}"):
-        attention.check_drawable(300, 400, config)
-    attention.check_drawable(30, 40, config)
+        explorer.check_drawable(300, 400, config)
+    explorer.check_drawable(30, 40, config)
 
 
 def test_tokens_for_the_explorer_stay_text():
     assert _pieces(src=_spans(MARKUP, "b"))["src"][0] == MARKUP
-
-
-def test_notices_are_escaped_sentences():
-    html = attention.notice([MARKUP], "error")
-    assert "<img" not in html
-    assert "&lt;img" in html
-    assert 'role="alert"' in html
-    assert attention.notice(["it was cut"], "warning").count("<p>It was cut.</p>") == 1
-
-
-@pytest.mark.parametrize("name", ["user/name is", "max_new_tokens = 9", "pairs.csv:", "de-en: it"])
-def test_names_keep_their_first_letter(name: str):
-    assert attention.sentence(f"{name} refused") == f"{name} refused."
-
-
-def test_no_message_is_no_notice():
-    assert attention.notice([], "warning") == ""
-
-
-def test_the_model_line_shows_what_is_known_and_escapes_it():
-    facts = ModelFacts("m", "de", MARKUP, 2_650_000, 10.26, (Score("BLEU", 42.26, MARKUP),))
-    html = attention.model_line(facts)
-    assert "German →" in html
-    assert "2.6 M parameters" in html or "2.7 M parameters" in html
-    assert "10.3 MB" in html
-    assert "<b>42.3</b>" in html
-    assert "<img" not in html
-    assert '"quoted"' not in html
-
-
-def test_the_model_line_leaves_out_what_is_not_known():
-    html = attention.model_line(ModelFacts("m", "de", "en", 950))
-    assert "950 parameters" in html
-    assert "MB" not in html
-    assert "BLEU" not in html
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (7, "7 p"),
-        (1_200, "1.2 k"),
-        (56_000, "56 k"),
-        (61_400_000, "61 M"),
-        (3_300_000_000, "3.3 B"),
-    ],
-)
-def test_counts_are_short(number: int, text: str):
-    assert text in attention.model_line(ModelFacts("m", "de", "en", number))
-
-
-def test_timing_has_units():
-    html = attention.timing_line(
-        seconds=0.0815, n_tokens=12, token_probability=0.834, load_seconds=1.25
-    )
-    for part in ("82 ms", "12 tokens", "147 tokens/s", "token probability 83%", "loaded in 1.2 s"):
-        assert part in html
-
-
-@pytest.mark.parametrize(
-    ("probability", "said", "is_marked"),
-    [(1.0, "100%", False), (0.5, "50%", False), (0.49, "49%", True), (0.001, "&lt;1%", True)],
-)
-def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked: bool):
-    html = attention.timing_line(
-        seconds=1, n_tokens=3, token_probability=probability, load_seconds=0
-    )
-    assert f"token probability {said}<" in html
-    assert ("unsure" in html) == is_marked
-
-
-def test_timing_of_one_token_in_no_time():
-    html = attention.timing_line(seconds=0, n_tokens=1, token_probability=1.0, load_seconds=0)
-    assert "1 token<" in html
-    assert "tokens/s" not in html
-    assert "opened" not in html

@@ -1,0 +1,59 @@
+"""Rendering of notices, model facts and timings as HTML; all text is escaped."""
+
+import html
+from collections.abc import Iterable
+from typing import Literal
+
+from hubnmt.text.languages import language_name
+from hubnmt.ui.services.registry import ModelFacts
+from hubnmt.ui.services.text_format import sentence, short_count, short_duration
+from hubnmt.ui.services.translate import Timed
+
+UNSURE = 0.5
+"""Mean token probability below which a translation is marked; same value in alternatives.js."""
+
+
+def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
+    """Render messages as a notice; empty without messages."""
+    lines = "".join(f"<p>{html.escape(sentence(message))}</p>" for message in messages)
+    role = "alert" if kind == "error" else "status"
+    return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
+
+
+def model_line(facts: ModelFacts) -> str:
+    """Render a model's languages, size and scores on one line."""
+    pair = f"{language_name(facts.src_lang)} → {language_name(facts.tgt_lang)}"
+    parts = [f"<b>{html.escape(pair)}</b>", f"{short_count(facts.n_parameters)} parameters"]
+    if facts.size_mb is not None:
+        parts.append(
+            f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
+        )
+    for score in facts.scores[:2]:
+        measured = f"evaluated on {score.dataset}" if score.dataset else "from the model card"
+        parts.append(
+            f'<span title="{html.escape(measured)}">{score.metric} <b>{score.value:.1f}</b></span>'
+        )
+    return f'<div class="facts">{fact_row(parts)}</div>'
+
+
+def timing_line(timed: Timed) -> str:
+    """Render duration, throughput and mean token probability of a translation."""
+    seconds, n_tokens = timed.seconds, len(timed.translation.tgt_tokens)
+    token_probability = timed.translation.token_probability
+    parts = [f"<b>{short_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
+    if seconds > 0:
+        parts.append(f"{n_tokens / seconds:.0f} tokens/s")
+    explained = (
+        "mean token probability: the model's confidence, not the accuracy of the translation"
+    )
+    unsure = ' class="unsure"' if token_probability < UNSURE else ""
+    sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
+    parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
+    if timed.load_seconds > 0:
+        parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
+    return f'<div class="facts" role="status">{fact_row(parts)}</div>'
+
+
+def fact_row(parts: Iterable[str]) -> str:
+    """Render facts in a row; the style sheet adds separators."""
+    return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"

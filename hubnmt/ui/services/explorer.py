@@ -1,0 +1,96 @@
+"""Attention data of the explorer, which draws it with `assets/explorer.js`."""
+
+import base64
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hubnmt.analysis.occlusion import Occlusion
+from hubnmt.attention.maps import Attention
+from hubnmt.config import ModelConfig
+from hubnmt.errors import InputError
+from hubnmt.text.graphemes import number_words
+
+MAX_WEIGHTS = 2_000_000
+"""Maximum number of attention weights sent to a browser: about 5 MB."""
+
+FULL_SCALE = 65_535
+"""Encoded value of weight 1: 16-bit integers take a third of the size of decimals."""
+
+
+def explorer_figure(maps: Attention, left_out: Occlusion | None) -> dict[str, Any]:
+    """Pack a sentence's attention for the explorer, by subwords, characters and words.
+
+    Args:
+        maps: attention over S source and T target tokens.
+        left_out: occlusion analysis of the same pair, if available.
+    """
+    characters, words = maps.by_character(), maps.by_word()
+    is_same = characters.src.tokens == maps.src.tokens and characters.tgt.tokens == maps.tgt.tokens
+    later = maps.shifted(maps.alignment_shift)
+    return {
+        "units": {
+            "pieces": _view(maps, later),
+            "characters": None if is_same else _view(characters, later.by_character()),
+            "words": _view(words, later.by_word()),
+        },
+        "alignment": maps.alignment_head and list(maps.alignment_head),
+        "shift": maps.alignment_shift,
+        "falls": _log_prob_drops(maps, left_out),
+    }
+
+
+def _view(maps: Attention, later: Attention) -> dict[str, Any]:
+    """Pack one unit; `aligned` is the alignment head if it aligns with a shift of one step."""
+    packed = {
+        "cross": _pack(maps.cross),
+        "encoder": _pack(maps.encoder_self),
+        "decoder": _pack(maps.decoder_self),
+    }
+    if maps.alignment_head and maps.alignment_shift:
+        layer, head = maps.alignment_head
+        packed["aligned"] = _pack(later.cross[layer, head][None, None])
+    return {
+        "src": list(maps.src_tokens),
+        "tgt": list(maps.tgt_tokens),
+        "maps": packed,
+    }
+
+
+def _log_prob_drops(maps: Attention, left_out: Occlusion | None) -> list[list[float]] | None:
+    """Sum log-probability drops per target word: (target words, source words)."""
+    if left_out is None:
+        return None
+    _, sizes = maps.tgt.group(number_words)
+    ends = list(itertools.accumulate(sizes))
+    return [
+        [round(sum(drops[end - size : end]), 3) for drops in left_out.falls]
+        for end, size in zip(ends, sizes, strict=True)
+    ]
+
+
+def check_drawable(n_src_tokens: int, n_tgt_tokens: int, config: ModelConfig) -> None:
+    """Refuse a sentence pair with too many attention weights before they are computed.
+
+    Raises:
+        InputError: with the size and the limit.
+    """
+    S, T = n_src_tokens, n_tgt_tokens
+    encoder_weights = config.n_encoder_layers * config.n_heads * S * S
+    n_weights = encoder_weights + config.n_decoder_layers * config.n_heads * (T * S + T * T)
+    if n_weights > MAX_WEIGHTS:
+        raise InputError(
+            f"too long to display: {S} and {T} tokens have {n_weights:,} attention weights; the "
+            f"limit is {MAX_WEIGHTS:,}; try a single sentence"
+        )
+
+
+def _pack(maps: ArrayLike) -> dict[str, Any]:
+    """Encode (L, H, Q, K) weights as base64 of little-endian 16-bit integers."""
+    weights = np.asarray(maps, dtype=np.float32)
+    n_layers, n_heads, _, _ = weights.shape
+    scaled = np.rint(weights.clip(0, 1) * FULL_SCALE).astype("<u2")
+    packed = base64.b64encode(scaled.tobytes()).decode("ascii")
+    return {"layers": n_layers, "heads": n_heads, "weights": packed}

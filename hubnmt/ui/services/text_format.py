@@ -1,0 +1,29 @@
+"""Formatting of messages, counts and durations as plain text."""
+
+
+def sentence(message: str) -> str:
+    """Capitalize a message and end it with a full stop.
+
+    A first word that is not purely alphabetic, such as an option or file name, is left unchanged.
+    """
+    message = message.strip()
+    end = "" if message.endswith((".", "!", "?")) else "."
+    if message.partition(" ")[0].rstrip(",:;.").isalpha():
+        message = message[:1].upper() + message[1:]
+    return message + end
+
+
+def short_count(number: int) -> str:
+    """Abbreviate a count: 950, 12 k, 2.6 M."""
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            digits = 1 if number < 10 * size else 0
+            return f"{number / size:.{digits}f} {letter}"
+    return str(number)
+
+
+def short_duration(seconds: float) -> str:
+    """Format a duration: 950 ms, 1.2 s, 75 s."""
+    return (
+        f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    )
