@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
-from hubnmt.attention.replay import attend, score_targets, summarize_score
+from hubnmt.attention.replay import attend, readable_pieces, score_targets, summarize_score
 from hubnmt.checkpoint.folder import (
     StoredModel,
     check_place,
@@ -89,7 +89,7 @@ class Translator:
         if not is_torch:
             self._engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
         self._pipeline = Pipeline(
-            self._engine, self._replay, config=self.model.config, **self._tokenizers
+            self._engine, self.replay, config=self.model.config, **self._tokenizers
         )
 
     @classmethod
@@ -299,7 +299,7 @@ class Translator:
             self.src_tokenizer,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
-            emoji_apart=not prefix,
+            copy_apart=not prefix,
         )
         if not plan.translatable:
             raise InputError("the source is empty; give at least one word")
@@ -353,10 +353,9 @@ class Translator:
                 f"{len(sources)} sources for {len(targets)} targets; give one target per source"
             )
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
-        rows = iter(self._replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
+        rows = iter(self.replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
         scores = [
-            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tgt_tokenizer)
-            for text in texts
+            summarize_score([(self._readable(each), next(rows)) for each in text]) for text in texts
         ]
         return scores[0] if isinstance(src, str) else scores
 
@@ -378,11 +377,29 @@ class Translator:
             tgt = self.translate(src, split=split).n_best[0]
         pairs = self._pair(src, tgt, split=split)
         maps = [
-            attend(self.model, each.src_ids, each.tgt_ids, **self._tokenizers) for each in pairs
+            attend(
+                self.model,
+                each.src_ids,
+                each.tgt_ids,
+                src_tokenizer=self.src_tokenizer.with_spans(each.protected),
+                tgt_tokenizer=self.tgt_tokenizer.with_spans(each.protected),
+            )
+            for each in pairs
         ]
         return side_by_side(
             maps, [each.src_space for each in pairs], [each.tgt_space for each in pairs]
         )
+
+    def replay(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[tuple[float, ...]]:
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
+        rows: list[tuple[float, ...]] = []
+        for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
+            rows += score_targets(
+                self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
+            )
+        return rows
 
     def read_options(self, options: Mapping[str, Any]) -> DecodingConfig:
         """Merge decoding options with this model's defaults.
@@ -403,16 +420,9 @@ class Translator:
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, config=self.config, split=split, **self._tokenizers)
 
-    def _replay(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> list[tuple[float, ...]]:
-        """Return the target token log-probabilities of any number of id pairs."""
-        rows: list[tuple[float, ...]] = []
-        for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
-            rows += score_targets(
-                self.model, pairs[start : start + SCORE_BATCH_PAIRS], **self._tokenizers
-            )
-        return rows
+    def _readable(self, pair: Pair) -> list[str]:
+        tokenizer = self.tgt_tokenizer.with_spans(pair.protected)
+        return readable_pieces([*pair.tgt_ids, tokenizer.eos_id], tokenizer)
 
 
 def _convert(model: Transformer, device: torch.device, dtype: torch.dtype) -> Transformer:
