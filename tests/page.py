@@ -72,6 +72,7 @@ class FakeTranslator:
             piece_bytes=str.encode,
             pre_tokens=str.split,
             merge_steps=_merge_steps,
+            has_placeholders=False,
             vocab_size=300,
         )
         self.asked: dict[str, Any] = {}
