@@ -1,6 +1,5 @@
 """`Translator`: the public API for loading, translating, scoring, saving and publishing models."""
 
-import functools
 import os
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
@@ -10,7 +9,7 @@ from typing import Self, Unpack, overload
 import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
-from hubnmt.attention.replay import attend, score_targets, summarize_score
+from hubnmt.attention.replay import attend, readable_pieces, score_targets, summarize_score
 from hubnmt.checkpoint.folder import (
     StoredModel,
     check_place,
@@ -80,7 +79,6 @@ class Translator:
         dtype = resolve_dtype(dtype, self.device, stored.model.config)
         own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
         self.model = convert(stored.model, self.device, own_dtype)
-        self._replay = functools.partial(score_targets, self.model, self.tokenizers)
         is_int8 = is_torch and dtype == INT8
         if is_int8 and (self.device.type != "cpu" or not int8_layers.is_available()):
             raise ConfigError("dtype = 'int8' needs device = 'cpu' and PyTorch with FBGEMM")
@@ -89,7 +87,7 @@ class Translator:
         """Maps source ids to hypotheses, without any text processing."""
         if not is_torch:
             self.engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
-        self._pipeline = Pipeline(self.engine, self._replay, self.tokenizers, config=self.config)
+        self._pipeline = Pipeline(self.engine, self.replay, self.tokenizers, config=self.config)
 
     @classmethod
     def from_pretrained(
@@ -321,7 +319,7 @@ class Translator:
             self.tokenizers.src,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
-            emoji_apart=not prefix,
+            copy_apart=not prefix,
         )
         if not plan.translatable:
             raise InputError("the source is empty; give at least one word")
@@ -375,10 +373,9 @@ class Translator:
                 f"{len(sources)} sources for {len(targets)} targets; give one target per source"
             )
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
-        rows = iter(self._replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
+        rows = iter(self.replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
         scores = [
-            summarize_score([(each.tgt_ids, next(rows)) for each in text], self.tokenizers.tgt)
-            for text in texts
+            summarize_score([(self._readable(each), next(rows)) for each in text]) for text in texts
         ]
         return scores[0] if isinstance(src, str) else scores
 
@@ -399,13 +396,31 @@ class Translator:
         if tgt is None:
             tgt = self.translate(src, split=split).n_best[0]
         pairs = self._pair(src, tgt, split=split)
-        maps = [attend(self.model, each.src_ids, each.tgt_ids, self.tokenizers) for each in pairs]
+        maps = [
+            attend(
+                self.model,
+                each.src_ids,
+                each.tgt_ids,
+                tokenizers=self.tokenizers.with_spans(each.protected),
+            )
+            for each in pairs
+        ]
         return side_by_side(
             maps, [each.src_space for each in pairs], [each.tgt_space for each in pairs]
         )
 
+    def replay(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[tuple[float, ...]]:
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
+        return score_targets(self.model, self.tokenizers, pairs)
+
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)
+
+    def _readable(self, pair: Pair) -> list[str]:
+        tokenizer = self.tokenizers.tgt.with_spans(pair.protected)
+        return readable_pieces([*pair.tgt_ids, tokenizer.eos_id], tokenizer)
 
 
 def _list_texts(texts: Iterable[str]) -> list[str]:

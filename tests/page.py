@@ -73,6 +73,7 @@ class FakeTranslator:
             piece_bytes=str.encode,
             pre_tokens=str.split,
             merge_steps=_merge_steps,
+            has_placeholders=False,
             vocab_size=300,
         )
         self.tokenizers = Tokenizers(tokenizer, tokenizer)

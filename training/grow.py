@@ -27,9 +27,9 @@ from hubnmt.checkpoint.folder import StoredModel, check_place, save_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.model import Transformer
+from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
-from training.data.placeholders import PLACEHOLDERS
 
 log = logging.getLogger("training.grow")
 

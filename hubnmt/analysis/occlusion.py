@@ -7,13 +7,15 @@ Source: "leave one out" as in Zeiler & Fergus 2014, section 2.2, on words instea
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from hubnmt.attention.maps import Span, TokenSpans
-from hubnmt.attention.replay import locate
+from hubnmt.attention.replay import locate, readable_pieces
 from hubnmt.errors import InputError
-from hubnmt.pipeline.segmentation import normalize_casing
+from hubnmt.pipeline.align_sentences import pair_sentences
+from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.text.graphemes import number_words
-from hubnmt.text.tokenizer import single_spaced
+from hubnmt.text.tokenizer import Tokenizer, single_spaced
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate
 
@@ -41,22 +43,29 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
         tgt: its translation; a `Candidate` is scored with the tokens found by the search.
 
     Raises:
-        InputError: if the source has fewer than two words.
+        InputError: if the source is not one sentence of at least two words.
     """
-    spans = find_words(translator, src)
-    if len(spans.chars) < 2:
-        raise InputError("occlusion needs a source of at least two words; give a longer source")
-    shorter = [single_spaced(spans.text[:a] + spans.text[b:]) for a, b in spans.chars]
-    whole, *without = translator.score([src, *shorter], [tgt] * (len(shorter) + 1), split=False)
+    too_short = InputError(
+        "occlusion needs one sentence of at least two words; give another source"
+    )
+    if len(find_words(translator, src).tokens) < 2:
+        raise too_short
+    pairs = pair_sentences(src, tgt, translator.tokenizers, config=translator.config, split=False)
+    pair = pairs[0]
+    # Without a word, the other words keep their placeholders.
+    tokenizers = translator.tokenizers.with_spans(pair.protected)
+    words = _find_words(pair.src_ids, tokenizers.src)
+    if len(pairs) > 1 or len(words.tokens) < 2:
+        raise too_short
+    shorter = [words.text[:start] + words.text[end:] for start, end in words.chars]
+    rows = [pair.src_ids, *(tokenizers.src.encode(single_spaced(text)) for text in shorter)]
+    whole, *without = translator.replay([(row, pair.tgt_ids) for row in rows])
     return Occlusion(
-        src_words=tuple(token.strip() for token in spans.tokens),
-        spans=spans.chars,
-        tgt_tokens=whole.tgt_tokens,
+        src_words=tuple(token.strip() for token in words.tokens),
+        spans=words.chars,
+        tgt_tokens=tuple(readable_pieces([*pair.tgt_ids, tokenizers.tgt.eos_id], tokenizers.tgt)),
         falls=tuple(
-            tuple(
-                before - after
-                for before, after in zip(whole.tgt_log_probs, each.tgt_log_probs, strict=True)
-            )
+            tuple(before - after for before, after in zip(whole, each, strict=True))
             for each in without
         ),
     )
@@ -64,10 +73,12 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
 
 def find_words(translator: Translator, src: str) -> TokenSpans:
     """Split a sentence into words, without `<eos>`."""
-    tokenizer = translator.tokenizers.src
-    words, _ = locate(tokenizer.encode(normalize_casing(src, tokenizer)), tokenizer).group(
-        number_words
-    )
+    part = encode_whole(src, translator.tokenizers.src)
+    return _find_words(part.ids, translator.tokenizers.src.with_spans(part.protected))
+
+
+def _find_words(src_ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
+    words, _ = locate(src_ids, tokenizer).group(number_words)
     kept = [index for index in range(len(words.tokens)) if not words.is_special(index)]
     return TokenSpans(
         words.text,

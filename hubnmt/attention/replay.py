@@ -137,23 +137,19 @@ def _score_batch(
     return [tuple(row.tolist()) for row in torch.split(flat, lengths)]
 
 
-def summarize_score(
-    sentences: Sequence[tuple[Sequence[int], Sequence[float]]], tokenizer: Tokenizer
-) -> PairScore:
+def summarize_score(sentences: Sequence[tuple[Sequence[str], Sequence[float]]]) -> PairScore:
     """Combine the scores of the sentences of one text.
 
     Args:
-        sentences: target ids of each sentence, without special tokens, and the log-probabilities
-            of those and of eos, in nats.
-        tokenizer: target tokenizer.
+        sentences: readable target pieces of each sentence, eos included, and their
+            log-probabilities, in nats.
     """
     log_probs = tuple(value for _, values in sentences for value in values)
-    pieces = (readable_pieces([*ids, tokenizer.eos_id], tokenizer) for ids, _ in sentences)
     total = sum(log_probs)
     return PairScore(
         log_prob=total,
         perplexity=math.exp(min(-total / len(log_probs), 700)),
-        tgt_tokens=tuple(piece for sentence in pieces for piece in sentence),
+        tgt_tokens=tuple(piece for pieces, _ in sentences for piece in pieces),
         tgt_log_probs=log_probs,
     )
 

@@ -4,11 +4,13 @@ Sentences are paired in order if both sides have the same number; otherwise the 
 pair, because the alignment is unknown.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, make_plan, normalize_casing
+from hubnmt.pipeline.protection import keeps_spans, unprotect
+from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, Part, encode_whole, make_plan
 from hubnmt.text.tokenizer import Tokenizers, single_spaced
 from hubnmt.types import Candidate
 
@@ -20,6 +22,8 @@ class Pair(NamedTuple):
     src_space: str
     tgt_ids: list[int]
     tgt_space: str
+    protected: tuple[str, ...] = ()
+    """Spans that are encoded as placeholders on both sides, for `Tokenizer.with_spans`."""
 
 
 def pair_sentences(
@@ -52,12 +56,15 @@ def pair_sentences(
     parts = plan.translatable
     if not parts:
         raise InputError("the source is empty; give at least one word")
+
+    def pair(part: Part, tgt: str | Sequence[int], tgt_space: str) -> Pair:
+        matched, tgt_ids = match_part(part, tgt, tokenizers)
+        return Pair(matched.ids, part.space, tgt_ids, tgt_space, matched.protected)
+
     if isinstance(tgt, Candidate):
         if len(tgt.tgt_ids) == len(parts):
-            return [
-                Pair(part.ids, part.space, list(ids), part.space)
-                for part, ids in zip(parts, tgt.tgt_ids, strict=True)
-            ]
+            given = zip(parts, tgt.tgt_ids, strict=True)
+            return [pair(part, ids, part.space) for part, ids in given]
         tgt = tgt.text
     tgt_parts = make_plan(
         tgt,
@@ -67,16 +74,36 @@ def pair_sentences(
         split=split,
         lower_capitals=False,
     ).translatable
-    if len(parts) == len(tgt_parts) > 1:
-        return [
-            Pair(part.ids, part.space, each.ids, each.space)
-            for part, each in zip(parts, tgt_parts, strict=True)
-        ]
-    normalized = normalize_casing(src, tokenizers.src)
-    src_ids = parts[0].ids if len(parts) == 1 else tokenizers.src.encode(normalized)
-    tgt_ids = (
-        tgt_parts[0].ids
-        if len(parts) == len(tgt_parts) == 1
-        else tokenizers.tgt.encode(single_spaced(tgt))
-    )
-    return [Pair(src_ids, "", tgt_ids, "")]
+    texts = [single_spaced(tgt[slice(*each.span)]) for each in tgt_parts]
+    if len(parts) == len(texts) > 1:
+        spaces = [each.space for each in tgt_parts]
+        return [pair(*each) for each in zip(parts, texts, spaces, strict=True)]
+    part = parts[0] if len(parts) == 1 else encode_whole(src, tokenizers.src)
+    is_one = len(parts) == len(texts) == 1
+    return [pair(part, texts[0] if is_one else single_spaced(tgt), "")._replace(src_space="")]
+
+
+def match_part(
+    part: Part, tgt: str | Sequence[int], tokenizers: Tokenizers
+) -> tuple[Part, list[int]]:
+    """Encode a given translation of a part, with the same placeholders for protected spans.
+
+    Args:
+        part: a translatable part of the source.
+        tgt: its translation, or the ids of that.
+        tokenizers: source and target tokenizer.
+
+    Returns:
+        the part and the target ids; the part has its spans as text if the translation does not keep
+        all of them.
+    """
+
+    def encode(protected: Sequence[str]) -> list[int]:
+        if isinstance(tgt, str):
+            return tokenizers.tgt.with_spans(protected).encode(tgt)
+        return list(tgt)
+
+    ids = encode(part.protected)
+    if keeps_spans(part, ids, tokenizers):
+        return part, ids
+    return unprotect(part, tokenizers.src), encode(())

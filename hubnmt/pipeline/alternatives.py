@@ -16,6 +16,7 @@ from hubnmt.model import Transformer
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.pipeline.pipeline import Engine
 from hubnmt.pipeline.prefix import BoundPrefix, bind_prefix
+from hubnmt.pipeline.protection import keeps_spans, search_parts, unprotect
 from hubnmt.pipeline.segmentation import Part, Plan
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Alternative
@@ -54,30 +55,83 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
     """
-    bound, forced, open_text = _read_prefix(prefix, plan, model.config.tgt_lang, tokenizers.tgt)
+    bound = BoundPrefix()
+    if isinstance(prefix, str):
+        bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
+        prefix = bound.open
     part, *later = plan.translatable[len(bound.complete) :]
     before = "".join(text + space for text, space in bound.complete)
-    after = part.space + _translate(later, decoding, engine, tokenizers.tgt) if later else ""
-    score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=tokenizers)
-    ranked = _rank(score_next, open_text, forced, k, tokenizers.tgt)
-    chosen = [token_id for _, token_id in ranked if token_id != tokenizers.tgt.eos_id]
+    after = ""
+    if later:
+        after = part.space + _translate(later, decoding, engine, model, tokenizers)
+    explore = functools.partial(
+        _explore,
+        k=k,
+        decoding=decoding,
+        max_new_tokens=max_new_tokens,
+        engine=engine,
+        model=model,
+        tokenizers=tokenizers,
+    )
+    found, is_kept = explore(part, prefix)
+    if not is_kept:
+        if not isinstance(prefix, str):  # spelled without placeholders
+            text = decode_line(prefix, tokenizers.tgt.with_spans(part.protected))
+            prefix = tokenizers.tgt.encode(text)
+        found, _ = explore(unprotect(part, tokenizers.src), prefix)
+    return [dataclasses.replace(each, text=before + each.text + after) for each in found]
+
+
+def _explore(
+    part: Part,
+    prefix: str | Sequence[int],
+    *,
+    k: int,
+    decoding: DecodingConfig,
+    max_new_tokens: int | None,
+    engine: Engine,
+    model: Transformer,
+    tokenizers: Tokenizers,
+) -> tuple[list[Alternative], bool]:
+    """Return the alternatives of one part, and whether the first one keeps the protected spans."""
+    tokenizer = tokenizers.tgt.with_spans(part.protected)
+    if isinstance(prefix, str):
+        forced, open_text, text = force_prefix(prefix, tokenizer), prefix, prefix
+    else:  # a prefix of ids has no open word
+        forced, open_text, text = (
+            force_tokens(prefix, tokenizer),
+            "",
+            decode_line(prefix, tokenizer),
+        )
+    score_next = functools.partial(
+        next_log_probs, model, part.ids, tokenizers=Tokenizers(tokenizers.src, tokenizer)
+    )
+    ranked = _rank(score_next, open_text, forced, k, tokenizer)
+    chosen = [token_id for _, token_id in ranked if token_id != tokenizer.eos_id]
     is_short = max_new_tokens is not None and max_new_tokens < max_tgt_tokens(
         len(part.ids), decoding
     )
     if is_short:
         decoding = dataclasses.replace(decoding, max_new_tokens=max_new_tokens)
-    completed = _complete(part, chosen, forced, decoding, engine, tokenizers.tgt)
+    completed = _complete(part, chosen, forced, decoding, engine, tokenizer)
     ends = dict(zip(chosen, completed, strict=True))
-    ends[tokenizers.tgt.eos_id] = (bound.open.rstrip(), False)
-    return [
+    encoded = tokenizer.encode(text)
+    ends[tokenizer.eos_id] = (encoded, text.rstrip(), False)
+    first_ids, _, is_first_cut = ends[ranked[0][1] if ranked else tokenizer.eos_id]
+    is_kept = is_first_cut or keeps_spans(part, first_ids, tokenizers)
+    if not isinstance(prefix, str):  # which may spell a span as text
+        count = tokenizers.tgt.count_placeholders
+        is_kept = is_kept and count(prefix) == count(encoded)
+    found = [
         Alternative(
-            piece=readable_pieces([token_id], tokenizers.tgt)[0],
+            piece=readable_pieces([token_id], tokenizer)[0],
             probability=math.exp(log_prob),
-            text=before + ends[token_id][0] + after,
-            is_whole=not (is_short and ends[token_id][1]),
+            text=ends[token_id][1],
+            is_whole=not (is_short and ends[token_id][2]),
         )
         for log_prob, token_id in ranked
     ]
+    return found, is_kept or not part.protected
 
 
 def _complete(
@@ -87,8 +141,8 @@ def _complete(
     decoding: DecodingConfig,
     engine: Engine,
     tokenizer: Tokenizer,
-) -> Iterator[tuple[str, bool]]:
-    """Continue decoding from the prefix plus each token; yield each text and whether it was cut."""
+) -> Iterator[tuple[Sequence[int], str, bool]]:
+    """Continue decoding from the prefix plus each token; yield ids, text and whether it was cut."""
     groups: list[tuple[Sequence[int], ForcedPrefix]]
     if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
         groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
@@ -103,28 +157,27 @@ def _complete(
         search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
         for best, *_ in run_search(search):
             text = decode_line(best.ids, tokenizer)
-            yield text, is_cut(best.ids, len(part.ids), decoding, prefix)
-
-
-def _read_prefix(
-    prefix: str | Sequence[int], plan: Plan, language: str, tokenizer: Tokenizer
-) -> tuple[BoundPrefix, ForcedPrefix | None, str]:
-    """Return the bound prefix, the constraint it imposes, and its text with an open last word."""
-    if isinstance(prefix, str):
-        bound = bind_prefix(prefix, plan, language=language)
-        return bound, force_prefix(bound.open, tokenizer), bound.open
-    # A prefix of ids has no open word.
-    bound = BoundPrefix(open=decode_line(prefix, tokenizer))
-    return bound, force_tokens(prefix, tokenizer), ""
+            yield best.ids, text, is_cut(best.ids, len(part.ids), decoding, prefix)
 
 
 def _translate(
-    parts: Sequence[Part], decoding: DecodingConfig, engine: Engine, tokenizer: Tokenizer
+    parts: Sequence[Part],
+    decoding: DecodingConfig,
+    engine: Engine,
+    model: Transformer,
+    tokenizers: Tokenizers,
 ) -> str:
     """Translate the sentences after the prefix, each followed by its white space."""
-    found = run_search(engine.search([part.ids for part in parts], decoding))
-    texts = (decode_line(best.ids, tokenizer) for best, *_ in found)
-    return "".join(text + part.space for text, part in zip(texts, parts, strict=True))
+    search = search_parts(
+        parts,
+        functools.partial(engine.search, decoding=decoding),
+        tokenizers,
+        max_src_tokens=model.config.max_src_tokens,
+    )
+    return "".join(
+        decode_line(best.ids, tokenizers.tgt.with_spans(part.protected)) + part.space
+        for part, (best, *_) in run_search(search)
+    )
 
 
 def _choose(token_id: int, forced: ForcedPrefix | None, tokenizer: Tokenizer) -> ForcedPrefix:
@@ -150,7 +203,9 @@ def _rank(
         log_probs[tokenizer.eos_id] = _end_log_prob(score_next, prefix, forced_ids, tokenizer)
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
-    return [pair for pair in pairs if pair[0] != -math.inf]
+    shown = (pair for pair in pairs if pair[0] != -math.inf)
+    # Placeholders that stand for nothing here have no text.
+    return [each for each in shown if each[1] == tokenizer.eos_id or tokenizer.piece_bytes(each[1])]
 
 
 def _end_log_prob(

@@ -60,8 +60,8 @@ def join_parts(
         text=ranked[0].text,
         score=ranked[0].score,
         n_best=ranked,
-        src_tokens=_readable([part.ids for part in parts if part.ids], tokenizers.src),
-        tgt_tokens=_readable([each.ids for each in best], tokenizers.tgt),
+        src_tokens=_readable(parts, [part.ids for part in parts if part.ids], tokenizers.src),
+        tgt_tokens=_readable(parts, [each.ids for each in best], tokenizers.tgt),
         tgt_log_probs=tuple(value for each in best for value in each.token_log_probs),
         sentences=tuple(_link(parts, best, tokenizers.tgt)),
         warnings=tuple(
@@ -101,7 +101,8 @@ def _interleave(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> 
     """Yield text and white space alternately, two strings per part."""
     queue = iter(choice)
     for part in parts:
-        yield decode_line(next(queue).ids, tokenizer) if part.ids else ""
+        bound = tokenizer.with_spans(part.protected)
+        yield decode_line(next(queue).ids, bound) if part.ids else ""
         yield part.space
 
 
@@ -114,7 +115,13 @@ def _link(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterat
         position += len(words) + len(space)
 
 
-def _readable(rows: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[str, ...]:
+def _readable(
+    parts: Sequence[Part], rows: Sequence[Sequence[int]], tokenizer: Tokenizer
+) -> tuple[str, ...]:
+    """Return the readable pieces of one row of ids for each part that has ids."""
+    bound = (tokenizer.with_spans(part.protected) for part in parts if part.ids)
     return tuple(
-        piece for ids in rows for piece in readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+        piece
+        for ids, each in zip(rows, bound, strict=True)
+        for piece in readable_pieces([*ids, each.eos_id], each)
     )

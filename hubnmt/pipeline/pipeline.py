@@ -11,9 +11,11 @@ from typing import Protocol, TypeVar
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
+from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.pipeline.prefix import bind_prefix
+from hubnmt.pipeline.protection import keeps_spans, search_parts
 from hubnmt.pipeline.segmentation import Part, make_plan
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Translation
@@ -55,7 +57,7 @@ class _Draft:
     """A text in translation."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: list[Part]
     """Parts of the plan; those that the prefix completes have the white space of the prefix."""
     n_given: int
     """Translatable parts that the prefix completes."""
@@ -68,9 +70,18 @@ class _Draft:
     """Parts that were decoded again."""
 
     @property
-    def rows(self) -> list[list[int]]:
-        """Source ids of the translatable parts."""
-        return [part.ids for part in self.parts if part.ids]
+    def translatable(self) -> list[Part]:
+        """The parts that contain words."""
+        return [part for part in self.parts if part.ids]
+
+    def part_prefix(self, number: int) -> str:
+        """Return the forced prefix of a translatable part; empty for none."""
+        return self.open_prefix if number == self.n_given else ""
+
+    def replace(self, number: int, part: Part) -> None:
+        """Replace a translatable part by the part as it was translated."""
+        places = [place for place, each in enumerate(self.parts) if each.ids]
+        self.parts[places[number]] = part
 
 
 class Pipeline:
@@ -109,22 +120,22 @@ class Pipeline:
     ) -> list[Translation]:
         """Translate texts, batching all their parts; every translation begins with the prefix."""
         drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
-        # The prefix constrains one part of each text; parts with the same prefix share a search.
-        places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for number, draft in enumerate(drafts):
-            for part in range(draft.n_given, len(draft.rows)):
+        # The prefix constrains one part of each text; parts with the same prefix share a search, if
+        # their protected spans are the same.
+        places: dict[tuple[str, tuple[str, ...]], list[tuple[_Draft, int]]] = defaultdict(list)
+        for draft in drafts:
+            for number, part in enumerate(draft.translatable[draft.n_given :], draft.n_given):
                 draft.found.append([])
-                part_prefix = draft.open_prefix if part == draft.n_given else ""
-                places[part_prefix].append((number, part))
-        for part_prefix, group in places.items():
-            search = self.engine.search(
-                [drafts[number].rows[part] for number, part in group],
-                decoding,
-                prefix=force_prefix(part_prefix, self._tokenizers.tgt),
-                max_batch_tokens=max_batch_tokens,
+                part_prefix = draft.part_prefix(number)
+                places[part_prefix, part.protected if part_prefix else ()].append((draft, number))
+        for (part_prefix, _), group in places.items():
+            parts = [draft.translatable[number] for draft, number in group]
+            search = self._search(
+                parts, decoding, prefix=part_prefix, max_batch_tokens=max_batch_tokens
             )
-            for (number, part), found in zip(group, run_search(search), strict=True):
-                drafts[number].found[part] = found
+            for (draft, number), found in zip(group, run_search(search), strict=True):
+                part, draft.found[number] = found
+                draft.replace(number, part)
         return run_search(
             self._finish(drafts, decoding, guard=guard, max_batch_tokens=max_batch_tokens)
         )
@@ -141,19 +152,40 @@ class Pipeline:
     ) -> Generator[str, None, Translation]:
         """Translate one text, yielding partial translations; return the `Translation`."""
         draft = self._draft(text, decoding, prefix=prefix, split=split)
-        forced = force_prefix(draft.open_prefix, self._tokenizers.tgt)
-        first, rows = len(draft.found), draft.rows
-        while first < len(rows):
-            group = rows[first : first + (1 if forced else n_together)]
-            search = self.engine.search(group, decoding, prefix=forced)
+        first, parts = len(draft.found), draft.translatable
+        while first < len(parts):
+            prefix = draft.part_prefix(first)
+            group = parts[first : first + (1 if prefix else n_together)]
+            search = self._search(group, decoding, prefix=prefix)
             # With several sentences, the yielded tokens do not belong to the next part alone.
-            draft.found += yield from self._show_steps(draft, search, by_words=len(group) == 1)
+            results = yield from self._show_steps(draft, search, by_words=len(group) == 1)
+            for number, (part, found) in enumerate(results, first):
+                draft.replace(number, part)
+                draft.found.append(found)
             first += len(group)
-            forced = None
         finish = self._finish([draft], decoding, guard=guard, max_batch_tokens=DEFAULT_BATCH_TOKENS)
         (translation,) = yield from self._show_steps(draft, finish, by_words=False)
         yield translation.text
         return translation
+
+    def _search(
+        self,
+        parts: Sequence[Part],
+        decoding: DecodingConfig,
+        *,
+        prefix: str,
+        max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    ) -> Generator[list[int], None, list[tuple[Part, list[Hypothesis]]]]:
+        """Translate parts with the same prefix, see `search_parts`."""
+        return search_parts(
+            parts,
+            functools.partial(
+                self.engine.search, decoding=decoding, max_batch_tokens=max_batch_tokens
+            ),
+            self._tokenizers,
+            prefix=prefix,
+            max_src_tokens=self._config.max_src_tokens,
+        )
 
     def _show_steps(
         self, draft: _Draft, search: Generator[list[int], None, Result], *, by_words: bool
@@ -183,25 +215,26 @@ class Pipeline:
             language=self._config.src_lang,
             max_src_tokens=self._config.max_src_tokens,
             split=split,
-            emoji_apart=not prefix,
+            copy_apart=not prefix,
         )
         bound = bind_prefix(prefix, plan, language=self._config.tgt_lang)
-        complete = iter(bound.complete)
-        parts = []
-        for part in plan.parts:
-            sentence = next(complete, None) if part.ids else None
-            parts.append(part._replace(space=sentence.space) if sentence else part)
-        given = [self._tokenizers.tgt.encode(sentence.text) for sentence in bound.complete]
-        pairs = [(part.ids, ids) for part, ids in zip(plan.translatable, given, strict=False)]
-        scored = zip(given, self._replay(pairs) if pairs else [], strict=True)
+        parts = list(plan.parts)
+        places = [place for place, part in enumerate(parts) if part.ids]
+        pairs = []
+        for place, sentence in zip(places, bound.complete, strict=False):
+            part, ids = match_part(parts[place], sentence.text, self._tokenizers)
+            parts[place] = part._replace(space=sentence.space)
+            pairs.append((part.ids, ids))
         return _Draft(
             text=text,
-            parts=tuple(parts),
-            n_given=len(given),
+            parts=parts,
+            n_given=len(pairs),
             open_prefix=bound.open,
             found=[
                 [_to_hypothesis(ids, log_probs, decoding.length_penalty)]
-                for ids, log_probs in scored
+                for (_, ids), log_probs in zip(
+                    pairs, self._replay(pairs) if pairs else [], strict=True
+                )
             ],
             warnings=plan.warnings,
         )
@@ -215,7 +248,10 @@ class Pipeline:
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
         """Apply fallback decoding, then join the parts of each text."""
-        notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
+        notes = [
+            [*draft.warnings, *self._caps_reached(draft, decoding), *self._spans_lost(draft)]
+            for draft in drafts
+        ]
         if guard:
             yield from self._retry(drafts, decoding, notes, max_batch_tokens=max_batch_tokens)
         return [
@@ -244,38 +280,60 @@ class Pipeline:
     ) -> Generator[list[int], None, None]:
         """Decode degenerate parts again, except those that the user's prefix constrains."""
         places = [
-            (number, part)
-            for number, draft in enumerate(drafts)
-            for part in range(draft.n_given + bool(draft.open_prefix), len(draft.rows))
+            (draft, number, part, draft_notes)
+            for draft, draft_notes in zip(drafts, notes, strict=True)
+            for number, part in enumerate(draft.translatable)
+            if number >= draft.n_given and not draft.part_prefix(number)
         ]
         kept, new_notes = yield from fallback_search(
-            [drafts[number].rows[part] for number, part in places],
-            [drafts[number].found[part] for number, part in places],
+            [part.ids for _, _, part, _ in places],
+            [draft.found[number] for draft, number, _, _ in places],
             decoding,
             functools.partial(self.engine.search, max_batch_tokens=max_batch_tokens),
             tokenizers=self._tokenizers,
         )
-        for (number, part), hypotheses, note in zip(places, kept, new_notes, strict=True):
-            drafts[number].found[part] = hypotheses
-            notes[number].append(note)
-            drafts[number].n_fallbacks += bool(note)
+        results = zip(places, kept, new_notes, strict=True)
+        for (draft, number, part, draft_notes), hypotheses, note in results:
+            if self._keeps_spans(part, hypotheses[0]):
+                draft.found[number] = hypotheses
+            draft_notes.append(note)
+            draft.n_fallbacks += bool(note)
 
     def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
         """Return one warning per part that was cut at the length limit."""
         warnings = []
-        for part in range(draft.n_given, len(draft.rows)):
-            text = draft.open_prefix if part == draft.n_given else ""
-            prefix = force_prefix(text, self._tokenizers.tgt)
-            if is_cut(draft.found[part][0].ids, len(draft.rows[part]), decoding, prefix):
+        for number, part in enumerate(draft.translatable[draft.n_given :], draft.n_given):
+            bound = self._tokenizers.tgt.with_spans(part.protected)
+            prefix = force_prefix(draft.part_prefix(number), bound)
+            if is_cut(draft.found[number][0].ids, len(part.ids), decoding, prefix):
                 warnings.append("the translation reached max_new_tokens and was cut")
         return warnings
 
+    def _spans_lost(self, draft: _Draft) -> list[str]:
+        """Return one warning per part that lost protected spans and is too long without them."""
+        warning = "the translation lost a URL, number or other text that should be kept"
+        pairs = zip(draft.translatable, draft.found, strict=True)
+        return [
+            warning
+            for part, (best, *_) in pairs
+            if part.protected and not self._keeps_spans(part, best)
+        ]
+
+    def _keeps_spans(self, part: Part, hypothesis: Hypothesis) -> bool:
+        return keeps_spans(part, hypothesis.ids, self._tokenizers)
+
     def _show(self, draft: _Draft, partial_ids: list[int]) -> str:
         """Return the text of the parts decoded so far, and the partial next one."""
-        texts = [decode_line(each[0].ids, self._tokenizers.tgt) for each in draft.found]
+        parts = draft.translatable
+        texts = [
+            decode_line(best.ids, self._tokenizers.tgt.with_spans(part.protected))
+            for part, (best, *_) in zip(parts, draft.found, strict=False)
+        ]
+        next_protected = parts[len(texts)].protected if len(texts) < len(parts) else ()
         # Incomplete UTF-8 sequences are held back; invalid ones become U+FFFD.
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        partial = decoder.decode(self._tokenizers.tgt.decode_bytes(partial_ids))
+        tokenizer = self._tokenizers.tgt.with_spans(next_protected)
+        partial = decoder.decode(tokenizer.decode_bytes(partial_ids))
         texts.append(" ".join(partial.splitlines()))
         shown = ""
         for part in draft.parts:

@@ -3,15 +3,17 @@
 Each line, and each sentence of a line, is translated separately, as most models are trained on
 single sentences; sentences beyond the training length are split into clauses and reported. Emoji
 around a sentence are copied, because few corpora contain them. All-caps sentences that the
-vocabulary does not cover are lower-cased.
+vocabulary does not cover are lower-cased. If the vocabulary has placeholders, protected spans of a
+sentence are encoded as these, see `hubnmt.text.protected_spans`.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
+from hubnmt.text.protected_spans import PROTECTED, choose_spans, is_only_spans, protect
 from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentences
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
@@ -27,9 +29,11 @@ class Part(NamedTuple):
 
     ids: list[int]
     space: str
-    """White space and emoji that follow it in the text."""
+    """White space, emoji and other copied text that follow it in the text."""
     span: tuple[int, int]
     """(start, end) in the source text, characters, without its white space."""
+    protected: tuple[str, ...] = ()
+    """Spans that are encoded as placeholders, for `Tokenizer.with_spans`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def make_plan(
     language: str,
     max_src_tokens: int,
     split: bool = True,
-    emoji_apart: bool = True,
+    copy_apart: bool = True,
     lower_capitals: bool = True,
 ) -> Plan:
     """Segment a text into parts that fit the model, with their casing normalised.
@@ -72,9 +76,9 @@ def make_plan(
         max_src_tokens: longest part, including eos.
         split: translate each sentence of a line separately; otherwise a line is cut only if it is
             too long for the model.
-        emoji_apart: treat emoji around a sentence as white space; not with a prefix, which may
-            contain or omit them.
-        lower_capitals: lower-case all-caps sentences, see `normalize_casing`; not for targets.
+        copy_apart: treat emoji around a sentence, and sentences that consist of protected spans,
+            as white space; not with a prefix, which may contain or omit them.
+        lower_capitals: lower-case all-caps sentences, see `is_all_caps`; not for targets.
 
     Raises:
         InputError: if the text is not a string, is not valid Unicode, or is too long.
@@ -89,8 +93,8 @@ def make_plan(
     normalize(text)  # raises on invalid Unicode
     parts: list[Part] = []
     n_cut = n_cut_parts = n_lowered = position = 0
-    segments = _pieces(text, language, split=split)
-    for words, space in _without_emoji(segments) if emoji_apart else segments:
+    segments = _pieces(text, language, split=split, protected=tokenizer.has_placeholders)
+    for words, space in _without_copied(segments, tokenizer) if copy_apart else segments:
         is_lowered = lower_capitals and is_all_caps(words, tokenizer)
         encode = functools.partial(_encode, tokenizer=tokenizer, lowercase=is_lowered)
         n_lowered += is_lowered
@@ -100,7 +104,8 @@ def make_plan(
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
         for stretch, space_after, ids in pieces:
             end = position + len(stretch)
-            parts.append(Part(ids, space_after, (position, end)))
+            protected = find_protected(stretch, tokenizer)
+            parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
     what = "sentence(s)" if split else "line(s)"
     warnings = {
@@ -116,29 +121,33 @@ def make_plan(
     return Plan(tuple(parts), tuple(warning for warning, applies in warnings.items() if applies))
 
 
-def normalize_casing(text: str, tokenizer: Tokenizer) -> str:
-    """Return the source with single spaces, lower-cased if it is all caps and not in vocabulary.
+def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
+    """Encode a source as one part, with its casing normalised."""
+    ids = _encode(text, tokenizer=tokenizer, lowercase=is_all_caps(text, tokenizer))
+    return Part(ids, "", (0, len(text)), find_protected(text, tokenizer))
+
+
+def find_protected(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the spans of a sentence that a tokenizer encodes as placeholders."""
+    return choose_spans(text) if tokenizer.has_placeholders else ()
+
+
+def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
+    """Return whether a text is all caps and the vocabulary does not cover it in that form.
 
     Corpora contain few all-caps sentences: "WO BIST DU" becomes single letters, which the model
     mistranslates, whereas lower-case text is common.
     """
-    return _read(text, lowercase=is_all_caps(text, tokenizer))
-
-
-def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Return whether a text is all caps and the vocabulary does not cover it in that form."""
+    text = protect(text, find_protected(text, tokenizer))
     if not text.replace("ß", "").isupper():  # "GROß": few keyboards have a capital ß
         return False
     n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
     return n_capital >= CAPITALS_RATIO * n_small
 
 
-def _read(text: str, *, lowercase: bool) -> str:
-    return single_spaced(text.lower() if lowercase else text)
-
-
 def _encode(text: str, *, tokenizer: Tokenizer, lowercase: bool) -> list[int]:
-    return tokenizer.encode(_read(text, lowercase=lowercase))
+    text = protect(text, find_protected(text, tokenizer))
+    return tokenizer.encode(single_spaced(text.lower() if lowercase else text))
 
 
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
@@ -155,7 +164,7 @@ def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
     return n_unknown > n_known
 
 
-def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
+def _pieces(text: str, language: str, *, split: bool, protected: bool) -> Iterator[Segment]:
     """Split into lines or sentences; leading white space is a segment with an empty text."""
     for line in text.splitlines(keepends=True):
         lead = line[: len(line) - len(line.lstrip())]
@@ -164,14 +173,35 @@ def _pieces(text: str, language: str, *, split: bool) -> Iterator[Segment]:
         body = line[len(lead) :].rstrip()
         tail = line[len(lead) + len(body) :]
         sentences = split_sentences(body, language) if split else [Segment(body, "")]
+        if protected:
+            sentences = _rejoin(body, sentences)
         if body:
             yield from sentences[:-1]
             yield Segment(sentences[-1].text, sentences[-1].space + tail)
 
 
-def _without_emoji(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Move emoji at the ends of a segment into its white space."""
+def _rejoin(line: str, sentences: Sequence[Segment]) -> list[Segment]:
+    """Undo splits within a protected span, such as code with white space."""
+    spans = [match.span() for match in PROTECTED.finditer(line)]
+    inside = {place for start, end in spans for place in range(start + 1, end)}
+    joined: list[Segment] = []
+    position = 0
+    for sentence in sentences:
+        if position in inside:
+            before = joined.pop()
+            joined.append(Segment(before.text + before.space + sentence.text, sentence.space))
+        else:
+            joined.append(sentence)
+        position += len(sentence.text) + len(sentence.space)
+    return joined
+
+
+def _without_copied(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterator[Segment]:
+    """Move emoji at the ends of a segment, and segments of protected spans, into white space."""
     for words, space in segments:
+        if tokenizer.has_placeholders and is_only_spans(words):
+            yield Segment("", words + space)
+            continue
         front, core, after = split_off_emoji(words)
         if front:
             yield Segment("", front)

@@ -44,8 +44,9 @@ IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
 
 _SYMBOL = "[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
-_EMOJI = rf"{_SYMBOL}{_VARIANT}*(?:\u200d{_SYMBOL}{_VARIANT}*)*"
-EMOJI_RUN = re.compile(rf"(?:\s*{_EMOJI})+")
+EMOJI = rf"{_SYMBOL}{_VARIANT}*(?:\u200d{_SYMBOL}{_VARIANT}*)*"
+"""Pattern of one emoji, which may be joined of several."""
+EMOJI_RUN = re.compile(rf"(?:\s*{EMOJI})+")
 """Emoji and dingbats with the spaces between them. Joiners and variation selectors match only after
 one, because a Malayalam word may end with a joiner."""
 

@@ -13,10 +13,12 @@ Apart from these, decoding is lossless. Sources: Sennrich et al. 2016
 byte-level BPE in translation.
 """
 
+import copy
 import functools
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,6 +27,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
+from hubnmt.text.protected_spans import PLACEHOLDERS, protect
 from hubnmt.text.textfile import read_small
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
@@ -219,6 +222,7 @@ class Tokenizer:
             )
         self._inner = inner
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
+        self._spans: tuple[str, ...] = ()
         self._piece_bytes = [b""] * len(vocab)
         for piece, token_id in vocab.items():
             if piece in SPECIAL_PIECES:
@@ -289,8 +293,47 @@ class Tokenizer:
         """Number of pieces, including special ones."""
         return len(self._piece_bytes)
 
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether each placeholder is a piece, alone and after a space."""
+        return len(self._placeholder_pieces) == 2 * len(PLACEHOLDERS)
+
+    @functools.cached_property
+    def _placeholder_pieces(self) -> dict[int, str]:
+        """Map the ids of pieces that are a placeholder to the placeholder."""
+        texts = (piece.decode(errors="replace").strip() for piece in self._piece_bytes)
+        return {token_id: text for token_id, text in enumerate(texts) if text in PLACEHOLDERS}
+
+    def count_placeholders(self, ids: Iterable[int]) -> Counter[str]:
+        """Count each placeholder among the ids."""
+        found = map(self._placeholder_pieces.get, ids)
+        return Counter(mark for mark in found if mark is not None)
+
+    def with_spans(self, spans: Sequence[str]) -> Self:
+        """Return a tokenizer for a sentence whose protected spans are encoded as placeholders.
+
+        Its pieces for placeholders have the bytes of the spans they stand for, so decoding restores
+        the spans; pieces of unused placeholders are empty. A vocabulary without placeholders is
+        returned unchanged.
+
+        Args:
+            spans: see `hubnmt.text.protected_spans.choose_spans`.
+        """
+        if not self.has_placeholders:
+            return self
+        bound = copy.copy(self)
+        bound._spans = tuple(spans)
+        bound._piece_bytes = self._piece_bytes.copy()
+        span_of = dict(zip(PLACEHOLDERS, spans, strict=False))
+        for token_id, mark in self._placeholder_pieces.items():
+            span = span_of.get(mark)
+            restored = self._piece_bytes[token_id].decode().replace(mark, span) if span else ""
+            bound._piece_bytes[token_id] = restored.encode()
+        return bound
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without bos and eos (added by `hubnmt.model.batching`)."""
+        text = protect(text, self._spans)
         return self._inner.encode(text, add_special_tokens=False).ids if text else []
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -344,8 +387,9 @@ class Tokenizer:
     def pre_tokens(self, text: str) -> list[str]:
         """Pre-tokenize a text; merges never cross these boundaries."""
         assert self._inner.normalizer is not None
-        normal = self._inner.normalizer.normalize_str(text) if text else ""
-        return [word for word, _ in _SPLITTER.pre_tokenize_str(normal)]
+        normal = self._inner.normalizer.normalize_str(protect(text, self._spans)) if text else ""
+        span_of = str.maketrans(dict(zip(PLACEHOLDERS, self._spans, strict=False)))
+        return [word.translate(span_of) for word, _ in _SPLITTER.pre_tokenize_str(normal)]
 
     def merge_steps(self, word: str) -> list[list[bytes]]:
         """Return the intermediate segmentations of a word, one merge per step, lowest rank first.
@@ -392,6 +436,10 @@ class Tokenizers(NamedTuple):
 
     src: Tokenizer
     tgt: Tokenizer
+
+    def with_spans(self, spans: Sequence[str]) -> "Tokenizers":
+        """Return both tokenizers for a sentence with protected spans."""
+        return Tokenizers(*(tokenizer.with_spans(spans) for tokenizer in self))
 
     def save(self, folder: Path) -> None:
         """Write one file for a joint vocabulary, otherwise two.

@@ -1,40 +1,14 @@
 """Replace spans that a translation must copy unchanged by placeholders, in training pairs.
 
-The placeholders are characters of the private use area of Unicode, which no text contains. A
-model that has learned to copy them can translate a text whose spans are restored afterwards.
+A model that has learned to copy them can translate a text whose spans are restored afterwards.
 """
 
 import random
-import re
 from collections import Counter
 from typing import Final
 
+from hubnmt.text.protected_spans import PLACEHOLDERS, PROTECTED, find_spans
 from training.data.cleaning import fingerprint_pair
-
-PLACEHOLDERS: Final = tuple(chr(0xE000 + number) for number in range(8))
-"""U+E000 to U+E007; a pair can have no more protected spans than these."""
-
-_EMOJI: Final = "\U0001f300-\U0001faff\u2600-\u27bf\U0001f1e6-\U0001f1ff"
-PROTECTED: Final = re.compile(
-    rf"""
-    `[^`\n]+`                                               # code
-    | (?:https?://|www\.)[^\s<>"]+[^\s<>".,;:!?)\]]         # URL
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                          # e-mail address
-    | (?<![\w@])[@\#]\w[\w.]*\w                             # handle, tag
-    | [{_EMOJI}][{_EMOJI}\ufe0f\u200d]*                     # emoji, joined or in sequence
-    | \b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b                    # time
-    | \b\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}\b             # date
-    | \b[A-Z]{{1,4}}-?\d{{2,}}[\w-]*\b                      # code, such as LH456
-    | \b\d(?:[.,]?\d){{2,}}\b                               # number of three digits or more
-    """,
-    re.VERBOSE,
-)
-"""Spans that are usually the same in every language."""
-
-
-def find_spans(text: str) -> list[str]:
-    """Return the protected spans of a text in order, with repetitions."""
-    return PROTECTED.findall(text)
 
 
 def protect_pair(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:

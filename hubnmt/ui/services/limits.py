@@ -13,6 +13,7 @@ from hubnmt.errors import InputError
 from hubnmt.inference.engine import max_tgt_tokens
 from hubnmt.pipeline.fallback import retry_options
 from hubnmt.pipeline.prefix import check_prefix
+from hubnmt.pipeline.protection import unprotect
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore
@@ -202,7 +203,8 @@ def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> 
         language=translator.config.src_lang,
         max_src_tokens=translator.config.max_src_tokens,
     )
-    sizes = [len(part.ids) for part in plan.translatable]
+    # A sentence whose protected spans are lost is translated again with them as text.
+    sizes = [len(unprotect(part, translator.tokenizers.src).ids) for part in plan.translatable]
     is_open = decoding.sample or decoding.max_new_tokens is not None
     return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
 

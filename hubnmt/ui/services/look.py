@@ -106,7 +106,7 @@ class Look:
         except HubNMTError as error:
             return _with_message(steering, error)
         choices = [dataclasses.asdict(each) for each in found]
-        said_text = decode_line(prefix, translator.tokenizers.tgt)
+        said_text = decode_line(prefix, subject.tokenizer(translator))
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
     def steer(self, value: Any, steering: Any, **options: Unpack[DecodingOptions]) -> Steered:
@@ -227,7 +227,8 @@ def _steered_row(
     translator: Translator, subject: Subject, steering: Any, decoding: DecodingConfig
 ) -> tuple[int, ...]:
     """Return the token ids of the steered sentence."""
-    prefix = decode_line(_prefix_ids(subject, steering), translator.tokenizers.tgt)
+    tokenizer = subject.tokenizer(translator)
+    prefix = decode_line(_prefix_ids(subject, steering), tokenizer)
     typed = str(steering.get("typed") or "").strip()
     if typed:
         continuation = " " * (bool(prefix) and typed[0] not in CLOSING) + typed
@@ -240,7 +241,7 @@ def _steered_row(
     limits.check_text(text or ".")
     if not is_whole and text.startswith(prefix):
         return _complete(translator, subject, prefix, text.removeprefix(prefix), decoding)
-    return tuple(translator.tokenizers.tgt.encode(text))
+    return tuple(tokenizer.encode(text))
 
 
 def _complete(

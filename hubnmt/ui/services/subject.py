@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline.assemble import decode_line
+from hubnmt.pipeline.segmentation import find_protected
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate
 from hubnmt.ui.services import limits
@@ -72,6 +74,10 @@ class Subject:
         """The selected sentence's translation, with its original tokenization."""
         return Candidate("", 0.0, (self.row,))
 
+    def tokenizer(self, translator: Translator) -> Tokenizer:
+        """Return the target tokenizer with the protected spans of the selected sentence."""
+        return _bind(translator, self.src)
+
     def replace_row(self, row: Sequence[int], translator: Translator) -> dict[str, Any]:
         """Insert a new translation of the selected sentence as the first candidate.
 
@@ -81,7 +87,11 @@ class Subject:
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
-        texts = [decode_line(each, translator.tokenizers.tgt) for each in rows]
+        src, spans = self.value["src"], self.value["sentences"]
+        texts = [
+            decode_line(each, _bind(translator, src[start:end]))
+            for each, (start, end) in zip(rows, spans, strict=True)
+        ]
         text = self._join(texts)
         made = {"text": text, "probability": None, "rows": [list(each) for each in rows]}
         others = [each for each in self.value["candidates"] if each["text"] != text]
@@ -94,6 +104,11 @@ class Subject:
             joined += src[behind:start] + text
             behind = end
         return joined + src[behind:]
+
+
+def _bind(translator: Translator, sentence: str) -> Tokenizer:
+    protected = find_protected(sentence, translator.tokenizers.src)
+    return translator.tokenizers.tgt.with_spans(protected)
 
 
 def read_index(value: Any) -> int:

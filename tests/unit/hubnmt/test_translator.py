@@ -46,7 +46,7 @@ def test_token_log_probs_are_those_of_a_replay(
     monkeypatch.setattr(random_model.engine, "search", remember)
     translation = random_model.translate("Zwei Männer stehen.", length_penalty=1.0, **options)
     ((src, tgt),) = said
-    (replayed,) = random_model._replay([(src, tgt)])
+    (replayed,) = random_model.replay([(src, tgt)])
     assert " ".join(decode(tgt).splitlines()) == translation.text
     assert translation.tgt_log_probs == pytest.approx(replayed, rel=1e-3, abs=1e-4)
     assert len(translation.tgt_tokens) == len(translation.tgt_log_probs)
@@ -100,7 +100,7 @@ def test_a_paragraph_is_scored_as_it_was_searched(
     src = "Ein Hund.  Zwei Männer stehen!\nWer?"
     found = random_model.translate(src, max_new_tokens=9, **options)
     pairs = random_model._pair(src, found.n_best[0], split=True)
-    replayed = random_model._replay([(each.src_ids, each.tgt_ids) for each in pairs])
+    replayed = random_model.replay([(each.src_ids, each.tgt_ids) for each in pairs])
     flat = [value for row in replayed for value in row]
     assert flat == pytest.approx(found.tgt_log_probs, rel=1e-3, abs=1e-4)
     score = sum(sum(row) / len(row) for row in replayed) / 3

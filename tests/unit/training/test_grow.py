@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from hubnmt.errors import ConfigError
+from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.translator import Translator
-from training.data.placeholders import PLACEHOLDERS
 from training.grow import grow, main
 
 TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Frauen essen an einem Tisch."]

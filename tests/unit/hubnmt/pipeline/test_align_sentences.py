@@ -20,7 +20,7 @@ def pair(tiny_tokenizer: Tokenizer, tiny_config: ModelConfig) -> Any:
         both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
         pairs: list[Pair] = pair_sentences(src, tgt, config=tiny_config, **both, **options)
         decode = tiny_tokenizer.decode
-        return [(decode(a), space, decode(b), other) for a, space, b, other in pairs]
+        return [(decode(a), space, decode(b), other) for a, space, b, other, _ in pairs]
 
     return call
 

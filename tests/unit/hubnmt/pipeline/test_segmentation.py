@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
-from hubnmt.pipeline.segmentation import Part, Plan, make_plan, normalize_casing
+from hubnmt.pipeline.segmentation import Part, Plan, encode_whole, make_plan
 from hubnmt.text.sentences import EMOJI_RUN
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
@@ -88,7 +88,7 @@ def test_emoji_around_a_sentence_are_kept_from_the_model(
 def test_what_a_prefix_may_say_the_model_sees(tiny_tokenizer: Tokenizer) -> None:
     text = "🎉 Wer? 🍕"
     plan = make_plan(
-        text, tiny_tokenizer, language="de", max_src_tokens=40, split=False, emoji_apart=False
+        text, tiny_tokenizer, language="de", max_src_tokens=40, split=False, copy_apart=False
     )
     assert words_of(plan, text) == [text]
 
@@ -349,12 +349,12 @@ def quiet_tokenizer() -> Tokenizer:
 def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
     text: str, expected: str, quiet_tokenizer: Tokenizer
 ) -> None:
-    assert normalize_casing(text, quiet_tokenizer) == expected
+    assert quiet_tokenizer.decode(encode_whole(text, quiet_tokenizer).ids) == expected
 
 
 def test_a_vocabulary_of_capitals_is_given_capitals() -> None:
     loud = Tokenizer.train(["STORM WARNING FOR ALL COASTS"] * 9, 400)
-    assert normalize_casing("STORM WARNING", loud) == "STORM WARNING"
+    assert loud.decode(encode_whole("STORM WARNING", loud).ids) == "STORM WARNING"
 
 
 def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:

@@ -1,0 +1,260 @@
+"""Protected spans in translations, with models whose weights copy the source."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hubnmt.analysis.occlusion import occlude
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.model import Transformer
+from hubnmt.pipeline.segmentation import find_protected
+from hubnmt.text.protected_spans import PLACEHOLDERS
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize
+from hubnmt.translator import Translator
+from hubnmt.ui.services.subject import Subject
+from training.grow import with_pieces
+
+URL = "https://example.org/a?b=1"
+TEXTS = [
+    f"Ein Hund rennt zu {URL}, um 12:30.",
+    "Frag @anna.b oder anna@example.org (LH456) am 3.4.2026!",
+    "Zwei 👩\u200d👧 kochen 🎉 mit `x  = 'e\u0301. Und'` im Schnee.",
+    "Er zahlt 3.500,50 € und noch einmal 3.500,50 €.  Zwei Männer um 9:30?\nSeit 1990",
+    "ab " + " ".join(str(number) for number in range(101, 112)),
+    f"Hund {PLACEHOLDERS[3]} und {PLACEHOLDERS[3]} um 12:30",
+]
+D = 96
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
+    """The tiny vocabulary with placeholders."""
+    return with_pieces(tiny_tokenizer, PLACEHOLDERS)
+
+
+@torch.no_grad()
+def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> Translator:
+    """Build a model that says token t of the source in step t.
+
+    The first half of the features has the position, which the cross-attention compares, and the
+    second half the token, which it passes on.
+
+    Args:
+        tokenizer: joint vocabulary.
+        said: pairs of texts: the model says the last piece of the second for that of the first.
+    """
+    size = tokenizer.vocab_size
+    config = ModelConfig(
+        src_lang="de",
+        tgt_lang="en",
+        src_vocab_size=size,
+        tgt_vocab_size=size,
+        d_model=D,
+        n_heads=1,
+        d_ff=4,
+        n_encoder_layers=1,
+        n_decoder_layers=1,
+        max_src_tokens=60,
+        share_embeddings=False,
+        tie_output=False,
+    )
+    model = Transformer(config).eval()
+    for name, parameter in model.named_parameters():
+        parameter.fill_(1 if "norm.weight" in name else 0)
+    generator = torch.Generator().manual_seed(1)
+    half = torch.randint(0, 2, (size, D // 4 - 1), generator=generator) * 2.0 - 1
+    tokens = torch.cat((half, -half), dim=1)  # mean 0
+    place, token, zero = slice(0, D // 2), slice(D // 2, D - 2), D - 2
+    model.src_embedding.weight[:, token] = tokens
+    attention = model.decoder.layers[0].cross_attention
+    query, key, value = attention.qkv_proj.weight.chunk(3)
+    for matrix in (query, key):
+        matrix[place, place] = 60 * torch.eye(D // 2)
+        matrix[place, zero] = -60  # what layer norm subtracted
+    value[token, token] = 5 * torch.eye(D // 2 - 2)
+    attention.out_proj.weight.copy_(torch.eye(D))
+    model.output_proj.weight[:, token] = tokens
+    for mark, text in said:
+        mark_id, text_id = tokenizer.encode(mark)[-1], tokenizer.encode(text)[-1]
+        model.output_proj.weight[text_id, token] = 2 * tokens[mark_id]
+    stored = StoredModel(
+        model=model,
+        tokenizers=Tokenizers(tokenizer, tokenizer),
+        decoding=DecodingConfig(beam_size=2),
+    )
+    return Translator(stored)
+
+
+@pytest.fixture(scope="module")
+def copier(tokenizer: Tokenizer) -> Translator:
+    return make_copier(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def careless(tokenizer: Tokenizer) -> Translator:
+    """Loses the first placeholder, and says another one than the second."""
+    return make_copier(tokenizer, [(PLACEHOLDERS[0], "~"), (PLACEHOLDERS[1], PLACEHOLDERS[5])])
+
+
+def private(text: str) -> set[str]:
+    return {*text} & {*PLACEHOLDERS}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_spans_stand_in_the_translation_as_they_are(
+    text: str, beam_size: int, copier: Translator
+) -> None:
+    found = copier.translate(text, beam_size=beam_size, guard=False)
+    assert found.text == text
+    assert found.src_tokens == found.tgt_tokens
+    for pair in found.sentences:
+        assert found.src[slice(*pair.src)] == found.text[slice(*pair.tgt)]
+
+
+def test_the_model_copies_each_span_as_one_token(copier: Translator) -> None:
+    found = copier.translate(TEXTS[0])
+    assert " " + URL in found.tgt_tokens
+    assert " 12:30" in found.tgt_tokens
+
+
+@pytest.mark.parametrize("text", TEXTS[:4])
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
+    text: str, n_best: int, careless: Translator
+) -> None:
+    found = careless.translate(text, n_best=n_best, guard=False)
+    assert found.text.split() == normalize(text).split()
+    assert not private("".join(each.text for each in found.n_best))
+    maps = careless.attend(text, found.n_best[0])
+    assert "".join(maps.tgt_tokens) == "".join(found.tgt_tokens)
+    assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
+
+
+def test_a_span_that_is_too_long_as_text_is_reported_when_lost(careless: Translator) -> None:
+    found = careless.translate(f"Hund {URL}{'x' * 200}")
+    assert any("lost" in warning for warning in found.warnings)
+    assert not private(found.text)
+
+
+@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", "@anna", " 3.500,50 €\n", "`a. b`"])
+def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Translator) -> None:
+    found = careless.translate(text)
+    assert found.text == text
+    assert found.src_tokens == ()
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.lists(
+        st.sampled_from(["Hund ", "1234", " @anna ", "12:30", ". ", "\n", "`", *PLACEHOLDERS[:3]])
+        | st.text(max_size=5)
+    ).map("".join)
+)
+def test_no_placeholder_is_shown_that_is_not_in_the_text(
+    text: str, copier: Translator, careless: Translator
+) -> None:
+    for model in (copier, careless):
+        assert private(model.translate(text, max_new_tokens=20).text) <= private(text)
+        assert all(private(each) <= private(text) for each in model.stream(text, n_together=2))
+
+
+def test_attention_shows_a_span_as_one_word(copier: Translator) -> None:
+    words = copier.attend(TEXTS[0], TEXTS[0]).by_word()
+    assert words.src_tokens == words.tgt_tokens
+    assert words.src.text == TEXTS[0]
+    for token in (" " + URL, " 12:30"):
+        index = words.src_tokens.index(token)
+        assert words.src.text[slice(*words.src.chars[index])] == token
+        start, end = words.src.utf8[index]
+        assert words.src.text.encode()[start:end] == token.encode()
+    assert words.cross[0, 0].argmax(-1).tolist() == [*range(len(words.src_tokens))]
+    links = copier.attend(TEXTS[0], TEXTS[0]).word_alignment((0, 0))
+    assert all(link.src == link.tgt for link in links)
+
+
+def test_a_given_translation_has_the_same_placeholders(copier: Translator) -> None:
+    src, tgt = "Zwei um 12:30 und 9:30", "9:30 und um 12:30 Zwei"
+    assert " 12:30" in copier.score(src, tgt).tgt_tokens
+    assert copier.score(src, src).log_prob > -0.1
+    without = copier.score(src, "Zwei um 12.30")
+    assert " 12.30" not in without.tgt_tokens
+    found = copier.translate(src)
+    scored = copier.score(src, found.n_best[0])
+    assert scored.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
+
+
+@pytest.mark.parametrize("prefix", ["Zwei", "Zwei um 12:30", "Zwei um 12:30 u", "Zwei um 12"])
+def test_a_prefix_may_contain_spans(prefix: str, copier: Translator) -> None:
+    src = "Zwei um 12:30 und 9:30"
+    assert copier.translate(src, prefix=prefix, guard=False).text == src
+    assert list(copier.stream(src, prefix=prefix, guard=False))[-1] == src
+
+
+def test_complete_sentences_of_a_prefix_may_contain_spans(copier: Translator) -> None:
+    src = "Hund um 12:30. Zwei um 9:30."
+    found = copier.translate(src, prefix="Um 12:30 Hund. Zwei", guard=False)
+    assert found.text == "Um 12:30 Hund. Zwei um 9:30."
+    assert " 12:30" in found.tgt_tokens
+
+
+def test_alternatives_show_the_span(copier: Translator, careless: Translator) -> None:
+    one = "Zwei um 12:30 und 9:30."
+    for model in (copier, careless):
+        assert model.alternatives(one, "Zwei um ")[0].text == one
+        for each in model.alternatives(one, k=400):
+            assert each.piece
+            assert not private(each.piece + each.text)
+    assert copier.alternatives(one, "Zwei um ")[0].piece == " 12:30"
+    two = f"{one} Wer um 9:30?"
+    for model in (copier, careless):
+        ids = model.translate(two, guard=False).n_best[0].tgt_ids[0]
+        assert model.alternatives(two, ids[:-2])[0].text == two
+
+
+def test_a_span_can_be_left_out_as_one_word(copier: Translator) -> None:
+    src = f"Zwei um 12:30 bei {URL}"
+    found = occlude(copier, src, copier.translate(src).n_best[0])
+    assert found.src_words == ("Zwei", "um", "12:30", "bei", URL)
+    assert [src[slice(*span)].strip() for span in found.spans] == list(found.src_words)
+    falls = [row[found.tgt_tokens.index(" 12:30")] for row in found.falls]
+    assert falls[2] > 5
+    assert falls[4] == pytest.approx(0, abs=0.1)  # the later span keeps its placeholder
+
+
+def test_the_page_replaces_a_sentence_with_spans(copier: Translator) -> None:
+    src = "Zwei um 12:30. Wer um 9:30?"
+    found = copier.translate(src)
+    value = {
+        "src": src,
+        "model": "",
+        "sentences": [list(pair.src) for pair in found.sentences],
+        "candidates": [{"text": found.text, "rows": found.n_best[0].tgt_ids, "probability": 1.0}],
+        "selected": 0,
+        "sentence": 1,
+    }
+    subject = Subject.read(value, copier)
+    row = subject.tokenizer(copier).encode("Um 9:30 wer?")
+    changed = subject.replace_row(row, copier)
+    assert changed["candidates"][0]["text"] == "Zwei um 12:30. Um 9:30 wer?"
+
+
+def test_a_vocabulary_without_placeholders_protects_nothing(tiny_tokenizer: Tokenizer) -> None:
+    assert find_protected(TEXTS[0], tiny_tokenizer) == ()
+    assert tiny_tokenizer.with_spans(["12:30"]) is tiny_tokenizer
+
+
+def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) -> None:
+    pytest.importorskip("ctranslate2")
+    for model in (copier, careless):
+        other = Translator(model._stored, engine="ctranslate2")
+        for text in TEXTS[:3]:
+            assert (
+                other.translate(text, guard=False).text == model.translate(text, guard=False).text
+            )

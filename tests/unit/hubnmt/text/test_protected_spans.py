@@ -1,0 +1,53 @@
+"""Protected spans: what is one, and that finding them takes time in proportion to the text."""
+
+import time
+
+import pytest
+
+from hubnmt.text.protected_spans import PLACEHOLDERS, choose_spans, find_spans, protect
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Run `pip install x` now.", ["`pip install x`"]),
+        (
+            "See https://example.org/a?b=1, or „www.example.com“.",
+            ["https://example.org/a?b=1", "www.example.com"],
+        ),
+        ("Write to anna.b@example.co.uk.", ["anna.b@example.co.uk"]),
+        ("Thanks @anna.b, #hello and @ben@example.social!", None),
+        ("Yes 👍🏽 👨‍👩‍👧 🇩🇪 ❤️!", ["👍🏽", "👨‍👩‍👧", "🇩🇪", "❤️"]),
+        ("At 9:30 or 12:05:59.", ["9:30", "12:05:59"]),
+        ("On 3.4.2020 and 2020-04-03.", ["3.4.2020", "2020-04-03"]),
+        ("Flight LH456 from gate B-12 to the G20-Gipfel.", ["LH456", "B-12", "G20"]),
+        ("In 1984 he paid 1,250.50 or 12.5.", ["1984", "1,250.50", "12.5"]),
+        ("3.500,50 € von 1\u00a0000\u00a0000", ["3.500,50", "1\u00a0000\u00a0000"]),
+        ("der 100. Geburtstag am 3. Mai, 1990. Und 100.", ["1990", "100"]),
+        ("12 men, 7 dogs, the 1990s, 100km, C# and USB.", []),
+    ],
+)
+def test_spans_are_found(text: str, spans: list[str] | None) -> None:
+    expected = ["@anna.b", "#hello", "@ben@example.social"] if spans is None else spans
+    assert find_spans(text) == expected
+
+
+def test_equal_spans_share_a_placeholder_and_the_ninth_stays() -> None:
+    text = " ".join(["101", *(str(number) for number in range(101, 110))])
+    spans = choose_spans(text)
+    assert protect(text, spans) == " ".join([PLACEHOLDERS[0], *PLACEHOLDERS, "109"])
+    assert protect(protect(text, spans), spans) == protect(text, spans)
+
+
+def test_a_text_with_placeholders_is_not_protected() -> None:
+    text = f"um 12:30 {PLACEHOLDERS[3]}"
+    assert protect(text, choose_spans(text)) == text
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "1", "A1", "1.", "1-", "@a.", "http://", "a@b", "`", "🎉", "."]
+)
+def test_spans_are_found_in_linear_time(unit: str) -> None:
+    started = time.process_time()
+    find_spans(unit * 50_000 + "!")
+    assert time.process_time() - started < 2
