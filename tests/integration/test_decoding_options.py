@@ -3,7 +3,6 @@
 It knows a few farm sentences after two seconds of training.
 """
 
-import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +63,6 @@ def _no_thread_left() -> Iterator[None]:
     yield
     assert set(threading.enumerate()) - before == set()
 
-
-# --- prefix --------------------------------------------------------------------------------------
 
 PREFIXES = [
     "The",
@@ -132,17 +129,6 @@ def test_the_prefix_begins_the_text_and_binds_no_other_part(
     assert bound[1:] == plain[1:]
 
 
-def test_every_text_of_many_begins_with_the_prefix(trained: Translator, sources: list[str]) -> None:
-    together = trained.translate(sources, prefix="Look, the")
-    assert [each.text for each in together] == [
-        trained.translate(src, prefix="Look, the").text for src in sources
-    ]
-    assert all(each.text.startswith("Look, the") for each in together)
-
-
-# --- sampling ------------------------------------------------------------------------------------
-
-
 def test_a_seed_says_the_same_in_another_process_place_and_company(
     trained: Translator, folder: Path, sources: list[str]
 ) -> None:
@@ -158,18 +144,6 @@ def test_a_seed_says_the_same_in_another_process_place_and_company(
         assert [each.score for each in alone] == pytest.approx(scores, rel=1e-4)
     other = trained.translate(sources, seed=12, **options)
     assert [each.n_best for each in other] != found
-
-
-@pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}], ids=str)
-def test_the_narrowest_sampling_is_greedy(
-    narrow: dict[str, Any], trained: Translator, sources: list[str]
-) -> None:
-    drawn = trained.translate(sources, sample=True, **narrow)
-    greedy = trained.translate(sources, beam_size=1)
-    assert [each.text for each in drawn] == [each.text for each in greedy]
-
-
-# --- alternatives --------------------------------------------------------------------------------
 
 
 def next_probabilities(translator: Translator, src: str, said: list[int]) -> Tensor:
@@ -218,18 +192,6 @@ def test_alternatives_have_the_probabilities_of_the_model_best_first(
             assert each.probability == pytest.approx(expected[piece_id].item(), rel=1e-4)
 
 
-def test_alternatives_in_a_later_sentence_leave_the_others_alone(
-    trained: Translator, sources: list[str]
-) -> None:
-    """What stands before is the prefix, what stands behind is translated as ever."""
-    text = f"{sources[0]} {sources[1]}\n{sources[2]}"
-    last = trained.translate(sources[2]).text
-    alone = trained.alternatives(sources[1], "The c", k=3)
-    found = trained.alternatives(text, "So it is. The c", k=3)
-    assert [each.probability for each in found] == pytest.approx([a.probability for a in alone])
-    assert [each.text for each in found] == [f"So it is. {a.text}\n{last}" for a in alone]
-
-
 @pytest.mark.parametrize(
     "prefix", ["", "The cow ", "The cow sl", "Wh", "The cow sleeps here today."]
 )
@@ -247,40 +209,6 @@ def test_each_alternative_leads_to_a_text_with_prefix_and_piece(
             assert each.text.startswith(prefix)
             if "<" not in each.piece:
                 assert each.text.startswith((before + each.piece).removeprefix(" "))
-
-
-# --- streams and scores --------------------------------------------------------------------------
-
-
-@STRATEGIES
-@pytest.mark.parametrize("prefix", ["", "The frog"])
-def test_the_last_value_of_a_stream_is_the_translation(
-    prefix: str, strategy: dict[str, Any], trained: Translator, sources: list[str]
-) -> None:
-    for text in (sources[0], f"  {sources[1]} \n\n{sources[2]}\n", "", "\n"):
-        *_, last = trained.stream(text, prefix=prefix, **strategy)
-        assert last == trained.translate(text, prefix=prefix, **strategy).text
-
-
-@STRATEGIES
-def test_the_score_of_a_translation_is_the_searchs_own(
-    strategy: dict[str, Any], trained: Translator, sources: list[str]
-) -> None:
-    """Where the search spelled the text as the tokenizer does, which is nearly always."""
-    options = {"length_penalty": 0.8, "temperature": 0.4, "guard": False}
-    found = trained.translate(sources, **options, **strategy)
-    scored = trained.score(sources, [each.text for each in found])
-    assert isinstance(scored, list)
-    n_same = 0
-    for translation, pair in zip(found, scored, strict=True):
-        if pair.tgt_tokens != translation.tgt_tokens:
-            continue
-        n_same += 1
-        n_tokens = len(pair.tgt_tokens)
-        assert pair.tgt_log_probs == pytest.approx(translation.tgt_log_probs, rel=1e-3, abs=1e-4)
-        assert translation.score == pytest.approx(pair.log_prob / n_tokens**0.8, rel=1e-3)
-        assert pair.perplexity == pytest.approx(math.exp(-pair.log_prob / n_tokens), rel=1e-6)
-    assert n_same >= len(sources) // 2
 
 
 def test_a_translation_found_is_likelier_than_one_that_is_wrong(

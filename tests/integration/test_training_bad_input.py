@@ -90,6 +90,7 @@ SETTINGS = [
     ("data.corpora.x.file=a.tsv", "corpora.x: unknown key 'file' (did you mean 'files'?"),
     ("data.train=none.de,none.en", "none.de: cannot be read"),
     ("data.valid=none.de,none.en", "none.de: cannot be read"),
+    ("data.test=none.de,none.en", "none.de: cannot be read"),
     ("data.max_tokens=1", "nothing to train on"),
     ("tokenizer.vocab_size=10", "vocab_size = 10 must be at least 259"),
     ("model.n_heads=5", "d_model = 12 must be a multiple of n_heads = 5"),
@@ -128,23 +129,17 @@ def test_a_gpu_that_is_not_there_is_refused(
 # --- the recipe ----------------------------------------------------------------------------------
 
 
-def test_a_missing_recipe_is_named(tmp_path: Path, one_line: OneLine) -> None:
-    assert main([str(tmp_path / "none.toml")]) == 2
-    assert "none.toml: no such recipe; see training/recipes" in one_line()
-
-
 @pytest.mark.parametrize(
-    "content", [b"\x89PNG\r\n\x1a\n\0\xff", b"run = [", b"run = 3\nmodel = 4\n"]
+    "content", [None, b"\x89PNG\r\n\x1a\n\0\xff", b"run = [", b"run = 3\nmodel = 4\n"]
 )
-def test_a_file_that_is_no_recipe_is_refused(content: bytes, desk: Desk, one_line: OneLine) -> None:
-    (desk.folder / "farm.toml").write_bytes(content)
-    assert main([str(desk.folder / "farm.toml")]) == 2
-    assert "farm.toml" in one_line()
-
-
-def test_a_folder_is_no_recipe(tmp_path: Path, one_line: OneLine) -> None:
-    assert main([str(tmp_path)]) == 2
-    assert str(tmp_path) in one_line()
+def test_a_file_that_is_no_recipe_is_named(
+    content: bytes | None, tmp_path: Path, one_line: OneLine
+) -> None:
+    path = tmp_path / "mine.toml"
+    if content is not None:
+        path.write_bytes(content)
+    assert main([str(path)]) == 2
+    assert str(path) in one_line()
 
 
 def test_several_mistakes_are_told_at_once(desk: Desk, one_line: OneLine) -> None:
@@ -174,19 +169,20 @@ def test_files_of_different_length_are_refused_with_both_counts(
     assert "farm.train.en has 121" in line
 
 
-@pytest.mark.parametrize("split", ["train", "valid"])
-def test_empty_files_are_nothing_to_train_on(split: str, desk: Desk, one_line: OneLine) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "nothing to train on"),
+        (b"\x80\xfe\0\x80\n" * 50, "0 of 50 pairs kept; dropped: 50 not valid UTF-8"),
+    ],
+)
+def test_files_without_text_are_nothing_to_train_on(
+    content: bytes, said: str, desk: Desk, one_line: OneLine
+) -> None:
     for side in ("de", "en"):
-        (desk.folder / f"farm.{split}.{side}").write_bytes(b"")
+        (desk.folder / f"farm.train.{side}").write_bytes(content)
     assert desk.train() == 2
-    assert "nothing to train on" in one_line()
-
-
-def test_binary_files_are_nothing_to_train_on(desk: Desk, one_line: OneLine) -> None:
-    for side in ("de", "en"):
-        (desk.folder / f"farm.train.{side}").write_bytes(b"\x80\xfe\0\x80\n" * 50)
-    assert desk.train() == 2
-    assert "0 of 50 pairs kept; dropped: 50 not valid UTF-8" in one_line()
+    assert said in one_line()
 
 
 def test_utf_16_is_named_at_once(desk: Desk, one_line: OneLine) -> None:
@@ -277,11 +273,6 @@ def test_a_filter_that_lets_nothing_through_is_nothing_to_train_on(
     ]
     assert desk.train("data.train=", *corpus) == 2
     assert "nothing to train on: 0 of 0 pairs kept" in one_line()
-
-
-def test_a_test_set_that_is_not_there_is_named(desk: Desk, one_line: OneLine) -> None:
-    assert desk.train("data.test=none.de,none.en") == 2
-    assert "none.de: cannot be read" in one_line()
 
 
 def test_a_cache_that_cannot_be_written_names_the_way_out(desk: Desk, one_line: OneLine) -> None:
