@@ -130,7 +130,7 @@ def test_scripts_run_as_they_are_written(visit: Any, tmp_path: Path):
             arg=text,
         )
         page.locator("#pieces .step").fill("0")
-        pieces = page.locator("#pieces .word").last.locator(".piece")
+        pieces = page.locator("#pieces .word").first.locator(".piece")
         for each in (page.locator("#pieces .word"), pieces):
             first, second = (each.nth(n).bounding_box() for n in (0, 1))
             assert (first["x"] > second["x"]) == is_rtl

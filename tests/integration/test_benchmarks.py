@@ -16,8 +16,10 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAIR = [str(FIXTURES / f"farm.valid.{side}") for side in ("de", "en")]
+COPY = FOLDER.parents[1] / "training" / "recipes" / "copy.toml"
 FARM = str(FIXTURES / "farm.toml")
-TEXTS = [f"data.train={','.join(PAIR)}", f"data.valid={','.join(PAIR)}"]
+TRAIN = ",".join(str(FIXTURES / f"farm.train.{side}") for side in ("de", "en"))
+TEXTS = [f"data.train={TRAIN}", f"data.valid={','.join(PAIR)}"]
 SET = [word for each in TEXTS for word in ("--set", each)]
 
 SCRIPTS: dict[str, tuple[list[str], str]] = {
@@ -27,13 +29,13 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
-    "estimate": ([FARM, "--gops", "1000"], "| farm |"),
+    "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
     "load": (["--users", "1", "--seconds", "1", "--url", "{url}"], "1 users"),
     "memory": (
         [PAIR[0], "--lines", "20", "--beam-size", "1", "--model", "{model}"],
         "20 lines",
     ),
-    "names": (["--src", PAIR[0], "--ref", PAIR[1], "{model}"], "names copied"),
+    "names": (["--src", "names.de", "--ref", "names.en", "{model}"], "of 1 |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "pieces": (
         [
@@ -72,6 +74,8 @@ def test_a_script_prints_its_table(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
+    Path("names.de").write_text("Anna hat 3 Hunde.\n", encoding="utf-8")
+    Path("names.en").write_text("Anna has 3 dogs.\n", encoding="utf-8")
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
 
