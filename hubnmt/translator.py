@@ -21,8 +21,9 @@ from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.push import Pushed, push
 from hubnmt.hub.resolve import locate_model
+from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
-from hubnmt.inference.dtypes import DTYPES, check_dtype, resolve_dtype
+from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, resolve_dtype
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
@@ -57,7 +58,8 @@ class Translator:
                 differs.
             device: `cpu`, `cuda`, `cuda:1`, ...
             dtype: of weights and matrix products, one of `DTYPES`, or `auto`: the faster of float32
-                and bfloat16 for this model on this machine. With CTranslate2 also `int8`.
+                and bfloat16 for this model on this machine; or `int8`: matrix products of the
+                search in 8 bits on a CPU, all else in float32.
             engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[ct2]`) decodes with that library;
                 scoring, attention and the decoding options that CTranslate2 implements differently
                 use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
@@ -70,13 +72,13 @@ class Translator:
         if engine not in ENGINES:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
         is_torch = engine == "torch"
-        check_dtype(dtype, engine=engine)
+        check_dtype(dtype)
         self._stored = stored
         self.revision = revision
         try:
             self.device = torch.device(device)
             dtype = resolve_dtype(dtype, self.device, stored.model.config)
-            own_dtype = DTYPES[dtype] if is_torch else torch.float32
+            own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
             self.model = _convert(stored.model, self.device, own_dtype)
         except (RuntimeError, AssertionError) as error:
             first = str(error).splitlines()[0]
@@ -84,7 +86,10 @@ class Translator:
         self.src_tokenizer = stored.src_tokenizer
         self.tgt_tokenizer = stored.tgt_tokenizer
         self.decoding = stored.decoding
-        reference = TorchEngine(self.model, **self._tokenizers)
+        is_int8 = is_torch and dtype == INT8
+        if is_int8 and (self.device.type != "cpu" or not int8_layers.is_available()):
+            raise ConfigError("dtype = 'int8' needs device = 'cpu' and PyTorch with FBGEMM")
+        reference = TorchEngine(self.model, **self._tokenizers, is_int8=is_int8)
         self._engine: Engine = reference
         if not is_torch:
             self._engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
@@ -171,6 +176,11 @@ class Translator:
     def config(self) -> ModelConfig:
         """The architecture and the language pair."""
         return self.model.config
+
+    @property
+    def stored_dtype(self) -> torch.dtype:
+        """Type of the weights in the model folder; int8 has a scale for each row of a matrix."""
+        return self._stored.dtype
 
     @property
     def engine(self) -> Engine:

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from hubnmt.checkpoint.quantization import SCALE_SUFFIX, dequantize_rows, quantize_tensors
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
@@ -33,6 +34,8 @@ MAX_JSON_MIB = 1
 MAX_CARD_MIB = 2
 FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Supported weight types by their name in safetensors."""
+INT8 = "I8"
+"""Type of the matrices of an 8-bit folder, see `hubnmt.checkpoint.quantization`."""
 CARD_FILE = "README.md"
 TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
 """A folder has either a joint tokenizer or two; saving one kind removes the other."""
@@ -54,7 +57,7 @@ class StoredModel:
     card: str = ""
     """The model card in Markdown with YAML metadata."""
     dtype: torch.dtype = torch.float32
-    """Type of the weights in the folder; float16 halves its size."""
+    """Type of the weights in the folder; float16 halves its size, int8 quarters it."""
 
 
 def bundled_models() -> dict[str, Path]:
@@ -114,10 +117,7 @@ def save_model(
         else:
             stored.src_tokenizer.save(target / "tokenizer_src.json")
             stored.tgt_tokenizer.save(target / "tokenizer_tgt.json")
-        tensors = {
-            name: tensor.detach().to("cpu", _narrower(stored.dtype, tensor.dtype)).contiguous()
-            for name, tensor in own_tensors(stored.model).items()
-        }
+        tensors = _to_stored(own_tensors(stored.model), stored.dtype)
         # Not `save_file`, which makes the file readable by its owner only.
         content = save(tensors, metadata={"format": "pt"})
         (target / "model.safetensors").write_bytes(content)
@@ -126,8 +126,17 @@ def save_model(
             (target / name).write_text(text, encoding="utf-8")
 
 
-def _narrower(one: torch.dtype, other: torch.dtype) -> torch.dtype:
-    return min(one, other, key=lambda dtype: dtype.itemsize)
+def _to_stored(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Convert weights to the dtype of the folder, or to their own if that is narrower."""
+    own = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
+    if dtype is torch.int8:
+        own = quantize_tensors(own)
+    else:
+        own = {
+            name: tensor.to(min(dtype, tensor.dtype, key=lambda each: each.itemsize))
+            for name, tensor in own.items()
+        }
+    return {name: tensor.contiguous() for name, tensor in own.items()}
 
 
 def load_model(folder: str | os.PathLike[str]) -> StoredModel:
@@ -236,15 +245,17 @@ def check_weights(model: Transformer, path: Path) -> torch.dtype:
     """Check that names and shapes in a safetensors header match a model exactly.
 
     Returns:
-        the dtype of the stored weights, the widest if they differ.
+        the dtype of the stored weights, the widest if they differ; int8 for 8-bit matrices.
 
     Raises:
         ModelFolderError: listing missing and unknown tensors and wrong shapes.
     """
     with _open_weights(path) as file:
         _check_header(file, own_tensors(model), path)
-        found = [FLOAT_DTYPES[file.get_slice(name).get_dtype()] for name in file.keys()]  # noqa: SIM118
-    return max(found, key=lambda dtype: dtype.itemsize)
+        found = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    if INT8 in found:
+        return torch.int8
+    return max((FLOAT_DTYPES[name] for name in found), key=lambda dtype: dtype.itemsize)
 
 
 def load_weights(model: Transformer, path: Path) -> None:
@@ -255,7 +266,10 @@ def load_weights(model: Transformer, path: Path) -> None:
     """
     with _open_weights(path) as file, torch.no_grad():
         for name, parameter in own_tensors(model).items():
-            parameter.copy_(file.get_tensor(name))
+            tensor = file.get_tensor(name)
+            if tensor.dtype is torch.int8:
+                tensor = dequantize_rows(tensor, file.get_tensor(name + SCALE_SUFFIX))
+            parameter.copy_(tensor)
     non_finite = [name for name, tensor in own_tensors(model).items() if not _is_finite(tensor)]
     if non_finite:
         raise ModelFolderError(
@@ -284,13 +298,16 @@ def _open_weights(path: Path) -> Iterator[Any]:
 
 def _check_header(file: Any, parameters: dict[str, Tensor], path: Path) -> None:
     stored = set(file.keys())
-    problems = [f"{name} is missing" for name in parameters if name not in stored]
-    problems += [f"unknown tensor {name}" for name in sorted(stored - set(parameters))]
-    for name in sorted(stored & set(parameters)):
-        header, wanted = file.get_slice(name), list(parameters[name].shape)
+    shapes = {name: list(tensor.shape) for name, tensor in parameters.items()}
+    quantized = {name for name in stored & set(shapes) if file.get_slice(name).get_dtype() == INT8}
+    shapes |= {name + SCALE_SUFFIX: shapes[name][:1] for name in quantized}
+    problems = [f"{name} is missing" for name in shapes if name not in stored]
+    problems += [f"unknown tensor {name}" for name in sorted(stored - set(shapes))]
+    for name in sorted(stored & set(shapes)):
+        header, wanted = file.get_slice(name), shapes[name]
         if header.get_shape() != wanted:
             problems.append(f"{name} has shape {header.get_shape()}, config.json requires {wanted}")
-        elif header.get_dtype() not in FLOAT_DTYPES:
+        elif header.get_dtype() not in FLOAT_DTYPES and (name not in quantized or len(wanted) != 2):
             problems.append(f"{name} is {header.get_dtype()}, not a float type")
     if problems:
         raise ModelFolderError(

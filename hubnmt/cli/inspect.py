@@ -33,7 +33,11 @@ def add_inspect(commands: Commands) -> None:
 def run_inspect(options: argparse.Namespace) -> None:
     """Print the description of a model, for bug reports."""
     translator = Translator.from_pretrained(options.model)
-    place = {"name": options.model, "folder": str(find_model(options.model))}
+    place = {
+        "name": options.model,
+        "folder": str(find_model(options.model)),
+        "weights": str(translator.stored_dtype).removeprefix("torch."),
+    }
     if translator.revision:
         place["commit"] = translator.revision
     facts = {"model": place, **inspect_model(translator, options.text)}

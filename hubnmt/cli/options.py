@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from hubnmt.config import DecodingConfig
-from hubnmt.inference.dtypes import AUTO, CT2_DTYPE, DTYPES
+from hubnmt.inference.dtypes import AUTO, DTYPES, INT8
 from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.translator import ENGINES, Translator
 
@@ -57,9 +57,9 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
     parser.add_argument(
         "--dtype",
         default="float32",
-        choices=sorted({*DTYPES, CT2_DTYPE, AUTO}),
+        choices=sorted({*DTYPES, INT8, AUTO}),
         help=f"weight type (default: float32); {AUTO}: the faster of float32 and bfloat16; "
-        f"{CT2_DTYPE}: with ctranslate2 only",
+        f"{INT8}: products of the search in 8 bits",
     )
     parser.add_argument(
         "--batch-tokens",

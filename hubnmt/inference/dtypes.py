@@ -8,23 +8,23 @@ from hubnmt.errors import ConfigError
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "auto"
 """The faster of `float32` and `bfloat16`; translations may differ slightly between the two."""
-CT2_DTYPE = "int8"
-"""Data type that only CTranslate2 supports, besides `DTYPES`."""
+INT8 = "int8"
+"""Matrix products in 8 bits on a CPU; everything else is computed in float32."""
 
 WIDE = 512
 """`d_model` from which bfloat16 is faster on a CPU for single sentences as well as batches. At 256
 batches are 1.5 times as fast, single sentences no faster. See tests/benchmarks/RESULTS.md."""
 
 
-def check_dtype(name: str, *, engine: str) -> None:
-    """Check that an engine supports a data type.
+def check_dtype(name: str) -> None:
+    """Check that a data type is known.
 
     Raises:
-        ConfigError: if it does not; the message lists the supported types.
+        ConfigError: if it is not; the message lists the known types.
     """
-    known = sorted({*DTYPES, AUTO, *([CT2_DTYPE] if engine == "ctranslate2" else [])})
+    known = sorted({*DTYPES, AUTO, INT8})
     if name not in known:
-        raise ConfigError(f"dtype = {name!r} must be {' or '.join(known)} with {engine}")
+        raise ConfigError(f"dtype = {name!r} must be {' or '.join(known)}")
 
 
 def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:

@@ -36,11 +36,16 @@ class TorchEngine:
     """Decodes with the Transformer of this package."""
 
     def __init__(
-        self, model: Transformer, *, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
+        self,
+        model: Transformer,
+        *,
+        src_tokenizer: Tokenizer,
+        tgt_tokenizer: Tokenizer,
+        is_int8: bool = False,
     ) -> None:
-        """Pack the current weights of a model in eval mode."""
+        """Pack the current weights of a model in eval mode; `is_int8` multiplies in 8 bits."""
         self.model = model
-        self._packed = PackedTransformer(model)
+        self._packed = PackedTransformer(model, is_int8=is_int8)
         self._src_tokenizer = src_tokenizer
         self._tgt_tokenizer = tgt_tokenizer
 

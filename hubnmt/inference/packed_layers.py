@@ -8,6 +8,7 @@ place, and no module is called, since on a small model a call costs as much as i
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from torch.nn import functional
 from hubnmt.model.attention import MultiHeadAttention
 from hubnmt.model.feed_forward import FeedForward
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SubLayer
+
+_Part = TypeVar("_Part")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,6 +164,17 @@ def pack_projection(weight: Tensor) -> Projection:
 
 def _multiplies_rows_by_output(weight: Tensor) -> bool:
     return weight.dtype == torch.bfloat16 and weight.device.type == "cpu"
+
+
+def map_products(part: _Part, change: Callable[[Any], Any]) -> _Part:
+    """Return a packed layer with each `Affine` and `Projection` replaced."""
+    if isinstance(part, (Affine, Projection)):
+        return change(part)  # type: ignore[no-any-return]
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        changed = {name: map_products(value, change) for name, value in values.items()}
+        return dataclasses.replace(part, **changed)
+    return part
 
 
 def transpose(weight: Tensor) -> Tensor:

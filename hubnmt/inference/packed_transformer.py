@@ -14,8 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from hubnmt.inference.int8_layers import pack_int8
+from hubnmt.inference.onednn_layers import pack_onednn
 from hubnmt.inference.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
 from hubnmt.inference.packed_layers import (
+    map_products,
     pack_decoder_layer,
     pack_encoder_layer,
     pack_final_norm,
@@ -30,8 +33,8 @@ from hubnmt.model.transformer import Transformer
 class PackedTransformer:
     """Inference-only `Transformer`; see there for the methods."""
 
-    def __init__(self, model: Transformer) -> None:
-        """Copy the weights of a model in eval mode."""
+    def __init__(self, model: Transformer, *, is_int8: bool = False) -> None:
+        """Copy the weights of a model in eval mode; `is_int8` multiplies in 8 bits on a CPU."""
         _keep_freed_memory()
         with torch.no_grad():
             self._n_heads = model.config.n_heads
@@ -48,6 +51,10 @@ class PackedTransformer:
             self._encoder_norm = pack_final_norm(model.encoder.final_norm)
             self._decoder_norm = pack_final_norm(model.decoder.final_norm)
             self._output = pack_projection(model.output_proj.weight)
+            pack = pack_int8 if is_int8 else pack_onednn
+            self._encoder = [map_products(layer, pack) for layer in self._encoder]
+            self._decoder = [map_products(layer, pack) for layer in self._decoder]
+            self._output = map_products(self._output, pack)
 
     def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Encode source ids (B, S) with pad mask (B, S), True = padding: memory (B, S, D)."""

@@ -206,7 +206,12 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         if [Path(file) for file in values.get("files", ())] != [output]
     }
     plain = dataclasses.replace(
-        config, corpora=corpora, drop_final_mark=0.0, lowercase_src=0.0, vary_names=0.0
+        config,
+        corpora=corpora,
+        drop_final_mark=0.0,
+        lowercase_src=0.0,
+        vary_names=0.0,
+        protect_spans=0.0,
     )
     report = CleaningReport()
     clean = read_clean(plain, report)

@@ -7,7 +7,7 @@ A frame is a row such as "{name} wohnt in {city}.", "{name} lives in {city}."; t
 `name`, `surname`, `city`, `firm` and `number`, and the header names the languages. Each frame is
 filled `--times` times, with names of the library `faker` in several languages and with synthetic
 ones, so that a model learns to copy names instead of known ones only. In a share of the pairs
-(`--protect`) numbers are replaced by placeholders (see `training.augment.placeholders`). Add the
+(`--protect`) numbers are replaced by placeholders (see `training.data.placeholders`). Add the
 table to a recipe as another corpus:
 
     [data.corpora.frames]
@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hubnmt.errors import ConfigError, HubNMTError, InputError
-from training.augment.placeholders import protect_pair
 from training.augment.tables import check_output, read_table, write_table
+from training.data.placeholders import protect_pair
 from training.data.sources import TextPair
 from training.data.synthetic_names import make_name
 

@@ -168,6 +168,9 @@ class DataConfig(FromDict):
     vary_names: float = 0.0
     """Share of training pairs in which names and numbers that both sides share are replaced by
     random ones; otherwise a model may replace unknown names with known ones."""
+    protect_spans: float = 0.0
+    """Share of training pairs in which spans that both sides share, such as URLs, times and numbers
+    of three digits or more, are replaced by placeholders, see `training.data.placeholders`."""
     valid_as_typed: bool = False
     """Apply `drop_final_mark` and `lowercase_src` to the validation pairs, too, to select the model
     for casual typing. Scores are then comparable only between runs that do so."""
@@ -210,6 +213,7 @@ class DataConfig(FromDict):
                     "drop_final_mark",
                     "lowercase_src",
                     "vary_names",
+                    "protect_spans",
                     "bpe_dropout",
                 )
             ),
@@ -274,6 +278,7 @@ class DataConfig(FromDict):
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
         # Only if set, so that cache entries from before these settings existed stay valid.
-        shares = {**self.typing_habits(), "vary_names": self.vary_names}
+        shares = self.typing_habits()
+        shares |= {"vary_names": self.vary_names, "protect_spans": self.protect_spans}
         habits = {name: share for name, share in shares.items() if share}
         return {name: getattr(self, name) for name in names} | habits

@@ -11,6 +11,7 @@ from hubnmt.errors import InputError
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.casing import as_typed
 from training.data.cleaning import INVALID, Cleaner, CleaningReport, HeldOut, tidy
+from training.data.placeholders import protect_spans
 from training.data.sources import TextPair, fingerprint, read_corpus
 from training.data.synthetic_names import exchange_names
 
@@ -108,6 +109,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             if reason:
                 report.drop(name, reason)
                 continue
+            src, tgt = protect_spans(src, tgt, share=config.protect_spans)
             src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
             yield CleanPair(f"{corpus.tag} {src}" if corpus.tag else src, tgt, number, src)

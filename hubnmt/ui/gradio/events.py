@@ -40,6 +40,9 @@ ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
 """Path inside the Hub cache, which is internal to the server."""
 
+FOLDERS = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;]+/)+(?=[^\s/'\"])")
+"""The folders of an absolute path; the last name tells a visitor enough."""
+
 MAX_MESSAGE_CHARS = 600
 """Maximum length of an error message, which may contain client input."""
 
@@ -146,7 +149,7 @@ def public_message(error: HubNMTError) -> str:
     said = str(error)
     if len(said) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
         said = f"{said[:MAX_MESSAGE_CHARS]} ..."
-    said = CACHED_MODEL.sub(r"\1/\2", said)
+    said = FOLDERS.sub("", CACHED_MODEL.sub(r"\1/\2", said))
     return said.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -5,7 +5,16 @@ from typing import Any
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.events import QUIET, RUNS, draw_static, error_notice, heading, line, on_model
+from hubnmt.ui.gradio.events import (
+    QUIET,
+    RUNS,
+    draw_static,
+    error_notice,
+    heading,
+    line,
+    on_model,
+    public_message,
+)
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
 from hubnmt.ui.html.attention import sentence
@@ -87,7 +96,7 @@ class LearnTab:
         try:
             return self._lessons.pieces(text, model)
         except HubNMTError as error:
-            return {"message": sentence(str(error))}
+            return {"message": sentence(public_message(error))}
 
     def _draw(self, text: str, model: str, translated: dict[str, Any] | None) -> tuple[Any, ...]:
         """Update all sections; an error of the model itself is shown once."""

@@ -13,7 +13,7 @@ Run = Callable[..., str]
 
 def test_inspect_tells_what_a_model_is(model: str, run: Run, tiny_config: Any) -> None:
     facts = json.loads(run("inspect", model, "--json"))
-    assert facts["model"] == {"name": model, "folder": model}
+    assert facts["model"] == {"name": model, "folder": model, "weights": "float32"}
     assert facts["versions"]["hubnmt"] == hubnmt.__version__
     assert facts["versions"]["torch"] == torch.__version__
     assert facts["config"]["d_model"] == 12

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from training.augment.placeholders import PLACEHOLDERS
 from training.augment.synthetic_pairs import Values, fill_frames, main
+from training.data.placeholders import PLACEHOLDERS
 
 VALUES = Values(names=["Emre", "Zofia"], cities=["Lyon"], firms=["Rossi Ltd"])
 

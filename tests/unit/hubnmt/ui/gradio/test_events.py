@@ -77,6 +77,18 @@ def test_an_error_shows_no_folder_of_the_cache_and_nothing_that_cannot_be_sent()
     assert said == "user/my-model/config.json: layer = \\ud800"
 
 
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/srv/models/my-model/config.json: no such file", "config.json: no such file"),
+        ("'/srv/models/a b' has no model", "'a b' has no model"),
+        ("see https://example.org/a/b, 3/4/5 and and/or", None),
+    ],
+)
+def test_an_error_shows_no_folder_of_the_server(message: str, shown: str | None):
+    assert public_message(ModelFolderError(message)) == (shown or message)
+
+
 def test_a_long_error_is_cut_and_read_quickly():
     started = time.perf_counter()
     assert len(public_message(InputError("x" * 10**6))) < 700

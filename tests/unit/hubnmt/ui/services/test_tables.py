@@ -6,6 +6,8 @@ import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hubnmt.errors import InputError
 from hubnmt.ui.services import tables
@@ -158,3 +160,31 @@ def test_a_missing_column_or_cell_is_named(tmp_path: Path):
         table.column("b")
     with pytest.raises(InputError, match="row 2 of the file has no text in column 'a'"):
         table.column("a")
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kind=st.sampled_from(sorted(tables.KINDS)),
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
+        st.text('ab,"\t\r\n{}[]:=\x00\ud800é', max_size=80).map(
+            lambda text: text.encode("utf-8", "surrogatepass")
+        ),
+    ),
+    has_header=st.booleans(),
+)
+def test_any_file_is_read_and_written_again_or_refused(
+    kind: str, content: bytes, has_header: bool, tmp_path: Path
+):
+    path = tmp_path / f"any{kind}"
+    path.write_bytes(content)
+    try:
+        table = read_table(path, has_header=has_header)
+        sources = table.column(table.columns[0])
+    except InputError:
+        return
+    path.write_text(write_table(table, sources, table.columns[0]), encoding="utf-8", newline="")
+    assert len(read_table(path).rows) == len(table.rows)

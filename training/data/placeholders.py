@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from typing import Final
 
+from training.data.cleaning import fingerprint_pair
+
 PLACEHOLDERS: Final = tuple(chr(0xE000 + number) for number in range(8))
 """U+E000 to U+E007; a pair can have no more protected spans than these."""
 
@@ -55,3 +57,30 @@ def protect_pair(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
         return PROTECTED.sub(lambda match: marks.get(match.group(), match.group()), text)
 
     return replace(src), replace(tgt)
+
+
+_ADDED_SHARE: Final = 0.015
+"""Share of pairs that receive a placeholder at an end, like an emoji; corpora have few of them."""
+
+
+def protect_spans(src: str, tgt: str, *, share: float) -> tuple[str, str]:
+    """Return a pair with placeholders for the spans that both sides share, or unchanged.
+
+    The choice depends on the pair alone, so it is reproducible.
+
+    Args:
+        src: normalised source.
+        tgt: normalised target.
+        share: share of the pairs to change; a few of them receive a placeholder at an end.
+    """
+    if not share:  # saves computing the fingerprints
+        return src, tgt
+    rng = random.Random(fingerprint_pair(src, tgt) + 1)  # not the numbers of `exchange_names`
+    if rng.random() < share:
+        src, tgt = protect_pair(src, tgt, rng)
+        free = [mark for mark in PLACEHOLDERS if mark not in src and mark not in tgt]
+        if free and rng.random() < _ADDED_SHARE:
+            mark = rng.choice(free)
+            is_last = rng.random() < 0.75
+            src, tgt = (f"{side} {mark}" if is_last else f"{mark} {side}" for side in (src, tgt))
+    return src, tgt

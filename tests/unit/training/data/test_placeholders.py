@@ -1,10 +1,11 @@
 """What a translation copies becomes the same placeholder on both sides of a pair."""
 
+import itertools
 import random
 
 import pytest
 
-from training.augment.placeholders import PLACEHOLDERS, find_spans, protect_pair
+from training.data.placeholders import PLACEHOLDERS, find_spans, protect_pair, protect_spans
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,15 @@ def test_placeholders_of_the_text_are_not_used_again_and_the_rest_stays() -> Non
     assert src == tgt
     assert sorted(mark for mark in src if mark in PLACEHOLDERS) == [*PLACEHOLDERS]
     assert src.split()[-3:] == numbers[-3:]
+
+
+def test_a_share_of_the_pairs_is_protected_alike_each_time() -> None:
+    pairs = [(f"Zimmer {n}, bitte.", f"Room {n}, please.") for n in range(100, 1100)]
+    changed = [protect_spans(*pair, share=0.5) for pair in pairs]
+    assert changed == [protect_spans(*pair, share=0.5) for pair in pairs]
+    is_other = [one != other for one, other in zip(pairs, changed, strict=True)]
+    assert 400 < sum(is_other) < 600
+    assert all(not src[7:10].isdigit() for src, _ in itertools.compress(changed, is_other))
+    added = [src for src, tgt in changed if not src.endswith(".") and src[-1] == tgt[-1]]
+    assert 1 <= len(added) <= 20
+    assert [protect_spans(*pair, share=0.0) for pair in pairs] == pairs

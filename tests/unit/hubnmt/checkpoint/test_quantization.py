@@ -1,0 +1,81 @@
+"""A folder of 8-bit weights is a quarter of float32, loads like any other and is checked."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from hubnmt.__main__ import main
+from hubnmt.checkpoint.folder import load_model
+from hubnmt.checkpoint.quantization import SCALE_SUFFIX, dequantize_rows, quantize_rows
+from hubnmt.errors import ModelFolderError
+from hubnmt.translator import Translator
+
+TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Frauen essen an einem Tisch."]
+MATRIX = "encoder.layers.0.feed_forward.widen.weight"
+VECTOR = "encoder.layers.0.feed_forward.widen.bias"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "int8"
+    assert main(["export", "de-en-multi30k", str(folder), "--to", "int8"]) == 0
+    return folder
+
+
+def test_a_row_is_within_half_a_level_of_its_values():
+    weight = torch.cat([torch.randn(20, 30) * 10.0 ** torch.arange(-3, 2).repeat(4)[:, None]])
+    weight[0] = 0
+    levels, scales = quantize_rows(weight)
+    assert (levels.dtype, levels.abs().max()) == (torch.int8, 127)
+    error = (dequantize_rows(levels, scales) - weight).abs()
+    assert (error <= weight.abs().amax(1, keepdim=True) / 127 * 0.501).all()
+
+
+def test_an_8_bit_folder_is_small_and_translates_as_before(folder: Path):
+    old, new = Translator.from_pretrained("de-en-multi30k"), Translator.from_pretrained(folder)
+    assert new.stored_dtype is torch.int8
+    n_parameters = old.config.n_parameters
+    assert (folder / "model.safetensors").stat().st_size < 1.1 * n_parameters
+    assert [each.text for each in new.translate(TEXTS)] == [
+        each.text for each in old.translate(TEXTS)
+    ]
+    assert new.card == old.card
+
+
+def test_saving_again_changes_nothing(folder: Path, tmp_path: Path):
+    Translator.from_pretrained(folder).save_pretrained(tmp_path / "again")
+    one, other = (load_file(each / "model.safetensors") for each in (folder, tmp_path / "again"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one if one[name].dtype == torch.int8)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({MATRIX + SCALE_SUFFIX: None}, "is missing"),
+        ({MATRIX + SCALE_SUFFIX: torch.ones(3)}, "has shape"),
+        ({MATRIX + SCALE_SUFFIX: torch.ones(256, dtype=torch.int8)}, "not a float type"),
+        ({VECTOR: torch.ones(256, dtype=torch.int8)}, "not a float type"),
+        ({VECTOR + SCALE_SUFFIX: torch.ones(1)}, "unknown tensor"),
+        ({MATRIX + SCALE_SUFFIX: torch.full((256,), torch.nan)}, "NaN"),
+    ],
+)
+def test_a_folder_with_other_tensors_is_refused(
+    change: dict[str, torch.Tensor | None], problem: str, folder: Path, tmp_path: Path
+):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in folder.iterdir():
+        (broken / file.name).write_bytes(file.read_bytes())
+    tensors = load_file(folder / "model.safetensors") | change
+    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    save_file(kept, broken / "model.safetensors")
+    with pytest.raises(ModelFolderError, match=problem):
+        load_model(broken)
+
+
+def test_inspect_names_the_type_of_the_weights(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["inspect", str(folder)]) == 0
+    assert "weights: int8" in capsys.readouterr().out

@@ -1,0 +1,58 @@
+"""A grown model computes the same function, has the new sizes, and can be trained further."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from hubnmt.errors import ConfigError
+from hubnmt.translator import Translator
+from training.data.placeholders import PLACEHOLDERS
+from training.grow import grow, main
+
+TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Frauen essen an einem Tisch."]
+
+
+def test_a_grown_model_translates_as_before_and_knows_the_placeholders(tmp_path: Path) -> None:
+    folder = tmp_path / "grown"
+    options = ["--encoder-layers", "6", "--decoder-layers", "5", "--d-ff", "384", "--placeholders"]
+    assert main(["de-en-multi30k", str(folder), *options]) == 0
+    old, new = Translator.from_pretrained("de-en-multi30k"), Translator.from_pretrained(folder)
+    config = new.config
+    assert (config.n_encoder_layers, config.n_decoder_layers, config.d_ff) == (6, 5, 384)
+    assert [each.text for each in new.translate(TEXTS)] == [
+        each.text for each in old.translate(TEXTS)
+    ]
+    for text in (*TEXTS, "Grüße, 1 €"):
+        assert new.src_tokenizer.encode(text) == old.src_tokenizer.encode(text)
+    for mark in PLACEHOLDERS:
+        assert len(new.src_tokenizer.encode(mark)) == 1
+        assert (
+            len(new.src_tokenizer.encode(f"({mark}).")) == len(old.src_tokenizer.encode("().")) + 1
+        )
+        assert new.src_tokenizer.decode(new.src_tokenizer.encode(f"a {mark}.")) == f"a {mark}."
+
+
+def test_new_weights_receive_gradients() -> None:
+    old = Translator.from_pretrained("de-en-multi30k").model
+    new = grow(old, dataclasses.replace(old.config, n_encoder_layers=5, d_ff=300))
+    ids = torch.tensor([[5, 6, 7]])
+    logits = new(ids, ids, torch.zeros_like(ids, dtype=torch.bool))
+    torch.testing.assert_close(
+        logits, old(ids, ids, torch.zeros_like(ids, dtype=torch.bool)), atol=1e-5, rtol=1e-5
+    )
+    logits.square().sum().backward()
+    layer = new.encoder.layers[4]
+    assert layer.self_attention.out_proj.weight.grad.abs().sum() > 0
+    assert layer.feed_forward.narrow.weight.grad.abs().sum() > 0
+
+
+def test_a_model_does_not_shrink_or_change_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["de-en-multi30k", str(tmp_path / "new"), "--d-ff", "100"]) == 1
+    assert capsys.readouterr().err == "error: d_ff = 100 is less than the 256 of the model\n"
+    old = Translator.from_pretrained("de-en-multi30k").model
+    with pytest.raises(ConfigError, match="can grow in"):
+        grow(old, dataclasses.replace(old.config, d_model=256))

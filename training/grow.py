@@ -1,0 +1,170 @@
+"""Enlarge a trained model, which then computes the same function and can be trained further.
+
+    python -m training.grow MODEL FOLDER --encoder-layers 6 --d-ff 1024 --placeholders
+
+New layers add nothing to the residual stream at first, because the weights of their outputs are
+zero; the other weights of a new layer are those of the layer below it. New hidden features of the
+feed-forward networks have outputs of zero likewise. Training such a model costs less than training
+one of its size from the start. Sources: Net2Net, Chen et al. 2016
+(https://arxiv.org/abs/1511.05641); progressive stacking, Gong et al. 2019
+(https://proceedings.mlr.press/v97/gong19a.html).
+"""
+
+import argparse
+import dataclasses
+import json
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hubnmt.checkpoint.folder import StoredModel, check_place, save_model
+from hubnmt.config import ModelConfig
+from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from training.data.placeholders import PLACEHOLDERS
+
+log = logging.getLogger("training.grow")
+
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_OUTPUTS = ("out_proj", "feed_forward.narrow")
+"""Projections whose result is added to the residual stream."""
+
+
+def grow(old: Transformer, config: ModelConfig, seed: int = 1) -> Transformer:
+    """Return a larger model that computes the same function.
+
+    Args:
+        old: the trained model, with pre-norm layers.
+        config: its configuration with more layers, a larger `d_ff`, or larger vocabularies.
+        seed: for the weights that have no counterpart.
+
+    Raises:
+        ConfigError: if the configuration is smaller, or differs in anything else.
+    """
+    _check(old.config, config)
+    torch.manual_seed(seed)
+    new = Transformer(config).eval()
+    counts = {"encoder": old.config.n_encoder_layers, "decoder": old.config.n_decoder_layers}
+    weights = old.state_dict()
+    with torch.no_grad():
+        for name, target in new.state_dict().items():
+            match = _LAYER.fullmatch(name)
+            n_old = counts[match[1]] if match else 0
+            if match and int(match[2]) >= n_old:
+                source = f"{match[1]}.layers.{n_old - 1}.{match[3]}"
+                _copy(weights[source], target, name)
+                if any(output in match[3] for output in _OUTPUTS):
+                    target.zero_()
+            else:
+                _copy(weights[name], target, name)
+    return new
+
+
+def _check(old: ModelConfig, new: ModelConfig) -> None:
+    grown = ("n_encoder_layers", "n_decoder_layers", "d_ff", "src_vocab_size", "tgt_vocab_size")
+    sizes = {name: getattr(new, name) for name in grown}
+    if dataclasses.replace(old, **sizes) != new or old.norm_order != "pre":
+        raise ConfigError(f"a model with pre-norm layers can grow in {', '.join(grown)} only")
+    for name, size in sizes.items():
+        if size < getattr(old, name):
+            raise ConfigError(f"{name} = {size} is less than the {getattr(old, name)} of the model")
+
+
+def _copy(source: Tensor, target: Tensor, name: str) -> None:
+    """Copy weights into the first rows and columns; further inputs of `narrow` are zero."""
+    if "feed_forward.narrow" in name:
+        target.zero_()
+    target[tuple(slice(size) for size in source.shape)] = source
+
+
+def with_pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer with a piece for each text, alone and after a space.
+
+    Their merges come before all others, so only texts that contain them are tokenized differently.
+
+    Args:
+        tokenizer: the vocabulary, whose ids stay.
+        texts: single characters, which no piece contains.
+    """
+    settings = json.loads(tokenizer.to_json())
+    vocab: dict[str, int] = settings["model"]["vocab"]
+    names = {token_id: name for name, token_id in vocab.items()}
+    byte_names = [names[token_id] for token_id in tokenizer.byte_ids()]
+    merges: dict[tuple[str, str], None] = {}
+    for text in texts:
+        whole = ""
+        for byte in text.encode():
+            if whole:
+                merges[whole, byte_names[byte]] = None
+            whole += byte_names[byte]
+        merges[byte_names[ord(" ")], whole] = None
+    for left, right in merges:
+        vocab.setdefault(left + right, len(vocab))
+    settings["model"]["merges"] = [*map(list, merges), *settings["model"]["merges"]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        return Tokenizer.load(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.grow", description="enlarge a trained model"
+    )
+    parser.add_argument("model", help="bundled model, folder, or model on the Hub")
+    parser.add_argument("folder", type=Path, help="output folder")
+    parser.add_argument("--encoder-layers", type=int, metavar="N", help="default: as it is")
+    parser.add_argument("--decoder-layers", type=int, metavar="N", help="default: as it is")
+    parser.add_argument("--d-ff", type=int, metavar="N", help="default: as it is")
+    parser.add_argument(
+        "--placeholders", action="store_true", help="add pieces for the placeholders of spans"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="for weights without a counterpart")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        check_place(options.folder)
+        old = Translator.from_pretrained(options.model)
+        tokenizers = old.src_tokenizer, old.tgt_tokenizer
+        if options.placeholders:
+            is_joint = tokenizers[0] is tokenizers[1]
+            src = with_pieces(tokenizers[0], PLACEHOLDERS)
+            tokenizers = src, src if is_joint else with_pieces(tokenizers[1], PLACEHOLDERS)
+        sizes = {
+            "n_encoder_layers": options.encoder_layers,
+            "n_decoder_layers": options.decoder_layers,
+            "d_ff": options.d_ff,
+            "src_vocab_size": tokenizers[0].vocab_size,
+            "tgt_vocab_size": tokenizers[1].vocab_size,
+        }
+        chosen = {name: size for name, size in sizes.items() if size is not None}
+        model = grow(old.model, dataclasses.replace(old.config, **chosen), options.seed)
+    except HubNMTError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    save_model(
+        options.folder,
+        StoredModel(
+            model=model,
+            src_tokenizer=tokenizers[0],
+            tgt_tokenizer=tokenizers[1],
+            decoding=old.decoding,
+            card=old.card,
+        ),
+    )
+    n_parameters = sum(p.numel() for p in model.parameters())
+    log.info("%s: %s parameters", options.folder, f"{n_parameters:,}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
