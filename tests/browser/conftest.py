@@ -112,6 +112,10 @@ class Visit:
         """The translation that stands in the page."""
         return self.page.input_value("#target textarea")
 
+    def until_target(self, text: str) -> None:
+        """Wait until this translation stands in the page."""
+        self.until_value(self.page.locator("#target textarea"), text)
+
     @property
     def fits(self) -> bool:
         """Whether nothing is wider than the window."""

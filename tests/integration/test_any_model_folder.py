@@ -29,7 +29,7 @@ EXTRA_MIB, LIMIT_MIB = 96, 512
 """What loading may take beside what a sound folder took, and where the system ends it."""
 
 some = settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     database=None,

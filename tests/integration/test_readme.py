@@ -162,18 +162,26 @@ def test_recipes_are_valid(snippet: Snippet):
 @pytest.mark.slow
 @pytest.mark.usefixtures("bundled_model")
 @pytest.mark.parametrize("snippet", TO_RUN, ids=str)
-def test_snippets_run(snippet: Snippet, repo: Path, tmp_path: Path, environment: dict[str, str]):
+def test_snippets_run(
+    snippet: Snippet,
+    repo: Path,
+    tmp_path: Path,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    if snippet.language == "python":
+        monkeypatch.chdir(tmp_path)
+        exec(snippet.text, {"__name__": "__main__"})
+        assert capsys.readouterr().out.strip()
+        return
     programs = Path(sys.executable).parent
     environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
     environment["PYTHONPATH"] = str(repo)
-    if snippet.language == "python":
-        command = [sys.executable, "-c", snippet.text]
-    else:
-        command = ["bash", "-euo", "pipefail", "-c", snippet.text]
-        if "hubnmt" in snippet.text and not shutil.which("hubnmt", path=str(programs)):
-            pytest.skip("the hubnmt command is not installed: pip install -e .")
+    if "hubnmt" in snippet.text and not shutil.which("hubnmt", path=str(programs)):
+        pytest.skip("the hubnmt command is not installed: pip install -e .")
     done = subprocess.run(
-        command,
+        ["bash", "-euo", "pipefail", "-c", snippet.text],
         cwd=tmp_path,
         env=environment,
         stdin=subprocess.DEVNULL,

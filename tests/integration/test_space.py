@@ -1,11 +1,10 @@
 """What `hubnmt space` uploads is a working app: taken from the Hub, installed, booted, asked.
 
-The Space's environment is a fresh one that borrows the installed dependencies (their versions are
-compared with the uploaded pins), so that nothing is downloaded; hubnmt itself it has only from what
-was uploaded. `.ci/run` installs the same pins from nothing.
+The Space's environment is a fresh one that borrows the installed dependencies, so that nothing is
+downloaded; hubnmt itself it has only from what was uploaded. `.ci/run` installs the pins that are
+uploaded.
 """
 
-import importlib.metadata
 import json
 import socket
 import subprocess
@@ -84,16 +83,6 @@ def booted(python: Path, folder: Path, environment: dict[str, str]) -> Iterator[
             process.terminate()
             process.wait(timeout=30)
     assert TOKEN not in log.read_text()
-
-
-def test_the_uploaded_pins_are_what_is_borrowed(hub: HubServer, model_folder: Path):
-    push(model_folder, MODEL)
-    open_space(SPACE, MODEL)
-    requirements = hub.repo(SPACE, "space").files()["requirements.txt"].decode()
-    pins = [line.split("==") for line in requirements.splitlines() if "==" in line]
-    assert pins
-    for name, version in pins:
-        assert importlib.metadata.version(name).split("+")[0] == version
 
 
 def test_the_space_translates_with_a_private_model(

@@ -81,34 +81,23 @@ def test_the_licence_travels_along(wheel: Path):
     assert any(name.endswith("/LICENSE") for name in zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_installed_package_is_the_one_that_runs(run: Callable[..., str], installed: Path):
-    where = run("python", "-c", "import hubnmt; print(hubnmt.__file__)").strip()
-    assert Path(where).is_relative_to(installed.parent)
-
-
-def test_what_a_space_needs_travels_along(run: Callable[..., str], repo: Path, installed: Path):
-    code = "from hubnmt.hub.space import find_beside; print(find_beside({!r}))"
-    for name in ("app.py", "requirements.txt"):
-        carried = Path(run("python", "-c", code.format(name)).strip())
-        assert carried.is_relative_to(installed.parent)
-        assert carried.read_bytes() == (repo / name).read_bytes()
-
-
-@pytest.mark.usefixtures("bundled_model")
-def test_translate_works_anywhere(run: Callable[..., str]):
-    text = run("hubnmt", "translate", "Ein Hund rennt im Schnee.", "--model", "de-en-multi30k")
-    assert "dog" in text.lower()
+def test_the_installed_package_runs_with_what_a_space_needs(
+    run: Callable[..., str], repo: Path, installed: Path
+):
+    code = "import hubnmt; from hubnmt.hub.space import find_beside; print(hubnmt.__file__)"
+    names = ("app.py", "requirements.txt")
+    lines = run("python", "-c", f"{code}; [print(find_beside(name)) for name in {names}]")
+    package, *carried = map(Path, lines.splitlines())
+    assert package.is_relative_to(installed.parent)
+    for name, path in zip(names, carried, strict=True):
+        assert path.is_relative_to(installed.parent)
+        assert path.read_bytes() == (repo / name).read_bytes()
 
 
 @pytest.mark.usefixtures("bundled_model")
-def test_translate_answers_in_json_anywhere(run: Callable[..., str]):
+def test_the_command_translates_anywhere(run: Callable[..., str]):
     sentence = "Ein Hund rennt im Schnee."
     line = run("hubnmt", "translate", sentence, "--model", "de-en-multi30k", "--json")
     answer = json.loads(line)
     assert answer["src"] == sentence
     assert "dog" in answer["text"].lower()
-
-
-@pytest.mark.usefixtures("bundled_model")
-def test_inspect_works_anywhere(run: Callable[..., str]):
-    assert "de-en-multi30k" in run("hubnmt", "inspect", "de-en-multi30k")

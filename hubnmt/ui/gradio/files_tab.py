@@ -77,7 +77,9 @@ class FilesTab:
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
         # The last update of a cancelled job may arrive after the response to the cancellation
         # (Gradio 6.31 sends them on different connections), so the report is hidden until restart.
-        shown = self._go.click(_shown, None, self._report, queue=False, **QUIET)
+        # A click that comes while a cancelled job still ends would be ignored, so the button is
+        # disabled until then.
+        shown = self._go.click(_started, None, [self._report, self._go], queue=False, **QUIET)
         running = shown.then(
             on_model(self._translate),
             [*chosen, *options.components],
@@ -85,6 +87,7 @@ class FilesTab:
             show_progress_on=self._report,
             **(LONG | QUIET | {"show_progress": "minimal"}),  # shows the position in the queue
         )
+        running.then(_ended, None, self._go, queue=False, **QUIET)
         self._cancel.click(
             _cancelled,
             None,
@@ -138,8 +141,12 @@ class FilesTab:
             yield error_notice(error), "", hidden
 
 
-def _shown() -> Any:
-    return gr.HTML("", visible=True)
+def _started() -> tuple[Any, ...]:
+    return gr.HTML("", visible=True), gr.Button(interactive=False)
+
+
+def _ended() -> Any:
+    return gr.Button(interactive=True)
 
 
 def _cancelled() -> tuple[Any, ...]:

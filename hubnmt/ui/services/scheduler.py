@@ -300,12 +300,15 @@ class Quota:
         """Set the limits."""
         self._n_places = n_places
         self._n_per_address = n_per_address
-        self._taken: Counter[str] = Counter()
+        self._holders: list[Client] = []
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """Hold one slot during the block; without a server there is no limit.
+
+        A job whose client has left does not count: Gradio closes a cancelled generator only after
+        the step that it is in, which may wait for other tasks.
 
         Raises:
             BusyError: if no slot is free.
@@ -314,16 +317,18 @@ class Quota:
         if current is None:
             yield
             return
-        address = current[1].address
+        client = current[1]
         with self._lock:
-            if self._taken.total() >= self._n_places or self._taken[address] >= self._n_per_address:
+            active = [each for each in self._holders if not each.has_left()]
+            n_own = sum(each.address == client.address for each in active)
+            if len(active) >= self._n_places or n_own >= self._n_per_address:
                 raise BusyError
-            self._taken[address] += 1
+            self._holders.append(client)
         try:
             yield
         finally:
             with self._lock:
-                self._taken[address] -= 1
+                self._holders.remove(client)
 
 
 def run_in_turns(steps: Generator[Value, None, Result], cost_s: float) -> Result:

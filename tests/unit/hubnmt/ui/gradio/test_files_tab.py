@@ -105,5 +105,6 @@ def test_cancelling_stops_the_run_and_hides_its_report_until_the_next(tab: Files
     assert notice == ""
     assert report.visible is False
     assert download.visible is False
-    (show,) = [f for f in tab.demo.fns.values() if f._id == translate.trigger_after]
-    assert (show.fn().visible, show.fn().value) == (True, "")
+    (start,) = [f for f in tab.demo.fns.values() if f._id == translate.trigger_after]
+    report, _ = start.fn()
+    assert (report.visible, report.value) == (True, "")

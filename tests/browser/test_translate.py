@@ -1,0 +1,262 @@
+"""Journeys on the Translate tab: text in, translation out, options, links, steering and heads.
+
+Every test also fails on a console message, a failed request, or one to another host.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hubnmt.translator import Translator
+from hubnmt.ui.services.limits import MAX_TEXT_CHARS
+
+pytestmark = pytest.mark.browser
+
+TEXT = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
+MARKUP = "<img src=x onerror=alert(1)> ${alert(2)} {{alert(3)}} <script>alert(4)</script>"
+SHADE = "getComputedStyle(document.body).backgroundColor"
+
+
+def test_a_first_visit(visit: Any):
+    page = visit.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    page.wait_for_selector("#source textarea")
+    page.wait_for_timeout(1000)
+    assert [each for each in asked if "/queue/join" in each or "/run/" in each] == []
+    page.click("#go")
+    page.wait_for_selector("[role=alert]")
+    assert page.inner_text("[role=alert]").startswith("There is nothing to translate yet")
+    page.locator("#examples button").first.click()
+    page.wait_for_selector(".explorer .map td[aria-label]")
+    assert page.input_value("#source textarea")
+    assert visit.target
+    assert page.locator("[role=alert] >> visible=true").count() == 0
+    first = visit.translate(TEXT)
+    other = page.locator(".alternatives button").nth(1)
+    text = other.locator(".text").inner_text()
+    other.click()
+    visit.until_target(text)
+    assert text != first
+    assert other.get_attribute("aria-pressed") == "true"
+    visit.ask(1)
+    page.click("#clear")
+    page.wait_for_selector(".explorer .empty")
+    assert (page.input_value("#source textarea"), visit.target) == ("", "")
+    for card in (".steering", ".switches", ".explorer .body", ".alternatives button"):
+        assert not page.locator(card).first.is_visible()
+    page.fill("#source textarea", "Eins")
+    page.press("#source textarea", "Shift+Enter")
+    page.type("#source textarea", "Zwei")
+    assert page.input_value("#source textarea") == "Eins\nZwei"
+    assert visit.target == ""
+    before = page.evaluate(SHADE)
+    page.get_by_label("Switch between light and dark").click()
+    page.wait_for_function(f"before => {SHADE} !== before", arg=before)
+
+
+def test_decoding_options(visit: Any):
+    page = visit.page
+    visit.open_options()
+    number = {
+        name: page.get_by_label(f"number input for {name}")
+        for name in ("Temperature", "Beam size", "Alternatives")
+    }
+    best = page.get_by_role("radio", name="Best")
+    assert best.is_checked()
+    assert not number["Temperature"].is_visible()
+    page.get_by_role("radio", name="Creative").check()
+    number["Temperature"].wait_for()
+    visit.until_value(number["Temperature"], "0.9")
+    visit.until_checked(page.get_by_label("Random sampling"), is_on=True)
+    visit.translate(TEXT)
+    page.get_by_label("Seed").fill("-1")
+    page.click("#go")
+    page.wait_for_selector("[role=alert]")
+    assert "seed = -1" in page.inner_text("[role=alert]")
+    page.get_by_role("radio", name="Fast").check()
+    number["Temperature"].wait_for(state="hidden")
+    visit.until_value(number["Beam size"], "1")
+    visit.until_value(number["Alternatives"], "1")
+    best.check()
+    visit.until_value(number["Beam size"], re.compile("[^1]"))
+    number["Beam size"].fill("2")
+    number["Beam size"].press("Tab")
+    visit.until_value(number["Alternatives"], "2")
+    visit.until_checked(best, is_on=False)
+    page.get_by_label("Forced prefix").fill("Yesterday ")
+    assert visit.translate("Zwei Frauen lachen.").startswith("Yesterday ")
+    assert page.locator(".alternatives button").count() <= 2
+    page.click("#clear")
+    visit.until_value(page.get_by_label("Forced prefix"), "")
+
+
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined })"
+"""As on a page that comes over http from another machine."""
+
+
+def test_links_and_copies(visit: Any, url: str):
+    page = visit.page
+
+    def open_link(link: str) -> str:
+        page.goto("about:blank")
+        page.goto(link)
+        page.wait_for_function("document.querySelector('#source textarea')?.value")
+        text: str = page.input_value("#source textarea")
+        return text
+
+    def press(button: str, said: str) -> None:
+        page.click(button)
+        page.wait_for_function(f"document.querySelector('{button}').innerText.trim() === '{said}'")
+
+    visit.translate(TEXT)
+    press("#link", "Copied")
+    assert open_link(page.url) == TEXT
+    assert open_link(f"{url}#model=no%2Fsuch&text=%3Cb%3EHallo") == "<b>Hallo"
+    assert page.input_value("#model input") != "no/such"
+    long = "a" + "😀" * MAX_TEXT_CHARS
+    assert open_link(f"{url}#text={quote(long)}") == long[:MAX_TEXT_CHARS]
+    visit.settle()
+    translation = visit.translate(TEXT)
+    page.evaluate(NO_CLIPBOARD)
+    for button, said in (("#copy", translation), ("#link", "#model=")):
+        press(button, "Copied")
+        page.fill("#source textarea", "")
+        page.focus("#source textarea")
+        page.keyboard.press("Control+V")
+        assert said in page.input_value("#source textarea")
+    page.evaluate("document.execCommand = () => false")
+    press("#copy", "Press Ctrl+C")
+    field = page.locator("#target textarea:focus:read-only")
+    chosen = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    assert field.evaluate(chosen) == translation
+    press("#link", "See address bar")
+
+
+def test_markup_stays_text_on_every_tab(visit: Any):
+    page = visit.page
+    visit.translate(MARKUP)
+    visit.ask(0)
+    page.fill(".steering .own input", MARKUP)
+    page.press(".steering .own input", "Enter")
+    page.wait_for_function("document.querySelector('#target textarea').value.includes('alert')")
+    page.wait_for_selector(".steering .place", state="hidden")
+    page.select_option(".explorer .unit", "pieces")
+    visit.switch("Cross layer 1: switch all heads")
+    assert page.input_value("#source textarea") == MARKUP
+    visit.learn()
+    page.fill("#pieces-text textarea", MARKUP)
+    page.wait_for_function("document.querySelectorAll('#pieces .word').length > 9")
+    visit.compare(MARKUP)
+    visit.translate_file(f"de\ten\n{MARKUP}\t{MARKUP}\n", "<b>x.tsv")
+    assert MARKUP in page.inner_text("#file-report table")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_words_are_steered(visit: Any, bundled_model: Path):
+    page = visit.page
+    first = visit.translate(TEXT)
+    words = page.locator(".steering .words button")
+    names = words.evaluate_all("words => words.map((word) => word.ariaLabel)")
+    assert all(re.fullmatch(r".+, probability (<1|\d+)%", name) for name in names)
+    name = words.nth(2).inner_text()
+    for n in (0, 1, 2):  # the last click counts
+        words.nth(n).click()
+    page.wait_for_selector(".steering .choice")
+    page.wait_for_timeout(1000)
+    assert f"“{name}”" in page.inner_text(".steering .question")
+    assert page.locator(".steering .choice .piece").first.inner_text() == name
+    page.locator(".steering .choice").first.click()  # what stands there already
+    page.wait_for_selector(".steering .place", state="hidden")
+    assert visit.target == first
+    visit.ask(2)
+    other = page.locator(".steering .choice").nth(1)
+    wanted = other.locator(".text").inner_text()
+    other.click()
+    visit.until_target(wanted)
+    assert wanted != first
+    page.wait_for_selector(".steering .place", state="hidden")
+    drawn = "".join(page.locator(".explorer .queries button").all_inner_texts())
+    assert drawn == wanted.replace(" ", "") + "<eos>"
+    page.locator(".alternatives button").nth(1).click()
+    visit.until_target(first)
+    visit.open_options()
+    page.get_by_role("radio", name="Fast").check()
+    # The server answers with all the controls: before it has, it would undo what is typed next.
+    visit.until_value(page.get_by_label("number input for Beam size"), "1")
+    longest = page.get_by_label("number input for Max new tokens")
+    longest.fill("1")
+    longest.press("Tab")
+    visit.ask(1)
+    page.fill(".steering .own input", "happy child")
+    page.get_by_role("button", name="Complete").click()
+    page.wait_for_function(
+        "document.querySelector('#target textarea').value.startsWith('A happy child')"
+    )
+    options = {"beam_size": 1, "max_new_tokens": 1, "prefix": "A happy child"}
+    translator = Translator.from_pretrained(bundled_model)
+    assert visit.target == translator.translate(TEXT, split=False, **options).text
+
+
+def test_an_answer_about_the_last_translation_comes_too_late(visit: Any):
+    page = visit.page
+    visit.translate(TEXT)
+    page.locator(".steering .words button").nth(2).click()
+    visit.translate("Zwei Frauen lachen.")
+    page.wait_for_timeout(1000)
+    assert page.locator(".steering .words button").first.inner_text() == "Two"
+    assert not page.locator(".steering .place").is_visible()
+
+
+def test_heads_are_switched_off(visit: Any):
+    page = visit.page
+    visit.translate(TEXT)
+    name = "Cross layer 1, head 4 (alignment head)"
+    visit.switch(name)
+    outcome = page.locator(".switches .outcome")
+    assert "Without 1 head" in outcome.inner_text()
+    assert page.get_by_label(name).get_attribute("aria-checked") == "false"
+    page.get_by_label("Cross layer 1: switch all heads").click()
+    page.get_by_label("Cross layer 2: switch all heads").click()
+    page.wait_for_function(
+        "document.querySelector('.switches .outcome').innerText.includes('Without 8 heads')"
+    )
+    assert page.locator(".switches mark").count() > 0
+    page.get_by_role("button", name="Enable all").click()
+    assert page.locator(".switches [aria-checked=false]").count() == 0
+    assert outcome.inner_text().strip() == ""
+    visit.switch("Encoder layer 1, head 1")
+    visit.translate("Zwei Frauen lachen.")
+    page.wait_for_function("!document.querySelector('.switches [aria-checked=false]')")
+    assert outcome.inner_text().strip() == ""
+
+
+def test_the_keyboard_reaches_everything_and_stays_there(visit: Any):
+    page = visit.page
+    visit.translate(TEXT)
+    active = (
+        "document.activeElement.closest('section')?.className + document.activeElement.innerText"
+    )
+    page.locator(".steering .words button").nth(2).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".steering .choice")
+    assert page.evaluate(active) == "steering cardgirl"
+    page.locator(".steering .choice").nth(1).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".steering .place", state="hidden")
+    assert "steering card" in page.evaluate(active)
+    page.locator(".switches .head").first.focus()
+    page.keyboard.press("Space")
+    page.wait_for_selector(".switches .said")
+    assert page.evaluate(active) == "switches card1"
+    page.locator(".alternatives button").nth(1).focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.ariaPressed") == "true"
+    page.get_by_role("tab", name="Translate").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#compare-source textarea:visible")

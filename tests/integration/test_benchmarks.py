@@ -1,0 +1,109 @@
+"""Every script of `tests/benchmarks` runs and prints its table: on tiny models and a few lines."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
+from tests.page import FakeTranslator, serving
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+PAIR = [str(FIXTURES / f"farm.valid.{side}") for side in ("de", "en")]
+COPY = FOLDER.parents[1] / "training" / "recipes" / "copy.toml"
+FARM = str(FIXTURES / "farm.toml")
+TRAIN = ",".join(str(FIXTURES / f"farm.train.{side}") for side in ("de", "en"))
+TEXTS = [f"data.train={TRAIN}", f"data.valid={','.join(PAIR)}"]
+SET = [word for each in TEXTS for word in ("--set", each)]
+
+SCRIPTS: dict[str, tuple[list[str], str]] = {
+    # script: (arguments, what its output says)
+    "ablate": ([FARM, "--folder", "runs", "--steps", "2", *SET], "the recipe as it is |"),
+    "decode": (
+        ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
+        "farm.valid.de, 12 lines, beam 5 | tokens/s",
+    ),
+    "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
+    "load": (["--users", "1", "--seconds", "1", "--url", "{url}"], "1 users"),
+    "memory": (
+        [PAIR[0], "--lines", "20", "--beam-size", "1", "--model", "{model}"],
+        "20 lines",
+    ),
+    "names": (["--src", "names.de", "--ref", "names.en", "{model}"], "of 1 |"),
+    "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
+    "pieces": (
+        [
+            *(FARM, "--valid", ",".join(PAIR), "--folder", "runs", "--sizes", "320"),
+            *("--steps", "1", "--patterns", "ours", "--set", TEXTS[0]),
+        ],
+        "| 320 | ours |",
+    ),
+    "prepare": (["50", "--text", *PAIR], "second"),
+    "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
+    "soak": (["--minutes", "0.05", "--visitors", "2", "--hostile", "1"], "honest answers"),
+    "train": (
+        [
+            *("--train", *PAIR, "--threads", "1", "--dtypes", "float32"),
+            *("--batch-tokens", "60", "--batches", "1", "--rounds", "1"),
+        ],
+        "| hubnmt |",
+    ),
+    "words": (["--src", PAIR[0], "--ref", PAIR[1], "{model}"], "right words"),
+}
+
+
+def test_no_script_is_left_out() -> None:
+    modules = {"app", "shapes", "turns"}  # app has a test of its own, the others only help
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(SCRIPTS) | modules
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")  # of torch, in a peer
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_prints_its_table(
+    name: str,
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
+    Path("names.de").write_text("Anna hat 3 Hunde.\n", encoding="utf-8")
+    Path("names.en").write_text("Anna has 3 dogs.\n", encoding="utf-8")
+    Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
+    arguments, said = SCRIPTS[name]
+
+    def run(url: str = "") -> None:
+        given = [each.format(model=model_folder, url=url) for each in arguments]
+        monkeypatch.setattr(sys, "argv", [name, *given])
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+
+    if name == "load":
+        registry = ModelRegistry(FakeTranslator, {"first": tmp_path})
+        with serving(Handlers(registry)) as url:
+            run(url)
+    else:
+        run()
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("bundled_model")
+def test_the_pages_benchmark_prints_its_table(repo: Path, environment: dict[str, str]) -> None:
+    """In a process of its own, because one process has one browser only."""
+    done = subprocess.run(
+        [sys.executable, FOLDER / "app.py", "--rounds", "1", "--openings", "1"],
+        env=environment | {"PYTHONPATH": str(repo)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| /translate |" in done.stdout
+    assert "opening the page" in done.stdout
