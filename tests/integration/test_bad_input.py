@@ -128,7 +128,7 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "no room in a batch": ([*TRANSLATE, "x", "--batch-tokens", "0"], ["batch"]),
     "unknown device": ([*TRANSLATE, "x", "--device", "gpu"], ["'gpu'", "cpu"]),
     "device that is not there": ([*TRANSLATE, "x", "--device", "cuda:77"], ["cuda:77", "cpu"]),
-    "unknown precision": ([*TRANSLATE, "x", "--dtype", "int8"], ["int8", "bfloat16"]),
+    "unknown precision": ([*TRANSLATE, "x", "--dtype", "int4"], ["int4", "bfloat16"]),
     "output exists": ([*TRANSLATE, "x", "--output", "old.txt"], ["old.txt", "--overwrite"]),
     "output is a folder": ([*TRANSLATE, "x", "--output", "good", "--overwrite"], ["good"]),
     "output in no folder": ([*TRANSLATE, "x", "--output", "no/where.txt"], ["no/where.txt"]),

@@ -38,7 +38,8 @@ def local_files(name: str, repo: Path, tmp_path: Path) -> list[str]:
     else:
         stem = repo / "tests" / "fixtures" / FIXTURES[frozenset({data.src_lang, data.tgt_lang})]
         pair = f"{stem}.{data.src_lang},{stem}.{data.tgt_lang}"
-    settings = [f"data.valid={pair}", "data.drop_held_out=false", "data.drop_duplicates=false"]
+    settings = [f"data.{split}={pair}" for split in ("valid", "test")]
+    settings += ["data.drop_held_out=false", "data.drop_duplicates=false"]
     if "main" in data.training_corpora():
         settings.append(f"data.train={pair}")
     for corpus, values in data.corpora.items():
