@@ -105,7 +105,7 @@ class Translator:
         """Load a bundled model by name, a local model folder, or a model from the Hub.
 
         Args:
-            model: `de-en-everyday`, a folder, `user/name` or `user/name@revision`.
+            model: `de-en`, a folder, `user/name` or `user/name@revision`.
             device: see `__init__`.
             dtype: see `__init__`.
             engine: see `__init__`.

@@ -77,7 +77,6 @@ def test_a_recipe_is_whole_and_explains_itself(name: str) -> None:
 
 BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
 FINISHED_BY = {
-    "de-en-everyday": "de-en-everyday-typed",
     "en-de-everyday": "en-de-everyday-typed",
     "en-fr-everyday": "en-fr-everyday-typed",
 }

@@ -88,6 +88,9 @@ class CorpusConfig(SourceConfig):
     tag: str = ""
     """Text prepended to each source after cleaning: `<bt>` for synthetic sources
     (Caswell et al. 2019, https://arxiv.org/abs/1906.06442)."""
+    keep_held_out: bool = False
+    """Keep pairs that `data.drop_held_out` drops: for a phrase book, whose greetings and single
+    words are likely to be in any test set."""
 
     def __post_init__(self) -> None:
         """Check ranges and that files or a dataset are set."""

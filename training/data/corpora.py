@@ -96,14 +96,14 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
     in memory, about 70 bytes.
     """
-    cleaner = Cleaner(config, _hold_out(config))
+    cleaners = {False: Cleaner(config, _hold_out(config)), True: Cleaner(config, HeldOut([]))}
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)
         for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
             report.read[name] += 1
             src, tgt = map(tidy, pair)
-            reason = cleaner.why_drop(src, tgt)
+            reason = cleaners[corpus.keep_held_out].why_drop(src, tgt)
             if reason:
                 report.drop(name, reason)
                 continue
@@ -128,7 +128,8 @@ def _hold_out(config: DataConfig) -> HeldOut:
 def content_key(config: DataConfig) -> str:
     """Return a digest of everything that determines the cleaned training pairs."""
     corpora = {
-        name: [_describe(corpus), corpus.tag] for name, corpus in config.training_corpora().items()
+        name: [_describe(corpus), corpus.tag, corpus.keep_held_out]
+        for name, corpus in config.training_corpora().items()
     }
     held_out = [
         _describe(corpus)

@@ -80,6 +80,14 @@ def test_sides_to_measure_on_are_whole(config: DataConfig, tmp_path: Path) -> No
         read_sides(CorpusConfig(files=(table,)), **langs)
 
 
+def test_a_phrase_book_may_keep_what_is_held_out(tmp_path: Path) -> None:
+    files = (write(tmp_path, "a", "Tschüss!", "Ein Hund."), write(tmp_path, "b", "Bye!", "A dog."))
+    valid = (write(tmp_path, "v", "Tschüss!"), write(tmp_path, "w", "Bye!"))
+    for keep, kept in ((False, ["Ein Hund."]), (True, ["Tschüss!", "Ein Hund."])):
+        config = make(corpora={"book": {"files": files, "keep_held_out": keep}}, valid=valid)
+        assert [pair.src for pair in read_clean(config, CleaningReport())] == kept
+
+
 def test_pairs_may_read_as_people_type_them(tmp_path: Path) -> None:
     files = (write(tmp_path, "a", "Guten Tag!", "Ja."), write(tmp_path, "b", "Hello!", "Yes"))
     settings = {"drop_final_mark": 1.0, "lowercase_src": 1.0, "drop_held_out": False}
@@ -120,6 +128,7 @@ def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path
         fields | {"test": ()},
         fields | {"corpora": {}},
         fields | {"corpora": {"back": back | {"tag": ""}}},
+        fields | {"corpora": {"back": back | {"keep_held_out": True}}},
         fields | {"corpora": {"back": back | {"src_column": "en", "tgt_column": "de"}}},
     ]
     keys = [content_key(make(**values)) for values in same]

@@ -163,7 +163,7 @@ def same_models(*folders: Path) -> bool:
 
 def test_a_run_does_not_go_on_as_if_from_another_model(parent: Path, train_more: TrainMore) -> None:
     train_more("more", f"run.pretrained={parent}", "run.max_steps=1")
-    for other in ("de-en-everyday", ""):
+    for other in ("de-en", ""):
         with pytest.raises(ConfigError, match=r"run\.pretrained was .*best', is"):
             train_more("more", f"run.pretrained={other}", resume=True)
     with pytest.raises(ConfigError, match=r"model\.dropout was 0\.2, is 0\.3"):
@@ -201,7 +201,7 @@ def test_a_model_of_the_hub_comes_with_its_commit(
 @pytest.mark.parametrize(
     ("name", "is_on_hub", "public"),
     [
-        ("de-en-everyday", False, "de-en-everyday"),
+        ("de-en", False, "de-en"),
         ("runs/mine/best", False, "mine"),
         ("runs/mine/last/", False, "mine"),
         ("/home/someone/models/mine", False, "mine"),

@@ -152,7 +152,7 @@ ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es r
     [{}, {"beam_size": 16, "n_best": 16}, {"sample": True, "n_best": 3}, {"max_new_tokens": 100}],
 )
 def test_ordinary_text_passes(options: dict[str, Any]):
-    bundled = Translator.from_pretrained("de-en-everyday")
+    bundled = Translator.from_pretrained("de-en")
     assert len(ORDINARY) > 5000
     limits.check_work(bundled, ORDINARY, bundled.decoding.with_options(**options))
 
