@@ -96,9 +96,7 @@ def test_what_does_not_need_a_stream_works_without_it() -> None:
 
 def test_results_are_utf8_in_every_locale() -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = (
-        "hubnmt inspect en-ml; hubnmt translate 'Zwei Männer.' --model de-en-multi30k"
-    )
+    command = "hubnmt inspect en-ml; hubnmt translate 'Zwei Männer.' --model de-en-multi30k"
     done = run_shell(command, **ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == run_shell(command, LC_ALL="C.UTF-8").stdout
