@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import hubnmt
 from hubnmt.cli.parser import Parser
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.text.textfile import NO_ROOM
+from hubnmt.text.textfile import NO_PLACE, NO_ROOM
 
 COMMANDS = {
     "translate": (
@@ -73,13 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in (*NO_ROOM, *NO_PLACE):
             raise
+        remedy = "free disk space" if error.errno in NO_ROOM else "choose another place"
         where = error.filename or "the output"
-        _report(
-            f"error: {where}: cannot be written ({error.strerror}); free disk space, then try again"
-        )
-        _discard_output()
+        _report(f"error: {where}: cannot be written ({error.strerror}); {remedy}, then try again")
+        if error.errno in NO_ROOM:
+            _discard_output()
         return 2
     return 0
 

@@ -21,6 +21,8 @@ MAX_LINE_CHARS = 50_000
 """Longest accepted line, far beyond a sentence or paragraph."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk or an exceeded quota or file size limit."""
+NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+"""Error numbers for a folder of another user, or a file where a folder should be."""
 TOO_LONG = "put each sentence or paragraph on its own line"
 
 

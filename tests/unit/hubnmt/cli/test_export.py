@@ -24,3 +24,12 @@ def test_a_folder_in_use_stays_as_it_is(
     assert main(["export", model, str(tmp_path / "out"), "--to", "ctranslate2"]) == 2
     assert "not empty" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_a_place_that_cannot_be_written_is_one_line(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for kind in ("int8", "ctranslate2"):
+        assert main(["export", model, str(tmp_path / "file" / "new"), "--to", kind]) == 2
+        assert "cannot be written" in capsys.readouterr().err
