@@ -25,13 +25,14 @@ from torch import Tensor
 
 from hubnmt.checkpoint.folder import StoredModel, check_place, save_model
 from hubnmt.config import ModelConfig
-from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
+from training.command import make_parser, run_command
 
-log = logging.getLogger("training.grow")
+log = logging.getLogger("training")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 _OUTPUTS = ("out_proj", "feed_forward.narrow")
@@ -115,11 +116,37 @@ def with_pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> Tokenizer:
         return Tokenizer.load(path)
 
 
+def grow_folder(options: argparse.Namespace) -> None:
+    """Load a model, enlarge it by the options of the command, and save it.
+
+    Raises:
+        HubNMTError: if the model or the sizes cannot be used, or the folder holds other files.
+    """
+    check_place(options.folder)
+    old = Translator.from_pretrained(options.model)
+    tokenizers = old.tokenizers
+    if options.placeholders:
+        is_joint = tokenizers.src is tokenizers.tgt
+        src = with_pieces(tokenizers.src, PLACEHOLDERS)
+        tokenizers = Tokenizers(src, src if is_joint else with_pieces(tokenizers.tgt, PLACEHOLDERS))
+    sizes = {
+        "n_encoder_layers": options.encoder_layers,
+        "n_decoder_layers": options.decoder_layers,
+        "d_ff": options.d_ff,
+        "src_vocab_size": tokenizers.src.vocab_size,
+        "tgt_vocab_size": tokenizers.tgt.vocab_size,
+    }
+    chosen = {name: size for name, size in sizes.items() if size is not None}
+    config = dataclasses.replace(old.config, **chosen)
+    model = grow(old.model, config, options.seed)
+    stored = StoredModel(model=model, tokenizers=tokenizers, decoding=old.decoding, card=old.card)
+    save_model(options.folder, stored)
+    log.info("%s: %s parameters", options.folder, f"{config.n_parameters:,}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.grow", description="enlarge a trained model"
-    )
+    """Run the command line and return the exit status, see `run_command`."""
+    parser = make_parser("grow", __doc__)
     parser.add_argument("model", help="bundled model, folder, or model on the Hub")
     parser.add_argument("folder", type=Path, help="output folder")
     parser.add_argument("--encoder-layers", type=int, metavar="N", help="default: as it is")
@@ -130,40 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="for weights without a counterpart")
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    try:
-        check_place(options.folder)
-        old = Translator.from_pretrained(options.model)
-        tokenizers = old.tokenizers
-        if options.placeholders:
-            is_joint = tokenizers.src is tokenizers.tgt
-            src = with_pieces(tokenizers.src, PLACEHOLDERS)
-            tgt = src if is_joint else with_pieces(tokenizers.tgt, PLACEHOLDERS)
-            tokenizers = Tokenizers(src, tgt)
-        sizes = {
-            "n_encoder_layers": options.encoder_layers,
-            "n_decoder_layers": options.decoder_layers,
-            "d_ff": options.d_ff,
-            "src_vocab_size": tokenizers.src.vocab_size,
-            "tgt_vocab_size": tokenizers.tgt.vocab_size,
-        }
-        chosen = {name: size for name, size in sizes.items() if size is not None}
-        model = grow(old.model, dataclasses.replace(old.config, **chosen), options.seed)
-    except HubNMTError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        return 1
-    save_model(
-        options.folder,
-        StoredModel(
-            model=model,
-            tokenizers=tokenizers,
-            decoding=old.decoding,
-            card=old.card,
-        ),
-    )
-    n_parameters = sum(p.numel() for p in model.parameters())
-    log.info("%s: %s parameters", options.folder, f"{n_parameters:,}")
-    return 0
+    return run_command(lambda: grow_folder(options))
 
 
 if __name__ == "__main__":

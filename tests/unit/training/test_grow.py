@@ -50,10 +50,10 @@ def test_new_weights_receive_gradients() -> None:
 
 
 def test_a_model_does_not_shrink_or_change_otherwise(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert main(["de-en-multi30k", str(tmp_path / "new"), "--d-ff", "100"]) == 1
-    assert capsys.readouterr().err == "error: d_ff = 100 is less than the 256 of the model\n"
+    assert main(["de-en-multi30k", str(tmp_path / "new"), "--d-ff", "100"]) == 2
+    assert caplog.messages == ["error: d_ff = 100 is less than the 256 of the model"]
     old = Translator.from_pretrained("de-en-multi30k").model
     with pytest.raises(ConfigError, match="can grow in"):
         grow(old, dataclasses.replace(old.config, d_model=256))
