@@ -3,23 +3,14 @@
 That its other blocks say what they need, and that its links lead somewhere, is test_readme's.
 """
 
-import tomllib
 from pathlib import Path
 
 from tests.integration.test_readme import find_snippets
-from training.config.data import DataConfig
 from training.config.recipe import load_recipe
 from training.train import run
 
 SNIPPETS = find_snippets("training/README.md")
 (RECIPE,) = [snippet for snippet in SNIPPETS if snippet.note == "recipe"]
-
-
-def test_ones_own_files_may_stand_in_place_of_the_dataset() -> None:
-    (own,) = [s.text for s in SNIPPETS if s.language == "toml" and s.note != "recipe"]
-    whole = tomllib.loads(RECIPE.text)["data"] | tomllib.loads(own)["data"]
-    data = DataConfig.from_dict(whole, where="guide")
-    assert data.training_corpora()["main"].files == ("train.cy", "train.en")
 
 
 def test_the_recipe_trains(repo: Path, tmp_path: Path) -> None:

@@ -116,6 +116,12 @@ def test_every_format_holds_the_same_pairs(suffix: str, gz: str, tmp_path: Path)
     assert read(name) == PAIRS
 
 
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_filter_takes_the_rows_with_its_values(suffix: str, tmp_path: Path) -> None:
+    (name,) = write(tmp_path, **{f"a_{suffix}": FORMATS[suffix](ROWS)})
+    assert read(name, where_column="source", where_values=("x", "z")) == [PAIRS[0], PAIRS[2]]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -18,12 +18,6 @@ def lessons(handlers: Handlers) -> Lessons:
     return Lessons(handlers.registry)
 
 
-def test_words_come_apart_and_together_again(lessons: Lessons):
-    found = lessons.pieces("ab cde", "")
-    assert (found["vocabulary"], found["text"]) == (300, "ab cde")
-    assert found["words"] == [[["a", "b"], ["ab"]], [["c", "d", "e"], ["cd", "e"], ["cde"]]]
-
-
 def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
     lessons.pieces("x" * learn.MAX_PIECES_BYTES, "")
     with pytest.raises(InputError, match="401 bytes; the limit is 400"):

@@ -102,14 +102,6 @@ def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
         limits.score(translator, TEXT, "ab " * 600)
 
 
-def test_what_is_too_long_to_draw_is_not_translated_first(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "translate", None)
-    with pytest.raises(InputError, match="too long to display"):
-        limits.attend(translator, "a b c d " * 500, "")
-
-
 ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66
 
 
