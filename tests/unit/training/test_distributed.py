@@ -174,8 +174,9 @@ def test_two_processes_stop_and_resume_and_learn_what_one_learns_with_twice_the_
     alone = run_farm(tmp_path / "alone", *settings, "optimizer.accumulate=2")
     for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3)
-    mine, theirs = (read_metrics(each, "valid") for each in (folder, alone.folder))
-    assert [record["step"] for record in mine] == [record["step"] for record in theirs]
+    evaluations = [read_metrics(each, "valid") for each in (folder, alone.folder)]
+    steps = [[record["step"] for record in records] for records in evaluations]
+    assert steps[0] == steps[1]
     expected = weights(alone.folder / "last")
     for name, tensor in weights(folder / "last").items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-2, atol=1e-3)
