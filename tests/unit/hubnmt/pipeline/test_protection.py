@@ -135,10 +135,21 @@ def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-def test_a_span_that_is_too_long_as_text_is_reported_when_lost(careless: Translator) -> None:
-    found = careless.translate(f"Hund {URL}{'x' * 200}")
-    assert any("lost" in warning for warning in found.warnings)
-    assert not private(found.text)
+def test_a_span_that_is_too_long_as_text_is_inserted_when_lost(careless: Translator) -> None:
+    url = URL + "x" * 200
+    found = careless.translate(f"Hund {url}", guard=False)
+    assert found.text == f"Hund~ {url}"
+    assert found.tgt_tokens[-2:] == (f" {url}", "<eos>")
+    assert not found.warnings
+
+
+def test_a_span_lost_as_text_too_stands_where_the_model_gives_it_most(
+    tokenizer: Tokenizer,
+) -> None:
+    mark = PLACEHOLDERS[0]
+    translator = make_copier(tokenizer, [(mark, "~"), ("0", "~")])  # "12:30" becomes "12:3~"
+    found = translator.translate("Ein Hund rennt um 12:30 im Schnee", guard=False)
+    assert found.text.replace("~", "").split() == "Ein Hund rennt um 12:30 im Schnee".split()
 
 
 @pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", "@anna", " 3.500,50 €\n", "`a. b`"])
