@@ -14,6 +14,7 @@ from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
 from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.fallback import fallback_search
+from hubnmt.pipeline.names import restore_names
 from hubnmt.pipeline.prefix import bind_prefix
 from hubnmt.pipeline.protection import Replay, keeps_spans, rescore, search_parts
 from hubnmt.pipeline.segmentation import Part, make_plan
@@ -272,7 +273,7 @@ class Pipeline:
         *,
         max_batch_tokens: int,
     ) -> Generator[list[int], None, None]:
-        """Decode degenerate parts again, except those that the user's prefix constrains."""
+        """Decode degenerate parts again and restore names, except where a prefix constrains."""
         places = [
             (draft, number, part, draft_notes)
             for draft, draft_notes in zip(drafts, notes, strict=True)
@@ -286,10 +287,13 @@ class Pipeline:
             functools.partial(self.engine.search, max_batch_tokens=max_batch_tokens),
             tokenizers=self._tokenizers,
         )
+        score = functools.partial(rescore, self._replay, length_penalty=decoding.length_penalty)
         results = zip(places, kept, new_notes, strict=True)
         for (draft, number, part, draft_notes), hypotheses, note in results:
             if self._keeps_spans(part, hypotheses[0]):
                 draft.found[number] = hypotheses
+            best, *others = draft.found[number]
+            draft.found[number] = [restore_names(part, best, self._tokenizers, score), *others]
             draft_notes.append(note)
             draft.n_fallbacks += bool(note)
 

@@ -37,7 +37,9 @@ def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
 
 
 @torch.no_grad()
-def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> Translator:
+def make_copier(
+    tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = (), *, weight: float = 2
+) -> Translator:
     """Build a model that says token t of the source in step t.
 
     The first half of the features has the position, which the cross-attention compares, and the
@@ -46,6 +48,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     Args:
         tokenizer: joint vocabulary.
         said: pairs of texts: the model says the last piece of the second for that of the first.
+        weight: logit of what it says, relative to that of the copy.
     """
     size = tokenizer.vocab_size
     config = ModelConfig(
@@ -80,7 +83,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     model.output_proj.weight[:, token] = tokens
     for mark, text in said:
         mark_id, text_id = tokenizer.encode(mark)[-1], tokenizer.encode(text)[-1]
-        model.output_proj.weight[text_id, token] = 2 * tokens[mark_id]
+        model.output_proj.weight[text_id, token] = weight * tokens[mark_id]
     stored = StoredModel(
         model=model,
         tokenizers=Tokenizers(tokenizer, tokenizer),
@@ -269,3 +272,17 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
             assert (
                 other.translate(text, guard=False).text == model.translate(text, guard=False).text
             )
+
+
+@pytest.mark.parametrize(
+    ("weight", "text"),
+    [(1.01, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
+)
+def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
+    weight: float, text: str, tokenizer: Tokenizer
+) -> None:
+    translator = make_copier(tokenizer, [("t", "z")], weight=weight)
+    found = translator.translate("Ein Hund und Ancelotti rennt")
+    assert found.text.split()[3] == text.split()[3]
+    raw = translator.translate("Ein Hund und Ancelotti rennt", guard=False)
+    assert "z" in raw.text.split()[3]
