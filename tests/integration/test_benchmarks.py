@@ -35,7 +35,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         [PAIR[0], "--lines", "20", "--beam-size", "1", "--model", "{model}"],
         "20 lines",
     ),
-    "names": (["--src", "names.de", "--ref", "names.en", "{model}"], "of 1 |"),
+    "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "pieces": (
         [
@@ -75,8 +75,6 @@ def test_a_script_prints_its_table(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
-    Path("names.de").write_text("Anna hat 3 Hunde.\n", encoding="utf-8")
-    Path("names.en").write_text("Anna has 3 dogs.\n", encoding="utf-8")
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
 
