@@ -15,7 +15,6 @@ from hubnmt.pipeline.segmentation import find_protected
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize
 from hubnmt.translator import Translator
-from hubnmt.ui.services.subject import Subject
 from training.grow import with_pieces
 
 URL = "https://example.org/a?b=1"
@@ -108,25 +107,15 @@ def private(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_spans_stand_in_the_translation_as_they_are(
-    text: str, beam_size: int, copier: Translator
-) -> None:
-    found = copier.translate(text, beam_size=beam_size, guard=False)
+def test_spans_stand_in_the_translation_as_they_are(text: str, copier: Translator) -> None:
+    found = copier.translate(text, beam_size=3, guard=False)
     assert found.text == text
     assert found.src_tokens == found.tgt_tokens
     for pair in found.sentences:
         assert found.src[slice(*pair.src)] == found.text[slice(*pair.tgt)]
 
 
-def test_the_model_copies_each_span_as_one_token(copier: Translator) -> None:
-    found = copier.translate(TEXTS[0])
-    assert " " + URL in found.tgt_tokens
-    assert " 12:30" in found.tgt_tokens
-
-
-@pytest.mark.parametrize("text", TEXTS[:4])
-@pytest.mark.parametrize("n_best", [1, 2])
+@pytest.mark.parametrize(("text", "n_best"), [(TEXTS[0], 1), (TEXTS[1], 2), (TEXTS[3], 2)])
 def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     text: str, n_best: int, careless: Translator
 ) -> None:
@@ -155,7 +144,7 @@ def test_a_span_lost_as_text_too_stands_where_the_model_gives_it_most(
     assert found.text.replace("~", "").split() == "Ein Hund rennt um 12:30 im Schnee".split()
 
 
-@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", "@anna", " 3.500,50 €\n", "`a. b`"])
+@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
 def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Translator) -> None:
     found = careless.translate(text)
     assert found.text == text
@@ -163,7 +152,7 @@ def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Tr
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     text=st.lists(
@@ -174,9 +163,10 @@ def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Tr
 def test_no_placeholder_is_shown_that_is_not_in_the_text(
     text: str, copier: Translator, careless: Translator
 ) -> None:
+    options = {"max_new_tokens": 9, "beam_size": 1}
     for model in (copier, careless):
-        assert private(model.translate(text, max_new_tokens=20).text) <= private(text)
-        assert all(private(each) <= private(text) for each in model.stream(text, n_together=2))
+        shown = list(model.stream(text, n_together=2, **options))
+        assert all(private(each) <= private(text) for each in shown)
 
 
 def test_attention_shows_a_span_as_one_word(copier: Translator) -> None:
@@ -204,25 +194,18 @@ def test_a_given_translation_has_the_same_placeholders(copier: Translator) -> No
     assert scored.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-@pytest.mark.parametrize("prefix", ["Zwei", "Zwei um 12:30", "Zwei um 12:30 u", "Zwei um 12"])
+@pytest.mark.parametrize("prefix", ["Zwei um 12:30 u", "Zwei um 12"])
 def test_a_prefix_may_contain_spans(prefix: str, copier: Translator) -> None:
     src = "Zwei um 12:30 und 9:30"
     assert copier.translate(src, prefix=prefix, guard=False).text == src
     assert list(copier.stream(src, prefix=prefix, guard=False))[-1] == src
 
 
-def test_complete_sentences_of_a_prefix_may_contain_spans(copier: Translator) -> None:
-    src = "Hund um 12:30. Zwei um 9:30."
-    found = copier.translate(src, prefix="Um 12:30 Hund. Zwei", guard=False)
-    assert found.text == "Um 12:30 Hund. Zwei um 9:30."
-    assert " 12:30" in found.tgt_tokens
-
-
 def test_alternatives_show_the_span(copier: Translator, careless: Translator) -> None:
     one = "Zwei um 12:30 und 9:30."
     for model in (copier, careless):
         assert model.alternatives(one, "Zwei um ")[0].text == one
-        for each in model.alternatives(one, k=400):
+        for each in model.alternatives(one, k=12):
             assert each.piece
             assert not private(each.piece + each.text)
     assert copier.alternatives(one, "Zwei um ")[0].piece == " 12:30"
@@ -240,23 +223,6 @@ def test_a_span_can_be_left_out_as_one_word(copier: Translator) -> None:
     falls = [row[found.tgt_tokens.index(" 12:30")] for row in found.falls]
     assert falls[2] > 5
     assert falls[4] == pytest.approx(0, abs=0.1)  # the later span keeps its placeholder
-
-
-def test_the_page_replaces_a_sentence_with_spans(copier: Translator) -> None:
-    src = "Zwei um 12:30. Wer um 9:30?"
-    found = copier.translate(src)
-    value = {
-        "src": src,
-        "model": "",
-        "sentences": [list(pair.src) for pair in found.sentences],
-        "candidates": [{"text": found.text, "rows": found.n_best[0].tgt_ids, "probability": 1.0}],
-        "selected": 0,
-        "sentence": 1,
-    }
-    subject = Subject.read(value, copier)
-    row = subject.tokenizer(copier).encode("Um 9:30 wer?")
-    changed = subject.replace_row(row, copier)
-    assert changed["candidates"][0]["text"] == "Zwei um 12:30. Um 9:30 wer?"
 
 
 def test_a_vocabulary_without_placeholders_protects_nothing(tiny_tokenizer: Tokenizer) -> None:

@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -117,23 +116,3 @@ def search_slowly(
                 ended.append(Found(list(path[:-1]), log_prob, score))
         live = [each for each in grown if each[0][-1] != EOS][:beam_size]
     return sorted(ended, key=lambda each: -each.score)[:beam_size]
-
-
-@pytest.fixture(name="TableStep")
-def table_step_fixture() -> type[TableStep]:
-    return TableStep
-
-
-@pytest.fixture(name="random_table")
-def random_table_fixture() -> Callable[..., Table]:
-    return random_table
-
-
-@pytest.fixture(name="search_exhaustively")
-def search_exhaustively_fixture() -> Callable[..., list[Found]]:
-    return search_exhaustively
-
-
-@pytest.fixture(name="search_slowly")
-def search_slowly_fixture() -> Callable[..., list[Found]]:
-    return search_slowly
