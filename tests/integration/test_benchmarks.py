@@ -20,12 +20,13 @@ SET = [word for each in TEXTS for word in ("--set", each)]
 
 SCRIPTS: dict[str, tuple[list[str], str]] = {
     # script: (arguments, what its output says)
+    "ablate": ([FARM, "--folder", "runs", "--steps", "2", *SET], "the recipe as it is |"),
     "decode": (
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
     "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
-    "names": (["--src", "names.de", "--ref", "names.en", "{model}"], "of 1 |"),
+    "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "prepare": (["50", "--text", *PAIR], "second"),
     "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
@@ -58,8 +59,6 @@ def test_a_script_prints_its_table(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
-    Path("names.de").write_text("Anna hat 3 Hunde.\n", encoding="utf-8")
-    Path("names.en").write_text("Anna has 3 dogs.\n", encoding="utf-8")
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
     given = [each.format(model=model_folder) for each in arguments]

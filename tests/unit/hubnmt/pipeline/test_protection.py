@@ -36,7 +36,9 @@ def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
 
 
 @torch.no_grad()
-def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> Translator:
+def make_copier(
+    tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = (), *, weight: float = 2
+) -> Translator:
     """Build a model that says token t of the source in step t.
 
     The first half of the features has the position, which the cross-attention compares, and the
@@ -45,6 +47,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     Args:
         tokenizer: joint vocabulary.
         said: pairs of texts: the model says the last piece of the second for that of the first.
+        weight: logit of what it says, relative to that of the copy.
     """
     size = tokenizer.vocab_size
     config = ModelConfig(
@@ -79,7 +82,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     model.output_proj.weight[:, token] = tokens
     for mark, text in said:
         mark_id, text_id = tokenizer.encode(mark)[-1], tokenizer.encode(text)[-1]
-        model.output_proj.weight[text_id, token] = 2 * tokens[mark_id]
+        model.output_proj.weight[text_id, token] = weight * tokens[mark_id]
     stored = StoredModel(
         model=model,
         tokenizers=Tokenizers(tokenizer, tokenizer),
@@ -124,10 +127,22 @@ def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-def test_a_span_that_is_too_long_as_text_is_reported_when_lost(careless: Translator) -> None:
-    found = careless.translate(f"Hund {URL}{'x' * 200}")
-    assert any("lost" in warning for warning in found.warnings)
-    assert not private(found.text)
+def test_a_span_that_is_too_long_as_text_is_inserted_when_lost(careless: Translator) -> None:
+    url = URL + "x" * 200
+    found = careless.translate(f"Hund {url}", guard=False)
+    assert found.text == f"Hund~ {url}"
+    assert found.tgt_tokens[-2:] == (f" {url}", "<eos>")
+    assert not found.warnings
+
+
+def test_a_span_lost_as_text_too_stands_where_the_model_gives_it_most(
+    tokenizer: Tokenizer,
+) -> None:
+    mark = PLACEHOLDERS[0]
+    translator = make_copier(tokenizer, [(mark, "~"), ("0", "~")])  # "12:30" becomes "12:3~"
+    text = "Ein Hund rennt um 12:30 im Schnee"
+    found = translator.translate(text, guard=False)
+    assert found.text.replace("~", "").split() == text.split()
 
 
 @pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
@@ -225,3 +240,17 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
             assert (
                 other.translate(text, guard=False).text == model.translate(text, guard=False).text
             )
+
+
+@pytest.mark.parametrize(
+    ("weight", "text"),
+    [(1.01, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
+)
+def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
+    weight: float, text: str, tokenizer: Tokenizer
+) -> None:
+    translator = make_copier(tokenizer, [("t", "z")], weight=weight)
+    found = translator.translate("Ein Hund und Ancelotti rennt")
+    assert found.text.split()[3] == text.split()[3]
+    raw = translator.translate("Ein Hund und Ancelotti rennt", guard=False)
+    assert "z" in raw.text.split()[3]
