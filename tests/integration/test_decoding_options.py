@@ -107,16 +107,6 @@ def test_a_line_break_in_a_prefix_is_said_or_refused(
     assert "prefix" in said
 
 
-def test_demanding_what_greedy_says_anyway_changes_nothing(
-    trained: Translator, sources: list[str]
-) -> None:
-    """Cut at every character, inside pieces and words."""
-    for src in sources[:2]:
-        natural = trained.translate(src, beam_size=1).text
-        for cut in range(1, len(natural) + 1):
-            assert trained.translate(src, beam_size=1, prefix=natural[:cut]).text == natural
-
-
 def test_a_seed_says_the_same_in_another_process_place_and_company(
     trained: Translator, folder: Path, sources: list[str]
 ) -> None:

@@ -4,15 +4,9 @@ Each starts a Python of its own, which takes seconds; what they prove in whole, 
 in parts.
 """
 
-import contextlib
-import fcntl
 import os
-import pty
-import re
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
@@ -22,7 +16,7 @@ import pytest
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
 from hubnmt.hub.reference import HubReference
-from tests.hub import REPO, TOKEN, read_folder
+from tests.hub import REPO, TOKEN
 from tests.hub_server import Fault, HubServer
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -85,26 +79,6 @@ def close_folder(folder: Path, *, mode: int = 0o555) -> None:
     for each in [folder, *folder.rglob("*")]:
         if each.is_dir() and not each.is_symlink():
             each.chmod(mode)
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_how_far_a_download_is(
-    hub: HubServer, bundled_model: Path, start: Start, cache: Path
-):
-    hub.store.put(REPO, read_folder(bundled_model))
-    hub.faults.add(Fault("GET /objects/", pause_s=0.001))
-    terminal, other_end = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 90, 0, 0))
-    process = start("pull", REPO, HF_HUB_DISABLE_PROGRESS_BARS="0", stderr=other_end)
-    os.close(other_end)
-    shown = b""
-    with contextlib.suppress(OSError):  # nobody writes any more
-        while piece := os.read(terminal, 4096):
-            shown += piece
-    os.close(terminal)
-    assert process.communicate(timeout=60)[0].endswith(f"{hub.repo(REPO).branches['main']}\n")
-    between = {int(percent) for percent in re.findall(rb"(\d+)%\|", shown)} - {0, 100}
-    assert between, shown
 
 
 # --- the token -----------------------------------------------------------------------------------

@@ -133,22 +133,6 @@ def test_files_of_different_length_are_refused_with_both_counts(
     assert "farm.train.en has 121" in line
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "nothing to train on"),
-        (b"\x80\xfe\0\x80\n" * 50, "0 of 50 pairs kept; dropped: 50 not valid UTF-8"),
-    ],
-)
-def test_files_without_text_are_nothing_to_train_on(
-    content: bytes, said: str, desk: Desk, one_line: OneLine
-) -> None:
-    for side in ("de", "en"):
-        (desk.folder / f"farm.train.{side}").write_bytes(content)
-    assert desk.train() == 2
-    assert said in one_line()
-
-
 def test_a_dataset_out_of_reach_names_the_way_out(
     desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

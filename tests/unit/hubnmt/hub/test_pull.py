@@ -388,8 +388,13 @@ WRONG = [-1, 10**400, "../../../precious.txt", "a" * 100_000, None, {}, [3]]
 """What may stand where the Hub has a hash, a size, a text or a table."""
 
 
-@pytest.mark.parametrize("key", ["blobId", "size", "lfs", "sha256", "rfilename"])
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        *(("config.json", key) for key in ("blobId", "size", "rfilename")),
+        *(("model.safetensors", key) for key in ("lfs", "sha256")),
+    ],
+)
 def test_a_file_stated_with_wrong_types_is_one_line(
     key: str, name: str, hub: HubServer, stored: dict[str, bytes], precious: Path
 ):
@@ -406,8 +411,7 @@ def test_a_file_stated_with_wrong_types_is_one_line(
 @pytest.mark.parametrize(
     "key",
     [
-        *("sha", "siblings", "tags", "library_name", "lastModified", "id", "cardData"),
-        *("gated", "private", "safetensors"),
+        *("sha", "siblings", "library_name", "id", "cardData", "gated", "safetensors"),
     ],
 )
 def test_a_repository_described_with_wrong_types_is_one_line(

@@ -173,16 +173,6 @@ def test_impossible_branches_are_refused_here(
     assert hub.requests == []
 
 
-def test_a_tag_takes_no_push(hub: HubServer, model_folder: Path):
-    push(model_folder, REPO)
-    repo = hub.repo(REPO)
-    repo.tags["v1"] = repo.branches["main"]
-    change(model_folder)
-    with pytest.raises(HubError, match="'v1' is a tag; name a branch"):
-        push(model_folder, REPO, revision="v1")
-    assert repo.history("v1") == repo.history() == [TITLE, "initial commit"]
-
-
 @pytest.mark.parametrize("name", ["model", "a/b/c", "user/", "user/na me", "user/x@v1", "-a/b"])
 def test_impossible_names_are_refused_here(name: str, hub: HubServer, model_folder: Path):
     with pytest.raises(HubError, match="must be USER/NAME"):

@@ -43,11 +43,6 @@ def _unpack(packed: dict[str, Any], *shape: int) -> np.ndarray:
     return numbers.reshape(packed["layers"], packed["heads"], *shape) / explorer.FULL_SCALE
 
 
-def _pieces(**changes: Any) -> dict[str, Any]:
-    pieces: dict[str, Any] = explorer.explorer_figure(_maps(**changes), None)["units"]["pieces"]
-    return pieces
-
-
 def test_weights_arrive_as_they_were_sent():
     maps = _maps()
     figure = explorer.explorer_figure(maps, None)
@@ -55,16 +50,6 @@ def test_weights_arrive_as_they_were_sent():
     np.testing.assert_allclose(_unpack(sent["cross"], 4, 3), maps.cross, atol=1e-5)
     assert _unpack(sent["encoder"], 3, 3).shape == (1, 5, 3, 3)
     assert figure["alignment"] == [3, 1]
-
-
-def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
-    maps = _maps(alignment_shift=1)
-    figure = explorer.explorer_figure(maps, None)
-    aligned = _unpack(figure["units"]["pieces"]["maps"]["aligned"], 4, 3)[0, 0]
-    np.testing.assert_allclose(aligned[:3], maps.cross[3, 1, 1:], atol=1e-5)
-    assert figure["shift"] == 1
-    assert "aligned" not in _pieces()["maps"]
-    assert "aligned" not in _pieces(alignment_head=None, alignment_shift=1)["maps"]
 
 
 def test_a_text_too_long_to_draw_is_refused_with_its_size():

@@ -133,13 +133,6 @@ def test_what_would_keep_the_model_busy_is_refused(
         limits.check_work(translator, text, decoding)
 
 
-def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
-    rows = ["longest" * 200, "ab cd " * 300]
-    limits.check_rows(translator, rows, DecodingConfig(beam_size=16))
-    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ source and target tokens"):
-        limits.check_rows(translator, rows, DecodingConfig(beam_size=64))
-
-
 def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):
     rows = ["a b c"] * 100
     limits.check_rows(translator, rows, translator.decoding)

@@ -17,16 +17,6 @@ def _read(folder: Path, name: str, content: str | bytes, **options: bool) -> Tab
     return read_table(path, **options)
 
 
-def test_columns_are_named_by_the_first_line_or_by_number(tmp_path: Path):
-    content = "de\ten\nHund\tdog\nKatze\tcat\n"
-    table = _read(tmp_path, "a.tsv", content)
-    assert table.columns == ("de", "en")
-    assert table.column("en") == ["dog", "cat"]
-    table = _read(tmp_path, "a.tsv", content, has_header=False)
-    assert table.columns == ("column 1", "column 2")
-    assert table.column("column 1") == ["de", "Hund", "Katze"]
-
-
 @pytest.mark.parametrize("kind", [".tsv", ".csv"])
 @pytest.mark.parametrize(
     ("source", "text", "written"),
