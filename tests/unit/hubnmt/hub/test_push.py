@@ -85,7 +85,7 @@ def test_a_folder_without_a_card_gets_what_is_known(hub: HubServer, model_folder
 
 def test_nothing_else_in_the_folder_leaves(hub: HubServer, model_folder: Path):
     (model_folder / "state.pt").write_bytes(b"run state")
-    (model_folder / "metrics.jsonl").write_text("{}")
+    (model_folder / "metrics.jsonl").write_text(" " * (2**20 + 1))  # above the limit
     (model_folder / ".env").write_text(f"HF_TOKEN={TOKEN}")
     (model_folder / "data").mkdir()
     (model_folder / "data" / "config.json").write_text("{}")
