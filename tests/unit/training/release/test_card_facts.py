@@ -9,7 +9,8 @@ from hubnmt.checkpoint.folder import load_model, read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import sentence_chrf
 from hubnmt.translator import Translator
-from training.release.card_facts import add_test, facts_of_run, pick_samples
+from training.release.measure import add_test, pick_samples
+from training.run.card_facts import facts_of_run
 from training.run.validation import encode_pairs
 from training.train import Run
 

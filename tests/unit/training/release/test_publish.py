@@ -61,7 +61,8 @@ def test_the_card_has_the_scores_of_the_best_model(
     bleu = result["metrics"][0]["value"]
     assert f"seven: BLEU {bleu:.2f}  chrF " in caplog.text
     assert "| seven | 7 |" in load_model(folder / "best").card
-    assert "## Good translations" in load_model(folder / "best").card
+    assert "measuring seven" in caplog.messages
+    assert "## Among its best tenth" in load_model(folder / "best").card
 
 
 def make_data(**values: Any) -> DataConfig:
@@ -92,3 +93,14 @@ def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() ->
     said = [*valid, *test, *names[0], "--test", "u.jsonl", *names[1]]
     assert finish[3:] == ["my runs/x", "models/x", *said]
     assert ["hubnmt", "push", "my runs/x/best", "USER/x", "--private"] in commands
+
+
+def test_a_model_that_has_learned_nothing_is_not_offered(
+    end: PublishRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="training"):
+        folder = end()
+    assert "This model has learned nothing yet: on the validation set it has BLEU" in caplog.text
+    assert "training.train --resume" in caplog.text
+    assert "hubnmt push" not in caplog.text
+    assert "## Limits\n\nThis model has learned nothing yet" in load_model(folder / "best").card

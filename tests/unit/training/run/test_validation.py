@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from hubnmt import Translator
+from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import ModelFolderError
-from tests.runs import differing, read_metrics, read_samples, score_as
+from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
 from training.optim.averaging import average
 from training.run import trainer, validation
 from training.run.trainer import Run
@@ -152,3 +153,14 @@ def test_a_validation_leaves_the_random_numbers_alone(run_farm: RunFarm, tmp_pat
     never = run_farm(tmp_path / "never", "run.eval_every=100")
     assert differing(often, never) == []
     assert torch.isfinite(often.model.output_proj.weight).all()
+
+
+def test_the_card_of_the_best_model_is_whole_before_the_end(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(6, monkeypatch)
+    run_farm(tmp_path)
+    for name in ("best", "last"):
+        card = (tmp_path / "farm" / name / "README.md").read_text(encoding="utf-8")
+        check_metadata(card)
+        assert f"steps until the {name} weights: 4" in card
