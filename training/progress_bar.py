@@ -16,18 +16,18 @@ INTERVAL_S = 30.0
 def progress_bar(phase: str, **options: Any) -> "tqdm[Any]":
     """Log the name of a phase, such as `encoding`, and return its bar; options as for `tqdm`."""
     log.info("%s", phase)
-    if sys.stderr.isatty():
-        return tqdm(desc=phase, **options)
-    sink = io.StringIO()  # for the control characters that tqdm writes when it closes
-    timing = {"mininterval": INTERVAL_S, "delay": INTERVAL_S, "miniters": 1}
-    return _LoggedBar(desc=phase, file=sink, **timing, **options)
+    kind: type[tqdm[Any]] = tqdm
+    if not sys.stderr.isatty():
+        kind = _LoggedBar
+        options |= {"mininterval": INTERVAL_S, "delay": INTERVAL_S, "miniters": 1}
+        options["file"] = io.StringIO()  # for the control characters that tqdm writes at the end
+    return kind(desc=phase, **options)
 
 
 class _LoggedBar(tqdm):  # type: ignore[type-arg]  # generic in its stubs only
     """A bar that logs its state instead of drawing it."""
 
-    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
         """Log the state; the empty message of `close` is ignored."""
         if msg is None:
             log.info("%s", self)
-        return True

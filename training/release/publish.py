@@ -69,7 +69,7 @@ def publish_run(run: Run) -> None:
     if failure:
         log.warning("%s", failure)
     offer = last_lines(folder, run.config.data, run.publisher.repo)
-    for line in _next_after_failure(folder) if failure else offer:
+    for line in _next_after_failure(run) if failure else offer:
         log.info("%s", line)
 
 
@@ -81,11 +81,15 @@ def _explain_failure(run: Run) -> str:
     return explain_failure(record, trivial_scores(run.corpus.valid, with_copies=not is_copying))
 
 
-def _next_after_failure(folder: Path) -> Iterator[str]:
+def _next_after_failure(run: Run) -> Iterator[str]:
     """Yield what to do with a model that is not worth sharing."""
-    yield f"its translations are in {folder / 'samples.md'}; it needs more time, or more pairs:"
-    words = ["python", "-m", "training.train", "--resume", str(folder)]
-    yield "  " + shlex.join([*words, "--set", "run.max_minutes=60"])
+    samples, settings = run.folder / "samples.md", run.config.run
+    yield f"its translations are in {samples}; it needs more time, or more pairs:"
+    longer = f"run.max_steps={10 * settings.max_steps}"
+    if settings.max_minutes is not None and run.progress.step < settings.max_steps:
+        longer = f"run.max_minutes={10 * settings.max_minutes:g}"
+    words = ["python", "-m", "training.train", "--resume", str(run.folder), "--set", longer]
+    yield "  " + shlex.join(words)
 
 
 def measure(
