@@ -65,7 +65,7 @@ def test_the_card_on_the_hub_names_the_model_as_the_hub_does(hub: HubServer, mod
 
 def test_nothing_else_in_the_folder_leaves(hub: HubServer, model_folder: Path):
     (model_folder / "state.pt").write_bytes(b"run state")
-    (model_folder / "metrics.jsonl").write_text("{}")
+    (model_folder / "metrics.jsonl").write_text(" " * (2**20 + 1))  # above the limit
     (model_folder / ".env").write_text(f"HF_TOKEN={TOKEN}")
     (model_folder / "data").mkdir()
     (model_folder / "data" / "config.json").write_text("{}")
