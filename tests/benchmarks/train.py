@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from shapes import BOS_ID, EOS_ID, PAD_ID, Shape, marian_config, model_config
+from shapes import Shape, Vocabulary, marian_config, model_config
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -172,19 +172,12 @@ def make_steps(bench: Bench, *, is_compiled_too: bool) -> dict[str, Step]:
 # --- batches -------------------------------------------------------------------------------------
 
 
-class _Ids(Tokenizer):
-    """Numbers in place of pieces: lengths matter here, words do not."""
-
-    def __init__(self) -> None:
-        self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
-
-
 def make_batches(
     files: Sequence[Path], shape: Shape, *, batch_tokens: int, n: int, device: torch.device
 ) -> list[Batch]:
     """Cut the text, or random captions, into batches as a run does, and pick some."""
-    tokenizer: Tokenizer = _Ids()
     size = int(shape["vocab_size"])
+    tokenizer: Tokenizer = Vocabulary(size)
     if files:
         sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
         tokenizer = Tokenizer.train((line for side in sides for line in side), size)

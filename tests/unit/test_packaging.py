@@ -22,6 +22,8 @@ VISIBLE |= {"hubnmt", "tests", "training"}
 
 EXTRAS_OF = {
     "hubnmt/inference/ctranslate2_export.py": ["ct2"],
+    "hubnmt/corpus": ["ray"],
+    "hubnmt/docs/serve.py": ["app", "ray"],
     "hubnmt/ui": ["app"],
     "app.py": ["app"],
     "training": ["train"],
