@@ -46,7 +46,7 @@ def test_frames_have_a_column_for_each_language_and_the_same_slots(pair: str, re
     for src, tgt in rows:
         slots = sorted(re.findall(r"\{.*?\}", src))
         assert slots == sorted(re.findall(r"\{.*?\}", tgt))
-        assert len(slots) == len(set(slots)) > 0
+        assert len(slots) == len(set(slots))
         assert set(slots) <= SLOTS
 
 
