@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import torch
 
-from hubnmt.config import ModelConfig
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
@@ -28,8 +27,8 @@ TRIAL_STEPS, TRIAL_S = 20, 10.0
 """Steps of the speed measurement, fewer if they take longer than these seconds."""
 FEW_PASSES, MANY_PASSES = 10, 60
 """Passes over the data between which the bundled models of small data reached their best score."""
-SMALL_WIDTH = 128
-"""Width of the models that learn most in minutes of one CPU core."""
+DEFAULT_WIDTH, SMALL_WIDTH = 512, 128
+"""Width of a model by default, and of those that learn most in minutes of one CPU core."""
 
 MEASURED = (
     (0.8e6, "BLEU 18", "20,000 pairs of German and English from Tatoeba"),
@@ -107,7 +106,8 @@ def measure_step(
         )
         dtype = resolve_training_dtype(config.run.dtype, device)
         stepper = Stepper(model.to(device), sized.optimizer, alone, dtype=dtype)
-        loader, seconds = Loader(sized, corpus, alone), []
+        loader = Loader(sized, corpus, alone)
+        seconds: list[float] = []
         while len(seconds) <= TRIAL_STEPS and sum(seconds[1:]) < TRIAL_S:
             began = time.monotonic()
             stepper.read(stepper.launch(loader.take(1).batches, lr=0.0), step=1)
@@ -149,7 +149,7 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
     elif is_short:
         n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
         yield f"more steps, --set run.max_steps={n_steps}"
-    width = config.model.get("d_model", ModelConfig.d_model)
+    width = config.model.get("d_model", DEFAULT_WIDTH)
     if is_short and plan.n_steps < 2 * ENOUGH_STEPS and width > SMALL_WIDTH:
         yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
     if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
