@@ -19,10 +19,10 @@ from hubnmt.cli.options import (
     add_model_options,
     in_chunks,
     load_translator,
-    show_progress,
     translate_with,
 )
 from hubnmt.cli.parser import Commands
+from hubnmt.cli.progress import Progress
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.textfile import open_output, read_aligned
@@ -100,7 +100,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         translate = translate_with(load_translator(options), options)
         started = time.perf_counter()
         translations = []
-        with show_progress(len(sources), 0) as bar:
+        with Progress(len(sources)) as bar:
             for chunk in in_chunks(sources):
                 translations += translate(chunk)
                 bar.update(len(chunk))
@@ -180,7 +180,7 @@ def run_score(options: argparse.Namespace) -> None:
     """
     sources, targets = read_aligned(options.src, options.tgt)
     translator = load_translator(options)
-    with show_progress(len(sources), 0) as bar:
+    with Progress(len(sources)) as bar:
         for chunk in in_chunks(enumerate(zip(sources, targets, strict=True), start=1)):
             pairs = [pair for _, pair in chunk if pair[0].strip()]
             sides = [src for src, _ in pairs], [tgt for _, tgt in pairs]

@@ -1,15 +1,12 @@
-"""Options shared by several commands (model, decoding), chunking and the progress bar."""
+"""Options shared by several commands (model, decoding), and chunking."""
 
 import argparse
 import dataclasses
 import itertools
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
-
-from tqdm import tqdm
+from typing import TypeVar
 
 from hubnmt.config import DecodingConfig
 from hubnmt.inference.dtypes import AUTO, DTYPES, INT8
@@ -135,9 +132,3 @@ def in_chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:
     iterator = iter(lines)
     while chunk := list(itertools.islice(iterator, CHUNK_LINES)):
         yield chunk
-
-
-def show_progress(total: int | None, n_done: int) -> "tqdm[Any]":
-    """Return a progress bar, hidden if standard error is not a terminal."""
-    hidden = not sys.stderr.isatty() or (total is not None and total < 2)
-    return tqdm(total=total, initial=n_done, unit="line", file=sys.stderr, disable=hidden)

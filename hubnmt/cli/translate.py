@@ -20,11 +20,10 @@ from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
     in_chunks,
-    load_translator,
-    show_progress,
-    translate_with,
 )
 from hubnmt.cli.parser import Commands
+from hubnmt.cli.progress import Progress
+from hubnmt.cli.workers import count_workers, open_translation
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.text.textfile import (
     can_be_read_twice,
@@ -57,6 +56,13 @@ def add_translate(commands: Commands) -> None:
         action="store_true",
         help="continue after the lines of the output file",
     )
+    translate.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes, each with its own copy of the model (default: one per core, at most 8, "
+        "for a file of 1,000 lines or more on a CPU)",
+    )
     translate.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_model_options(translate)
     add_decoding_options(translate)
@@ -77,18 +83,21 @@ def run_translate(options: argparse.Namespace) -> None:
     total = count_lines(options.input) if is_file else None
     if options.carry_on and total is not None:
         _check_beginning(options.input, options.output, n_lines=total)
-    translate = translate_with(load_translator(options), options)
+    translate = open_translation(options, count_workers(options, total))
     is_pipe = options.carry_on and total is None
     remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
-    with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
-        for chunk in in_chunks(remaining or _input_lines(options, skip=n_done)):
-            translations = translate(chunk)
-            _write(sink, translations, as_json=options.json)
-            for number, translation in enumerate(translations, start=n_done + 1):
-                for warning in translation.warnings:
-                    tqdm.write(f"line {number}: {warning}", file=sys.stderr)
-            n_done += len(chunk)
-            bar.update(len(chunk))  # a hidden bar does not count
+    with _open_sink(options) as (sink, n_done), Progress(total, n_done) as progress:
+        chunks = in_chunks(remaining or _input_lines(options, skip=n_done))
+        with contextlib.closing(translate(chunks)) as results:
+            for translations in results:
+                _write(sink, translations, as_json=options.json)
+                for number, translation in enumerate(translations, start=n_done + 1):
+                    for warning in translation.warnings:
+                        tqdm.write(f"line {number}: {warning}", file=sys.stderr)
+                n_done += len(translations)
+                progress.update(len(translations))
+    if options.input and progress.n_lines > 1:
+        print(progress.summarize(), file=sys.stderr)
 
 
 def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
