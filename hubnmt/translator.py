@@ -16,22 +16,26 @@ from hubnmt.checkpoint.folder import (
     load_model,
     save_model,
 )
-from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
+from hubnmt.config import (
+    DEFAULT_BATCH_TOKENS,
+    ENGINES,
+    DecodingConfig,
+    DecodingOptions,
+    ModelConfig,
+)
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.push import Pushed, push
 from hubnmt.hub.resolve import locate_model
 from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Engine, Pipeline
 from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
-
-ENGINES = ("torch", "ctranslate2")
 
 
 class Translator:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.cli.parser import Commands
 from hubnmt.hub.resolve import find_model
 from hubnmt.text.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator
@@ -19,15 +18,6 @@ EXAMPLES = {
     "fr": "Un petit chien court dans la neige.",
     "ml": "ഒരു ചെറിയ നായ മഞ്ഞിലൂടെ ഓടുന്നു.",
 }
-
-
-def add_inspect(commands: Commands) -> None:
-    """Add the parser of `inspect`."""
-    inspect = commands.add_parser("inspect")
-    inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
-    inspect.add_argument("--text", help="sentence to translate")
-    inspect.add_argument("--json", action="store_true", help="print one JSON object")
-    inspect.set_defaults(run=run_inspect)
 
 
 def run_inspect(options: argparse.Namespace) -> None:

@@ -17,11 +17,8 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from hubnmt.cli.options import (
-    add_decoding_options,
-    add_model_options,
     in_chunks,
 )
-from hubnmt.cli.parser import Commands
 from hubnmt.cli.progress import Progress
 from hubnmt.cli.workers import count_workers, open_translation
 from hubnmt.errors import ConfigError, HubNMTError, InputError
@@ -35,38 +32,6 @@ from hubnmt.text.textfile import (
     read_stdin,
 )
 from hubnmt.types import Translation
-
-
-def add_translate(commands: Commands) -> None:
-    """Add the parser of `translate`."""
-    translate = commands.add_parser("translate")
-    translate.add_argument("text", nargs="*", metavar="TEXT")
-    translate.add_argument(
-        "--input", type=Path, metavar="FILE", help="input file, one text per line"
-    )
-    translate.add_argument(
-        "--output", type=Path, metavar="FILE", help="output file, one translation per line"
-    )
-    translate.add_argument(
-        "--overwrite", action="store_true", help="replace an existing output file"
-    )
-    translate.add_argument(
-        "--continue",
-        dest="carry_on",
-        action="store_true",
-        help="continue after the lines of the output file",
-    )
-    translate.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="processes, each with its own copy of the model (default: one per core, at most 8, "
-        "for a file of 1,000 lines or more on a CPU)",
-    )
-    translate.add_argument("--json", action="store_true", help="print one JSON object per line")
-    add_model_options(translate)
-    add_decoding_options(translate)
-    translate.set_defaults(run=run_translate)
 
 
 def run_translate(options: argparse.Namespace) -> None:

@@ -12,10 +12,10 @@ from contextlib import closing
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, list_pieces, open_ctranslate2
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine, max_tgt_tokens
+from hubnmt.inference.engine import TorchEngine, max_tgt_tokens
 from hubnmt.model.batching import group_by_length
 
 

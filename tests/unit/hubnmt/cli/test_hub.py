@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt import Translator
-from hubnmt.__main__ import build_parser, main
+from hubnmt.__main__ import main
+from hubnmt.cli.arguments import build_parser
 from hubnmt.errors import ConfigError
 from tests.hub import REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer

@@ -4,11 +4,8 @@ import argparse
 
 import pytest
 
-from hubnmt.cli.options import (
-    add_decoding_options,
-    add_model_options,
-    load_translator,
-)
+from hubnmt.cli.arguments import add_decoding_options, add_model_options
+from hubnmt.cli.options import load_translator
 from hubnmt.cli.parser import Parser
 from hubnmt.errors import ConfigError
 
