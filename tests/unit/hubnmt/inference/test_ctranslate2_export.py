@@ -10,7 +10,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import Hypothesis, run_search
 from hubnmt.errors import ConfigError
-from hubnmt.inference.ctranslate2_export import PAD, build_spec, export_ctranslate2, list_pieces
+from hubnmt.inference.ctranslate2_export import PAD, build_spec, export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -61,7 +61,7 @@ def search(stored: StoredModel, **options: int) -> list[list[Hypothesis]]:
 def test_ctranslate2_finds_the_same_greedy_translations(
     stored: StoredModel, tmp_path: Path
 ) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
+    peer, pieces = peer_of(stored, tmp_path / "ct2"), stored.tokenizers.src.pieces
     answers = peer.translate_batch(
         [[pieces[token_id] for token_id in row] for row in ROWS],
         beam_size=1,
@@ -74,7 +74,7 @@ def test_ctranslate2_finds_the_same_greedy_translations(
 def test_ctranslate2_gives_every_token_the_same_log_probability(
     stored: StoredModel, tmp_path: Path
 ) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
+    peer, pieces = peer_of(stored, tmp_path / "ct2"), stored.tokenizers.src.pieces
     found = search(stored, beam_size=4, n_best=3, max_new_tokens=7)
     pairs = [(row, each) for row, n_best in zip(ROWS, found, strict=True) for each in n_best]
     answers = peer.score_batch(
@@ -87,7 +87,7 @@ def test_ctranslate2_gives_every_token_the_same_log_probability(
 
 
 def test_every_piece_has_a_name_of_its_own_without_white_space(tiny_tokenizer: Tokenizer) -> None:
-    pieces = list_pieces(tiny_tokenizer)
+    pieces = tiny_tokenizer.pieces
     assert len(set(pieces)) == tiny_tokenizer.vocab_size
     assert all(piece and not any(map(str.isspace, piece)) for piece in pieces)
     assert pieces[tiny_tokenizer.pad_id] == PAD
