@@ -325,7 +325,13 @@ class DecodingOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingConfig(FromDict):
-    """Decoding options, with the same names in Python, JSON, commands and the app."""
+    """Decoding options, with the same names in Python, JSON, commands and the app.
+
+    Example:
+        >>> from hubnmt.config import DecodingConfig
+        >>> DecodingConfig(beam_size=4).with_options(length_penalty=1.2).beam_size
+        4
+    """
 
     beam_size: int = 5
     """Number of hypotheses per sentence; 1 is greedy search."""
