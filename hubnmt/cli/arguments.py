@@ -157,11 +157,16 @@ def add_space(command: Parser) -> None:
     command.add_argument(
         "--model", required=True, metavar="MODEL", help="bundled name or user/name on the Hub"
     )
-    command.add_argument("--private", action="store_true", help="create it as private")
+    visibility = command.add_mutually_exclusive_group()
+    visibility.add_argument("--private", action="store_true", help="create it as private")
+    visibility.add_argument(
+        "--public", action="store_true", help="let everybody use a private model, with --with-token"
+    )
     command.add_argument(
         "--with-token",
         action="store_true",
-        help="store your token as a secret of the Space, to read a private model",
+        help="store your token as a secret of the Space, to read a private model; the Space is "
+        "then private too, unless --public is given",
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
     kept = "the commit was made completely or not at all; run it again to make sure"

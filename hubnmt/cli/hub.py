@@ -91,11 +91,18 @@ def _to_json(model: ListedModel) -> str:
 def run_space(options: argparse.Namespace) -> None:
     """Create or update a Space and print its URL."""
     opened = open_space(
-        options.repo, options.model, private=options.private, with_token=options.with_token
+        options.repo,
+        options.model,
+        private=options.private,
+        public=options.public,
+        with_token=options.with_token,
     )
     n = len(opened.changed)
     change = f"{n} files changed" if n else "no changes"
-    summary = f"{options.repo} serves {options.model}: {change}"
+    owner = options.repo.partition("/")[0]
+    private = f"private: only {owner}, or the members of that organization, can use it"
+    users = private if opened.is_private else "public: everybody can use it"
+    summary = f"{options.repo} serves {options.model}: {change}; {users}"
     _report(dataclasses.asdict(opened), summary, as_json=options.json)
     if not options.json:
         print(opened.url)

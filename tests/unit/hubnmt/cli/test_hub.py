@@ -145,6 +145,15 @@ def test_space_prints_its_link(stored: HubServer, run: Run):
     assert said["changed"] == []
 
 
+def test_space_says_who_can_use_it(stored: HubServer, capsys: pytest.CaptureFixture[str]):
+    command = ["space", "user/demo", "--model", REPO, "--with-token"]
+    stored.repo(REPO).private = True
+    assert main(command) == 0
+    assert "private: only user" in capsys.readouterr().err
+    assert main([*command[:1], "user/open", *command[2:], "--public"]) == 0
+    assert "public: everybody" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["pull", REPO], ["push", "dir", REPO], ["list"]])
 def test_no_token_on_the_command_line(command: list[str]):
     with pytest.raises(ConfigError, match="unrecognized arguments: --token"):
