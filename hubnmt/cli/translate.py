@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
+from hubnmt.cli.corpus import translate_on_ray
 from hubnmt.cli.options import (
     in_chunks,
 )
@@ -35,15 +36,12 @@ from hubnmt.types import Translation
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """Translate the input in chunks of lines."""
-    if options.text and options.input:
-        raise ConfigError("give texts or --input FILE, not both")
-    if options.carry_on and options.overwrite:
-        raise ConfigError("give --continue or --overwrite, not both")
-    if options.carry_on and not (options.input and options.output):
-        raise ConfigError("--continue needs --input FILE and --output FILE")
-    if options.input and options.output and options.input.resolve() == options.output.resolve():
-        raise ConfigError(f"--input and --output are the same file {options.input}")
+    """Translate the input in chunks of lines, or a corpus on Ray."""
+    if options.ray:
+        translate_on_ray(options)
+        return
+    options.input = Path(options.input) if options.input else None
+    _check_options(options)
     is_file = options.input and can_be_read_twice(options.input)
     total = count_lines(options.input) if is_file else None
     if options.carry_on and total is not None:
@@ -63,6 +61,17 @@ def run_translate(options: argparse.Namespace) -> None:
                 progress.update(len(translations))
     if options.input and progress.n_lines > 1:
         print(progress.summarize(), file=sys.stderr)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if options.text and options.input:
+        raise ConfigError("give texts or --input FILE, not both")
+    if options.carry_on and options.overwrite:
+        raise ConfigError("give --continue or --overwrite, not both")
+    if options.carry_on and not (options.input and options.output):
+        raise ConfigError("--continue needs --input FILE and --output FILE")
+    if options.input and options.output and options.input.resolve() == options.output.resolve():
+        raise ConfigError(f"--input and --output are the same file {options.input}")
 
 
 def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
