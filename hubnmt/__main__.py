@@ -9,43 +9,11 @@ import io
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import hubnmt
-from hubnmt.cli.parser import Parser
+from hubnmt.cli.arguments import build_parser
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.text.textfile import NO_PLACE, NO_ROOM
-
-COMMANDS = {
-    "translate": (
-        "hubnmt.cli.translate:add_translate",
-        "translate arguments, a file or standard input",
-    ),
-    "evaluate": ("hubnmt.cli.evaluate:add_evaluate", "compute BLEU and chrF of a model or a file"),
-    "score": ("hubnmt.cli.evaluate:add_score", "score given translations by log-probability"),
-    "export": ("hubnmt.cli.export:add_export", "convert a model for another runtime"),
-    "inspect": ("hubnmt.cli.inspect:add_inspect", "show the configuration of a model and test it"),
-    "list": ("hubnmt.cli.hub:add_list", "list models: bundled, cached, on the Hub"),
-    "pull": ("hubnmt.cli.hub:add_pull", "download a model from the Hub"),
-    "push": ("hubnmt.cli.hub:add_push", "publish a model folder on the Hub"),
-    "space": ("hubnmt.cli.hub:add_space", "create or update a Space that serves a model"),
-}
-"""Command name to the function that adds its parser, and its help text."""
-
-
-def build_parser(only: str | None = None) -> Parser:
-    """Build the parser; with `only`, import just the module of that command."""
-    parser = Parser(
-        prog="hubnmt", description="Translate with hubnmt models, evaluate and inspect them."
-    )
-    parser.add_argument("--version", action="version", version=f"hubnmt {hubnmt.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    for name, (where, summary) in COMMANDS.items():
-        if only in (None, name):
-            pkgutil.resolve_name(where)(commands)
-        else:
-            commands.add_parser(name, help=summary)
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             raise ConfigError("standard output is closed; send it to a file, or to /dev/null")
-        build_parser("".join(arguments[:1])).parse_args(arguments, options)
-        options.run(options)
+        build_parser().parse_args(arguments, options)
+        _import_run(options.run)(options)
         sys.stdout.flush()
     except HubNMTError as error:
         _report(f"error: {error}", *_notes(error))
@@ -82,6 +50,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _discard_output()
         return 2
     return 0
+
+
+def _import_run(name: str) -> Callable[[argparse.Namespace], None]:
+    """Import the function that runs a command.
+
+    Raises:
+        ConfigError: if a library of the page is missing; all others are always installed.
+    """
+    try:
+        run: Callable[[argparse.Namespace], None] = pkgutil.resolve_name(name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is not installed, which the page needs: pip install 'hubnmt[app]'"
+        ) from None
+    return run
 
 
 def _prepare_streams() -> None:

@@ -9,10 +9,19 @@ import re
 import reprlib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from hubnmt.errors import N_NAMED, ConfigError
+
+ENGINES = ("torch", "ctranslate2")
+"""Libraries that can run the search; `ctranslate2` needs the extra `hubnmt[ct2]`."""
+
+DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32", "int8")
+"""Values of `dtype` for inference, see `hubnmt.inference.dtypes`."""
+
+DEFAULT_BATCH_TOKENS = 4096
+"""Maximum padded source tokens times hypotheses per batch."""
 
 MAX_PARAMETERS = 4_000_000_000
 """Upper limit that protects against malicious configs; larger than any model of this kind."""
@@ -109,10 +118,16 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
 
 def _describe_unknown(key: str, fields: list[str]) -> str:
     """Describe an unknown key and suggest the closest known one."""
-    known = [name for name in (NAMES_ELSEWHERE.get(key),) if name in fields]
-    near = known or difflib.get_close_matches(key[:MAX_PROBLEM_CHARS], fields, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+    near = nearest_name(key, fields)
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
     return f"unknown key {_SHORT.repr(key)} ({hint})"
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that an unknown one resembles or is called elsewhere, if any."""
+    if NAMES_ELSEWHERE.get(name) in known:
+        return NAMES_ELSEWHERE[name]
+    return next(iter(difflib.get_close_matches(name[:MAX_PROBLEM_CHARS], known, n=1)), None)
 
 
 class FromDict:
@@ -310,7 +325,13 @@ class DecodingOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingConfig(FromDict):
-    """Decoding options, with the same names in Python, JSON, commands and the app."""
+    """Decoding options, with the same names in Python, JSON, commands and the app.
+
+    Example:
+        >>> from hubnmt.config import DecodingConfig
+        >>> DecodingConfig(beam_size=4).with_options(length_penalty=1.2).beam_size
+        4
+    """
 
     beam_size: int = 5
     """Number of hypotheses per sentence; 1 is greedy search."""

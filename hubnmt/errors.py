@@ -6,7 +6,16 @@ can show it unchanged.
 
 
 class HubNMTError(ValueError):
-    """Base class of errors that the user can fix."""
+    """Base class of errors that the user can fix.
+
+    Example:
+        >>> from hubnmt import HubNMTError
+        >>> try:
+        ...     translator.translate("Ja.", beam_sise=3)
+        ... except HubNMTError as error:
+        ...     print(error)
+        decoding options: unknown key 'beam_sise' (did you mean 'beam_size'?)
+    """
 
 
 class ConfigError(HubNMTError):

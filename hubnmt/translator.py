@@ -16,14 +16,20 @@ from hubnmt.checkpoint.folder import (
     load_model,
     save_model,
 )
-from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
+from hubnmt.config import (
+    DEFAULT_BATCH_TOKENS,
+    ENGINES,
+    DecodingConfig,
+    DecodingOptions,
+    ModelConfig,
+)
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.push import Pushed, push
 from hubnmt.hub.resolve import locate_model
 from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Engine, Pipeline
@@ -31,11 +37,15 @@ from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
-ENGINES = ("torch", "ctranslate2")
-
 
 class Translator:
-    """A translation model with its tokenizers; create one with `from_pretrained`."""
+    """A translation model with its tokenizers; create one with `from_pretrained`.
+
+    Example:
+        >>> translator = Translator.from_pretrained("de-en-multi30k")
+        >>> translator
+        <Translator de-en-multi30k: de to en, 2,349,568 parameters>
+    """
 
     def __init__(
         self,
@@ -119,6 +129,10 @@ class Translator:
             ModelFolderError: if its folder is incomplete or invalid.
             HubError: if the Hub has no such model, or cannot be reached.
             ConfigError: if the device is not available or the engine is not installed.
+
+        Example:
+            >>> Translator.from_pretrained("de-en-multi30k", dtype="int8").config.src_lang
+            'de'
         """
         folder, commit = locate_model(
             model,
@@ -152,6 +166,13 @@ class Translator:
 
         Raises:
             InputError: if the folder contains other files but no hubnmt model, or is a file.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     translator.save_pretrained(folder)
+            ...     sorted(path.name for path in pathlib.Path(folder).iterdir())
+            ['README.md', 'config.json', 'decoding.json', 'model.safetensors', 'tokenizer.json']
         """
         check_place(Path(folder))
         save_model(folder, self._stored)
@@ -166,7 +187,11 @@ class Translator:
         message: str | None = None,
         token: str | None = None,
     ) -> Pushed:
-        """Publish the model on the Hub as `user/name`; see `hubnmt.hub.push`."""
+        """Publish the model on the Hub as `user/name`; see `hubnmt.hub.push`.
+
+        Example:
+            >>> translator.push_to_hub("user/name", private=True)  # doctest: +SKIP
+        """
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch, "model")
             self.save_pretrained(folder)
@@ -234,6 +259,14 @@ class Translator:
             ConfigError: if an option is unknown or has an invalid value.
             InputError: if a text or the prefix is not a string, a text is too long, or the prefix
                 has several lines.
+
+        Example:
+            >>> translator.translate("Ein Hund rennt im Schnee.").text
+            'A dog runs in the snow.'
+            >>> for translation in translator(["Ein Hund.", "Zwei Kinder spielen."], beam_size=2):
+            ...     print(translation)
+            A dog is running.
+            Two children are playing.
         """
         check_prefix(prefix)
         if max_batch_tokens < 1:
@@ -277,6 +310,10 @@ class Translator:
             n_together: sentences decoded in one batch, which is much faster for long texts; the
                 partial text then grows by this many sentences instead of by words.
             options: see `translate`.
+
+        Example:
+            >>> list(translator.stream("Ein Hund rennt.", beam_size=1))
+            ['', 'A', 'A dog', 'A dog runs', 'A dog runs.', 'A dog runs.']
         """
         if n_together < 1:
             raise ConfigError(f"n_together = {n_together} must be at least 1")
@@ -311,6 +348,12 @@ class Translator:
 
         Raises:
             InputError: if the source is empty.
+
+        Example:
+            >>> for each in translator.alternatives("Ein Hund rennt im Schnee.", "A dog ", k=2):
+            ...     print(f"{each.probability:.1f}", each.piece, each.text)
+            0.5  runs A dog runs in the snow.
+            0.2  is A dog is running in the snow.
         """
         if k < 1:
             raise ConfigError(f"k = {k} must be at least 1")
@@ -363,6 +406,11 @@ class Translator:
 
         Raises:
             InputError: if strings and lists are mixed, the counts differ, or a source is empty.
+
+        Example:
+            >>> scored = translator.score("Ein Hund rennt.", "A dog is running.")
+            >>> print(f"{scored.log_prob:.1f} nats, perplexity {scored.perplexity:.1f}")
+            -2.1 nats, perplexity 1.4
         """
         if isinstance(src, str) != isinstance(tgt, (str, Candidate)):
             raise InputError("src and tgt must both be strings, or both lists of strings")
@@ -392,6 +440,11 @@ class Translator:
 
         Raises:
             InputError: if the source is empty.
+
+        Example:
+            >>> maps = translator.attend("Ein Hund rennt.", "A dog is running.")
+            >>> maps.cross.shape  # layers, heads, target tokens, source tokens
+            torch.Size([4, 4, 6, 5])
         """
         if tgt is None:
             tgt = self.translate(src, split=split).n_best[0]
@@ -412,7 +465,14 @@ class Translator:
     def replay(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[tuple[float, ...]]:
-        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs.
+
+        Example:
+            >>> src, tgt = translator.tokenizers
+            >>> (log_probs,) = translator.replay([(src.encode("Ein Hund."), tgt.encode("A dog."))])
+            >>> len(log_probs)  # of 3 pieces and eos
+            4
+        """
         return score_targets(self.model, self.tokenizers, pairs)
 
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:

@@ -52,7 +52,15 @@ class TranslateOptions(DecodingOptions, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Translation:
-    """Translation of one text."""
+    """Translation of one text.
+
+    Example:
+        >>> translation = translator.translate("Ein Hund rennt.", n_best=2)
+        >>> translation.text, [candidate.text for candidate in translation.n_best]
+        ('A dog runs.', ['A dog runs.', 'A dog running.'])
+        >>> translation.tgt_tokens
+        (' A', ' dog', ' runs', '.', '<eos>')
+    """
 
     src: str
     """The input text, unchanged."""

@@ -10,36 +10,6 @@ from hubnmt.cli.options import translate_options
 from hubnmt.errors import ConfigError
 
 
-def add_corpus_options(translate: argparse.ArgumentParser) -> None:
-    """Add the options of a corpus to the parser of `translate`."""
-    group = translate.add_argument_group(
-        "a corpus of many files",
-        "Needs hubnmt[ray]. --input is a folder, a pattern such as 'corpus/*.parquet' or "
-        "hf://datasets/..., --output a folder; files that are there already are kept.",
-    )
-    group.add_argument(
-        "--ray", metavar="ADDRESS", help="Ray cluster: local (start one), auto, or an address"
-    )
-    group.add_argument(
-        "--ray-actors",
-        type=int,
-        metavar="N",
-        help="copies of the model (default: one per GPU with --device cuda, else per 4 cores)",
-    )
-    group.add_argument(
-        "--src-column", default="text", metavar="NAME", help="column of texts (default: text)"
-    )
-    group.add_argument(
-        "--tgt-column",
-        default="translation",
-        metavar="NAME",
-        help="new column of translations (default: translation)",
-    )
-    group.add_argument(
-        "--score-column", metavar="NAME", help="new column of scores (default: none)"
-    )
-
-
 def translate_on_ray(options: argparse.Namespace) -> None:
     """Translate the files of a corpus that are not in the output folder yet."""
     if options.text or options.json or not (options.input and options.output):

@@ -14,15 +14,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hubnmt.cli.options import (
-    TEXT_FLAGS,
-    add_decoding_options,
-    add_model_options,
     in_chunks,
     load_translator,
-    show_progress,
     translate_with,
 )
-from hubnmt.cli.parser import Commands
+from hubnmt.cli.progress import Progress
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.textfile import open_output, read_aligned
@@ -43,47 +39,6 @@ class Decoded:
 NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_log_probs=())
 
 
-def add_evaluate(commands: Commands) -> None:
-    """Add the parser of `evaluate`."""
-    evaluate = commands.add_parser("evaluate")
-    evaluate.add_argument(
-        "--src", type=Path, metavar="FILE", help="source sentences, one per line (with --model)"
-    )
-    evaluate.add_argument(
-        "--ref",
-        type=Path,
-        metavar="FILE",
-        required=True,
-        help="reference translations, one per line",
-    )
-    evaluate.add_argument(
-        "--hyp", type=Path, metavar="FILE", help="score these translations instead of a model"
-    )
-    evaluate.add_argument(
-        "--save", type=Path, metavar="FILE", help="write the translations to FILE"
-    )
-    evaluate.add_argument(
-        "--bootstrap", action="store_true", help="add a bootstrap confidence interval"
-    )
-    evaluate.add_argument("--json", action="store_true", help="print one JSON object")
-    add_model_options(evaluate, required=False)
-    add_decoding_options(evaluate)
-    evaluate.set_defaults(run=run_evaluate)
-
-
-def add_score(commands: Commands) -> None:
-    """Add the parser of `score`."""
-    score = commands.add_parser("score")
-    score.add_argument("--src", type=Path, metavar="FILE", required=True, help="source sentences")
-    score.add_argument("--tgt", type=Path, metavar="FILE", required=True, help="their translations")
-    score.add_argument("--json", action="store_true", help="print one JSON object per line")
-    add_model_options(score)
-    score.add_argument(
-        "--split", action=argparse.BooleanOptionalAction, default=True, help=TEXT_FLAGS["split"]
-    )
-    score.set_defaults(run=run_score)
-
-
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score a model's translations, or a file of them."""
     if options.save:
@@ -100,7 +55,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         translate = translate_with(load_translator(options), options)
         started = time.perf_counter()
         translations = []
-        with show_progress(len(sources), 0) as bar:
+        with Progress(len(sources)) as bar:
             for chunk in in_chunks(sources):
                 translations += translate(chunk)
                 bar.update(len(chunk))
@@ -180,7 +135,7 @@ def run_score(options: argparse.Namespace) -> None:
     """
     sources, targets = read_aligned(options.src, options.tgt)
     translator = load_translator(options)
-    with show_progress(len(sources), 0) as bar:
+    with Progress(len(sources)) as bar:
         for chunk in in_chunks(enumerate(zip(sources, targets, strict=True), start=1)):
             pairs = [pair for _, pair in chunk if pair[0].strip()]
             sides = [src for src, _ in pairs], [tgt for _, tgt in pairs]

@@ -11,30 +11,14 @@ import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from hubnmt.cli.parser import Commands
 from hubnmt.errors import ConfigError, HubUnreachableError
 from hubnmt.hub.listing import ListedModel, list_bundled, list_cached, list_hub
 from hubnmt.hub.pull import pull, pull_to
 from hubnmt.hub.push import push
 from hubnmt.hub.reference import parse_reference
 from hubnmt.hub.space import open_space
-
-DEFAULT_LIMIT = 100
-
-
-def add_pull(commands: Commands) -> None:
-    """Add the parser of `pull`."""
-    command = commands.add_parser("pull")
-    command.add_argument("model", metavar="USER/NAME[@REV]", help="REV: branch, tag or commit")
-    command.add_argument(
-        "dir", nargs="?", type=Path, metavar="DIR", help="output folder (default: the cache)"
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    kept = "no incomplete file is used; pull again to continue"
-    command.set_defaults(run=run_pull, interrupted=kept)
 
 
 def run_pull(options: argparse.Namespace) -> None:
@@ -47,22 +31,6 @@ def run_pull(options: argparse.Namespace) -> None:
     _report(facts, f"{reference} is commit {pulled.commit}", as_json=options.json)
     if not options.json:
         print(pulled.folder)
-
-
-def add_push(commands: Commands) -> None:
-    """Add the parser of `push`."""
-    command = commands.add_parser("push")
-    command.add_argument("dir", type=Path, metavar="DIR", help="model folder")
-    command.add_argument("repo", metavar="USER/NAME", help="repository; created if missing")
-    command.add_argument("--private", action="store_true", help="create it as private")
-    command.add_argument(
-        "--revision", metavar="R", help="branch, created if missing (default: main)"
-    )
-    command.add_argument("--create-pr", action="store_true", help="open a pull request instead")
-    command.add_argument("--message", metavar="M", help="commit message")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    kept = "the commit was made completely or not at all; push again to make sure"
-    command.set_defaults(run=run_push, interrupted=kept)
 
 
 def run_push(options: argparse.Namespace) -> None:
@@ -80,22 +48,6 @@ def run_push(options: argparse.Namespace) -> None:
     _report(dataclasses.asdict(pushed), summary, as_json=options.json)
     if not options.json:
         print(pushed.url)
-
-
-def add_list(commands: Commands) -> None:
-    """Add the parser of `list`."""
-    command = commands.add_parser("list")
-    command.add_argument("--author", default="", metavar="A", help="user or organization")
-    command.add_argument("--search", default="", metavar="S", help="part of the name")
-    command.add_argument(
-        "--limit",
-        type=int,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"most Hub models to list (default: {DEFAULT_LIMIT})",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object per line")
-    command.set_defaults(run=run_list, interrupted="nothing was changed")
 
 
 def run_list(options: argparse.Namespace) -> None:
@@ -136,32 +88,21 @@ def _to_json(model: ListedModel) -> str:
     return json.dumps({**values, **named}, ensure_ascii=False)
 
 
-def add_space(commands: Commands) -> None:
-    """Add the parser of `space`."""
-    command = commands.add_parser("space")
-    command.add_argument("repo", metavar="USER/NAME", help="Space; created if missing")
-    command.add_argument(
-        "--model", required=True, metavar="MODEL", help="bundled name or user/name on the Hub"
-    )
-    command.add_argument("--private", action="store_true", help="create it as private")
-    command.add_argument(
-        "--with-token",
-        action="store_true",
-        help="store your token as a secret of the Space, to read a private model",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    kept = "the commit was made completely or not at all; run it again to make sure"
-    command.set_defaults(run=run_space, interrupted=kept)
-
-
 def run_space(options: argparse.Namespace) -> None:
     """Create or update a Space and print its URL."""
     opened = open_space(
-        options.repo, options.model, private=options.private, with_token=options.with_token
+        options.repo,
+        options.model,
+        private=options.private,
+        public=options.public,
+        with_token=options.with_token,
     )
     n = len(opened.changed)
     change = f"{n} files changed" if n else "no changes"
-    summary = f"{options.repo} serves {options.model}: {change}"
+    owner = options.repo.partition("/")[0]
+    private = f"private: only {owner}, or the members of that organization, can use it"
+    users = private if opened.is_private else "public: everybody can use it"
+    summary = f"{options.repo} serves {options.model}: {change}; {users}"
     _report(dataclasses.asdict(opened), summary, as_json=options.json)
     if not options.json:
         print(opened.url)

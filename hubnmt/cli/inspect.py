@@ -8,26 +8,10 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.cli.parser import Commands
 from hubnmt.hub.resolve import find_model
+from hubnmt.text.languages import example_sentence
 from hubnmt.text.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator
-
-EXAMPLES = {
-    "de": "Ein kleiner Hund rennt durch den Schnee.",
-    "en": "A small dog is running through the snow.",
-    "fr": "Un petit chien court dans la neige.",
-    "ml": "ഒരു ചെറിയ നായ മഞ്ഞിലൂടെ ഓടുന്നു.",
-}
-
-
-def add_inspect(commands: Commands) -> None:
-    """Add the parser of `inspect`."""
-    inspect = commands.add_parser("inspect")
-    inspect.add_argument("model", metavar="MODEL", help="bundled name, folder, or user/name")
-    inspect.add_argument("--text", help="sentence to translate")
-    inspect.add_argument("--json", action="store_true", help="print one JSON object")
-    inspect.set_defaults(run=run_inspect)
 
 
 def run_inspect(options: argparse.Namespace) -> None:
@@ -56,7 +40,7 @@ def run_inspect(options: argparse.Namespace) -> None:
 def inspect_model(translator: Translator, text: str | None = None) -> dict[str, dict[str, Any]]:
     """Return versions, config, parameters per module, a tokenizer round trip and a translation."""
     config, model = translator.config, translator.model
-    text = text or EXAMPLES.get(config.src_lang.split("-")[0], EXAMPLES["en"])
+    text = text or example_sentence(config.src_lang)
     translation = translator.translate(text)
     parts = {
         name: sum(parameter.numel() for parameter in part.parameters())

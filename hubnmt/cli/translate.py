@@ -16,16 +16,12 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from hubnmt.cli.corpus import add_corpus_options, translate_on_ray
+from hubnmt.cli.corpus import translate_on_ray
 from hubnmt.cli.options import (
-    add_decoding_options,
-    add_model_options,
     in_chunks,
-    load_translator,
-    show_progress,
-    translate_with,
 )
-from hubnmt.cli.parser import Commands
+from hubnmt.cli.progress import Progress
+from hubnmt.cli.workers import count_workers, open_translation
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.text.textfile import (
     can_be_read_twice,
@@ -39,38 +35,35 @@ from hubnmt.text.textfile import (
 from hubnmt.types import Translation
 
 
-def add_translate(commands: Commands) -> None:
-    """Add the parser of `translate`."""
-    translate = commands.add_parser("translate")
-    translate.add_argument("text", nargs="*", metavar="TEXT")
-    translate.add_argument(
-        "--input", metavar="FILE", help="input file, one text per line; see also --ray"
-    )
-    translate.add_argument(
-        "--output", type=Path, metavar="FILE", help="output file, one translation per line"
-    )
-    translate.add_argument(
-        "--overwrite", action="store_true", help="replace an existing output file"
-    )
-    translate.add_argument(
-        "--continue",
-        dest="carry_on",
-        action="store_true",
-        help="continue after the lines of the output file",
-    )
-    translate.add_argument("--json", action="store_true", help="print one JSON object per line")
-    add_model_options(translate)
-    add_corpus_options(translate)
-    add_decoding_options(translate)
-    translate.set_defaults(run=run_translate)
-
-
 def run_translate(options: argparse.Namespace) -> None:
     """Translate the input in chunks of lines, or a corpus on Ray."""
     if options.ray:
         translate_on_ray(options)
         return
     options.input = Path(options.input) if options.input else None
+    _check_options(options)
+    is_file = options.input and can_be_read_twice(options.input)
+    total = count_lines(options.input) if is_file else None
+    if options.carry_on and total is not None:
+        _check_beginning(options.input, options.output, n_lines=total)
+    translate = open_translation(options, count_workers(options, total))
+    is_pipe = options.carry_on and total is None
+    remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
+    with _open_sink(options) as (sink, n_done), Progress(total, n_done) as progress:
+        chunks = in_chunks(remaining or _input_lines(options, skip=n_done))
+        with contextlib.closing(translate(chunks)) as results:
+            for translations in results:
+                _write(sink, translations, as_json=options.json)
+                for number, translation in enumerate(translations, start=n_done + 1):
+                    for warning in translation.warnings:
+                        tqdm.write(f"line {number}: {warning}", file=sys.stderr)
+                n_done += len(translations)
+                progress.update(len(translations))
+    if options.input and progress.n_lines > 1:
+        print(progress.summarize(), file=sys.stderr)
+
+
+def _check_options(options: argparse.Namespace) -> None:
     if options.text and options.input:
         raise ConfigError("give texts or --input FILE, not both")
     if options.carry_on and options.overwrite:
@@ -79,22 +72,6 @@ def run_translate(options: argparse.Namespace) -> None:
         raise ConfigError("--continue needs --input FILE and --output FILE")
     if options.input and options.output and options.input.resolve() == options.output.resolve():
         raise ConfigError(f"--input and --output are the same file {options.input}")
-    is_file = options.input and can_be_read_twice(options.input)
-    total = count_lines(options.input) if is_file else None
-    if options.carry_on and total is not None:
-        _check_beginning(options.input, options.output, n_lines=total)
-    translate = translate_with(load_translator(options), options)
-    is_pipe = options.carry_on and total is None
-    remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
-    with _open_sink(options) as (sink, n_done), show_progress(total, n_done) as bar:
-        for chunk in in_chunks(remaining or _input_lines(options, skip=n_done)):
-            translations = translate(chunk)
-            _write(sink, translations, as_json=options.json)
-            for number, translation in enumerate(translations, start=n_done + 1):
-                for warning in translation.warnings:
-                    tqdm.write(f"line {number}: {warning}", file=sys.stderr)
-            n_done += len(chunk)
-            bar.update(len(chunk))  # a hidden bar does not count
 
 
 def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:

@@ -28,7 +28,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented,
 )
 
 from hubnmt.errors import HubError, HubNMTError
-from hubnmt.hub.errors import HTTP_ERROR, explain, is_unreachable
+from hubnmt.hub.errors import HTTP_ERROR, LOGIN, explain, is_unreachable
 from hubnmt.hub.reference import COMMIT
 
 WAITS_S = (1.0, 3.0)
@@ -91,6 +91,20 @@ def connect(token: str | None = None) -> HfApi:
     if not (sent.isascii() and sent.isprintable()) or " " in sent:
         raise HubError("the token has spaces or other invalid characters: copy it again")
     return HfApi(endpoint=endpoint(), token=token)
+
+
+def connect_to_write(token: str | None = None) -> HfApi:
+    """Return a client as `connect` does, for requests that need a token.
+
+    Raises:
+        HubError: if there is no token, or it has invalid characters.
+    """
+    if not (token or get_token()):
+        raise HubError(
+            f"there is no token for the Hub: create one that can write at "
+            f"{endpoint()}/settings/tokens, then {LOGIN}"
+        )
+    return connect(token)
 
 
 def endpoint() -> str:

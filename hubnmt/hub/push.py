@@ -26,7 +26,7 @@ from hubnmt.hub.client import (
     HubFile,
     Kind,
     RepoState,
-    connect,
+    connect_to_write,
     pause,
     plain_words,
     read_repo,
@@ -124,8 +124,8 @@ def push(
     """
     check_repo(repo)
     _check_branch(revision, create_pr=create_pr)
+    api = connect_to_write(token)
     contents = collect(Path(folder), repo)
-    api = connect(token)
     with plain_words(repo):
         state = _prepare(api, repo, revision or MAIN, private=private)
         if private and not state.is_private:
@@ -163,7 +163,7 @@ def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) 
         HubError: if the Hub refuses or cannot be reached, or the repository has other content.
     """
     check_repo(repo)
-    api = connect(token)
+    api = connect_to_write(token)
     with plain_words(repo):
         _check_target(_prepare(api, repo, MAIN, private=private), repo)
         retry(lambda: api.auth_check(repo, write=True))

@@ -1,6 +1,7 @@
 """Resolve the name of a bundled, local or Hub model to its folder."""
 
 import contextlib
+import difflib
 import os
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,11 @@ def locate_model(
             raise HubUnreachableError(f"there is no local folder {name!r}, and {error}") from None
         return pulled.folder, pulled.commit
     known = ", ".join(bundled_models()) or "none"
+    near = difflib.get_close_matches(name[:100], bundled_models(), n=1)
+    suggestion = f" (did you mean {near[0]!r}?)" if near else ""
     raise ModelNotFoundError(
-        f"no model {name!r}: not a bundled model (available: {known}), not a local folder, and not "
-        "user/name on the Hub"
+        f"no model {name!r}{suggestion}: not a bundled model (available: {known}), not a local "
+        "folder, and not user/name on the Hub"
     )
 
 

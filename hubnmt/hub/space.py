@@ -15,7 +15,7 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from hubnmt.checkpoint.folder import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import RepoState, connect, plain_words, read_repo, retry
+from hubnmt.hub.client import RepoState, connect_to_write, plain_words, read_repo, retry
 from hubnmt.hub.files import choose_files
 from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
@@ -47,6 +47,8 @@ class Opened:
     commit: str
     changed: tuple[str, ...]
     """Files uploaded or removed; empty if it was up to date."""
+    is_private: bool
+    """Whether only its owner, or the members of that organization, can use it."""
 
 
 def open_space(
@@ -54,6 +56,7 @@ def open_space(
     model: str,
     *,
     private: bool = False,
+    public: bool = False,
     with_token: bool = False,
     token: str | None = None,
 ) -> Opened:
@@ -63,6 +66,8 @@ def open_space(
         repo: `user/name` of the Space.
         model: bundled name or Hub reference.
         private: create a new Space as private; an existing public one is refused.
+        public: let everybody use a private or gated model, which a Space with a token otherwise
+            serves only if it is private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
         token: defaults to `HF_TOKEN` or the stored login.
 
@@ -70,16 +75,18 @@ def open_space(
         HubError: if a Space cannot load the model, or the Hub refuses.
     """
     check_repo(repo)
-    api = connect(token)
-    if with_token and not (token or get_token()):
-        raise HubError("there is no token to give the Space: set HF_TOKEN or run `hf auth login`")
+    api = connect_to_write(token)
     with plain_words(model):
-        _check_model(api, model, with_token=with_token)
+        is_closed = _is_closed(api, model, with_token=with_token)
     with plain_words(f"Space {repo}"):
-        state = _prepare(api, repo, private=private)
-        if private and not state.is_private:
+        needs_private = private or (is_closed and not public)
+        state = _prepare(api, repo, private=needs_private)
+        if needs_private and not state.is_private:
+            reason = "" if private else f", so everybody could use {model}, which is not"
+            remedy = "" if private else "; --public permits it"
             raise HubError(
-                f"Space {repo} is public: make it private in its settings, then try again"
+                f"Space {repo} is public{reason}: make it private in its settings, then try again"
+                f"{remedy}"
             )
         if APPS & set(state.files) and LIBRARY not in state.tags:
             raise HubError(f"Space {repo} serves another app: choose a new name, or empty it first")
@@ -99,17 +106,17 @@ def open_space(
         )
         done = commit(api, request, state)
     url = f"{api.endpoint}/spaces/{repo}"
-    return Opened(url=url, commit=done.commit, changed=done.changed)
+    return Opened(url=url, commit=done.commit, changed=done.changed, is_private=state.is_private)
 
 
-def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
-    """Check that a Space can load the model.
+def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
+    """Check that a Space can load the model, and return whether the model is private or gated.
 
     Raises:
         HubError: if it cannot.
     """
     if model in bundled_models():
-        return
+        return False
     reference = None if Path(model).expanduser().is_dir() else parse_reference(model)
     if reference is None:
         raise HubError(
@@ -120,12 +127,14 @@ def _check_model(api: HfApi, model: str, *, with_token: bool) -> None:
     sizes = {name: file.size for name, file in state.files.items()}
     library = None if LIBRARY in state.tags else state.library
     choose_files(sizes, target=model, library=library)
-    if (state.is_private or state.is_gated) and not with_token:
+    is_closed = state.is_private or state.is_gated
+    if is_closed and not with_token:
         kind = "private" if state.is_private else "gated"
         raise HubError(
             f"{model} is {kind}, and the Space has no token to read it: add --with-token to store "
             "yours as a secret (preferably one that can read only this model)"
         )
+    return is_closed
 
 
 def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:

@@ -12,10 +12,10 @@ from contextlib import closing
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
-from hubnmt.inference.ctranslate2_export import N_POSITIONS, list_pieces, open_ctranslate2
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, TorchEngine, max_tgt_tokens
+from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
+from hubnmt.inference.engine import TorchEngine, max_tgt_tokens
 from hubnmt.model.batching import group_by_length
 
 
@@ -39,8 +39,8 @@ class CTranslate2Engine:
         self._reference = reference
         self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
         self._tgt_tokenizer = stored.tokenizers.tgt
-        self._src_pieces = list_pieces(stored.tokenizers.src)
-        self._tgt_pieces = list_pieces(stored.tokenizers.tgt)
+        self._src_pieces = stored.tokenizers.src.pieces
+        self._tgt_pieces = stored.tokenizers.tgt.pieces
         self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
 
     def search(

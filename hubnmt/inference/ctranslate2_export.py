@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from hubnmt.checkpoint.folder import StoredModel, replace_folder
 from hubnmt.errors import ConfigError
+from hubnmt.inference.exported_folder import add_use
 from hubnmt.model.attention import MultiHeadAttention
 from hubnmt.model.embedding import sinusoidal_positions
 from hubnmt.model.feed_forward import FeedForward
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
-from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from hubnmt.text.tokenizer import SPECIAL_PIECES
 
 try:  # optional dependency
     import ctranslate2
@@ -27,11 +28,21 @@ except ImportError:
 N_POSITIONS = 4096
 PAD, BOS, EOS = SPECIAL_PIECES
 
+USE = """
+import ctranslate2, tokenizers
+src, tgt = map(tokenizers.Tokenizer.from_file, {names})
+translator = ctranslate2.Translator(".")
+found = translator.translate_batch([src.encode({text}).tokens], {options})
+print(tgt.decode([tgt.token_to_id(piece) for piece in found[0].hypotheses[0]]))
+"""
+
 
 def export_ctranslate2(
     stored: StoredModel, folder: str | os.PathLike[str], *, quantization: str | None = None
 ) -> None:
     """Write a CTranslate2 model folder; an existing folder is replaced atomically.
+
+    With its tokenizers and a README it works without hubnmt.
 
     Args:
         stored: the model.
@@ -51,6 +62,14 @@ def export_ctranslate2(
         raise ConfigError(f"CTranslate2 cannot export this model: {error}") from None
     with replace_folder(Path(folder)) as draft:
         spec.save(str(draft))
+        decoding = stored.decoding
+        options = f"beam_size={decoding.beam_size}, length_penalty={decoding.length_penalty}"
+        add_use(
+            draft,
+            stored,
+            packages="ctranslate2 tokenizers",
+            write_code=lambda text, names: USE.format(text=text, names=names, options=options),
+        )
 
 
 def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
@@ -101,8 +120,8 @@ def build_spec(stored: StoredModel) -> Any:
     spec.config.bos_token = spec.config.decoder_start_token = BOS
     spec.config.eos_token = EOS
     spec.config.add_source_eos = True
-    spec.register_source_vocabulary(list_pieces(stored.tokenizers.src))
-    spec.register_target_vocabulary(list_pieces(stored.tokenizers.tgt))
+    spec.register_source_vocabulary(stored.tokenizers.src.pieces)
+    spec.register_target_vocabulary(stored.tokenizers.tgt.pieces)
 
     positions = sinusoidal_positions(0, N_POSITIONS, config.d_model)
     spec.encoder.embeddings[0].weight = _array(model.src_embedding.weight)
@@ -118,12 +137,6 @@ def build_spec(stored: StoredModel) -> Any:
     for target, decoder_layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
         _decoder_layer(target, cast(DecoderLayer, decoder_layer))
     return spec
-
-
-def list_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Return a name without white space for every id, as vocabulary files require."""
-    names = {tokenizer.pad_id: PAD, tokenizer.bos_id: BOS, tokenizer.eos_id: EOS}
-    return [names.get(i) or tokenizer.piece_bytes(i).hex() for i in range(tokenizer.vocab_size)]
 
 
 def _encoder_layer(target: Any, layer: EncoderLayer) -> None:

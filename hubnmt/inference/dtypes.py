@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from hubnmt.config import ModelConfig
+from hubnmt.config import DTYPE_NAMES, ModelConfig
 from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer
 
@@ -26,9 +26,8 @@ def check_dtype(name: str) -> None:
     Raises:
         ConfigError: if it is not; the message lists the known types.
     """
-    known = sorted({*DTYPES, AUTO, INT8})
-    if name not in known:
-        raise ConfigError(f"dtype = {name!r} must be {' or '.join(known)}")
+    if name not in DTYPE_NAMES:
+        raise ConfigError(f"dtype = {name!r} must be {' or '.join(DTYPE_NAMES)}")
 
 
 def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import (
     NOT_FINITE,
     Constraint,
@@ -27,9 +27,6 @@ from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
-
-DEFAULT_BATCH_TOKENS = 4096
-"""Maximum padded source tokens times hypotheses per batch."""
 
 
 class TorchEngine:

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Generator, Sequence
 from typing import Protocol, TypeVar
 
-from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS, force_prefix, is_cut
+from hubnmt.inference.engine import force_prefix, is_cut
 from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.fallback import fallback_search

@@ -49,3 +49,16 @@ def language_name(tag: str) -> str:
 def main_tag(tag: str) -> str:
     """Return the language subtag: `pt` for `pt-BR`."""
     return tag.replace("_", "-").split("-")[0].lower()
+
+
+EXAMPLES = {
+    "de": "Ein kleiner Hund rennt durch den Schnee.",
+    "en": "A small dog is running through the snow.",
+    "fr": "Un petit chien court dans la neige.",
+    "ml": "ഒരു ചെറിയ നായ മഞ്ഞിലൂടെ ഓടുന്നു.",
+}
+
+
+def example_sentence(language: str) -> str:
+    """Return a short sentence in a language, given by its tag; in English if there is none."""
+    return EXAMPLES.get(language.split("-")[0], EXAMPLES["en"])

@@ -294,6 +294,12 @@ class Tokenizer:
         return len(self._piece_bytes)
 
     @property
+    def pieces(self) -> list[str]:
+        """The pieces by id, in GPT-2's byte-level alphabet, so without white space."""
+        found: dict[str, int] = self._inner.get_vocab()
+        return sorted(found, key=found.__getitem__)
+
+    @property
     def has_placeholders(self) -> bool:
         """Whether each placeholder is a piece, alone and after a space."""
         return len(self._placeholder_pieces) == 2 * len(PLACEHOLDERS)

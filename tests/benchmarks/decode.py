@@ -27,7 +27,7 @@ from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.hub.resolve import find_model
-from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
+from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
@@ -89,7 +89,7 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
         decoding=DecodingConfig(),
     )
     export_ctranslate2(stored, folder / name)
-    pieces = list_pieces(vocabulary)
+    pieces = vocabulary.pieces
     tokenizers = Tokenizers(vocabulary, vocabulary)
     engine = TorchEngine(stored.model, tokenizers)
     half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers)
@@ -137,11 +137,11 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
-    pieces = list_pieces(stored.tokenizers.src)
+    pieces = stored.tokenizers.src.pieces
     lines = text.read_text(encoding="utf-8").splitlines()
     rows = stored.tokenizers.src.encode_batch(lines)
     named = [[pieces[i] for i in row] for row in rows]
-    names = {piece: i for i, piece in enumerate(list_pieces(stored.tokenizers.tgt))}
+    names = {piece: i for i, piece in enumerate(stored.tokenizers.tgt.pieces)}
     peers = {
         kind: ctranslate2.Translator(
             str(folder / "real"), device="cpu", compute_type=kind, intra_threads=threads

@@ -1,9 +1,13 @@
 """The package also works installed: from a built wheel, away from the checkout."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 import sysconfig
+import time
+import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable
@@ -92,3 +96,24 @@ def test_the_command_translates_anywhere(run: Callable[..., str]):
     answer = json.loads(line)
     assert answer["src"] == sentence
     assert "dog" in answer["text"].lower()
+
+
+@pytest.mark.usefixtures("bundled_model")
+def test_the_command_opens_the_page_anywhere(
+    installed: Path, tmp_path: Path, environment: dict[str, str]
+):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
+    command = [installed / "hubnmt", "app", "--model", "de-en-multi30k", "--port", str(port)]
+    with subprocess.Popen(command, cwd=tmp_path, env=outside, stdout=subprocess.DEVNULL) as page:
+        try:
+            status = None
+            while status is None:
+                assert page.poll() is None
+                with contextlib.suppress(OSError):
+                    status = urllib.request.urlopen(f"http://127.0.0.1:{port}/").status
+                time.sleep(0.2)
+        finally:
+            page.terminate()
+    assert status == 200

@@ -1,12 +1,19 @@
-from collections.abc import Mapping
+import argparse
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-import app
+from hubnmt.__main__ import main
+from hubnmt.cli.arguments import build_parser
+from hubnmt.ui.gradio.launch import is_private, make_registry, may_ask_hub
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    return build_parser().parse_args(["app", *arguments])
 
 
 def _is_private(arguments: list[str], environment: Mapping[str, str]) -> bool:
-    return app.is_private(app.parse_arguments(arguments), environment)
+    return is_private(_parse(arguments), environment)
 
 
 def test_the_page_is_private_on_the_persons_own_machine():
@@ -28,7 +35,7 @@ def test_others_who_reach_the_page_open_no_local_folder(
     arguments: list[str], environment: Mapping[str, str]
 ):
     assert not _is_private(arguments, environment)
-    registry = app.make_registry(app.parse_arguments([*arguments, "--model", "x"]), environment)
+    registry = make_registry(_parse([*arguments, "--model", "x"]), environment)
     assert not registry.allow_local
 
 
@@ -48,33 +55,29 @@ def test_others_who_reach_the_page_open_no_local_folder(
 def test_strangers_name_models_of_the_hub_only_if_the_owner_says_so(
     arguments: list[str], environment: Mapping[str, str], may: bool
 ):
-    options = app.parse_arguments([*arguments, "--model", "x"])
-    assert app.may_ask_hub(options, environment) is may
-    assert app.make_registry(options, environment).allow_hub is may
+    options = _parse([*arguments, "--model", "x"])
+    assert may_ask_hub(options, environment) is may
+    assert make_registry(options, environment).allow_hub is may
 
 
 def test_the_option_goes_before_the_environment():
     environment = {"HUBNMT_MODEL": "from-environment"}
     for arguments, opening in ((["--model", "mine"], "mine"), ([], "from-environment")):
-        registry = app.make_registry(app.parse_arguments(arguments), environment)
+        registry = make_registry(_parse(arguments), environment)
         assert registry.opening == opening
 
 
-def test_an_unknown_model_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str],
-):
-    assert app.main(["--model", "no-such-model"]) == 2
+def test_an_unknown_model_is_one_line_and_status_2(capsys: pytest.CaptureFixture[str]):
+    assert main(["app", "--model", "no-such-model"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("app.py: ")
+    assert captured.err.startswith("hubnmt: error: ")
     assert captured.err.count("\n") == 1
     assert "no-such-model" in captured.err
 
 
 def test_a_port_that_is_no_number_is_status_2(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as caught:
-        app.main(["--port", "many"])
-    assert caught.value.code == 2
+    assert main(["app", "--port", "many"]) == 2
     assert "--port" in capsys.readouterr().err
 
 
@@ -88,8 +91,8 @@ def test_agents_without_their_library_are_one_line_and_status_2(
             asked.update(options)
             raise ImportError("you must install gradio with the `mcp` extra")
 
-    monkeypatch.setattr(app, "build_demo", lambda handlers: Demo())
-    assert app.main(["--model", "x", "--mcp"]) == 2
+    monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
+    assert main(["app", "--model", "x", "--mcp"]) == 2
     assert asked["mcp_server"] is True
     assert "install" in capsys.readouterr().err
 
@@ -101,6 +104,6 @@ def test_a_taken_port_is_one_line_and_status_2(
         def launch(self, **_: object) -> None:
             raise OSError("Cannot find empty port in range: 7860-7860.")
 
-    monkeypatch.setattr(app, "build_demo", lambda handlers: Demo())
-    assert app.main(["--model", "x", "--port", "7860"]) == 2
+    monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
+    assert main(["app", "--model", "x", "--port", "7860"]) == 2
     assert "empty port" in capsys.readouterr().err

@@ -20,10 +20,9 @@ import torch
 
 from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.folder import StoredModel, repair_folder, save_model
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
-from hubnmt.inference.engine import DEFAULT_BATCH_TOKENS
 from hubnmt.model import Transformer
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.metrics import Scores, score_corpus

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import hubnmt
-from hubnmt.__main__ import COMMANDS, main
+from hubnmt.__main__ import main
+from hubnmt.cli.arguments import COMMANDS
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,27 @@ def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixt
     assert "ദി ü" in err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("tranlsate x", "did you mean 'translate'?"),
+        ("translate x --model m --beem-size 3", "did you mean '--beam-size'?"),
+        ("translate x --model m --num-beams=3", "did you mean '--beam-size'?"),
+        ("translate x --model m --dtype floot32", "did you mean 'float32'?"),
+        ("inspect de-en-multi30", "did you mean 'de-en-multi30k'?"),
+        ("translate x", "(bundled models: de-en, "),
+        ("inspect", "(bundled models: de-en, "),
+    ],
+)
+def test_a_mistake_is_answered_with_what_is_there(
+    command: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
 def run_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a line of shell in which `hubnmt` is this package's command."""
     start = f'hubnmt() {{ "{sys.executable}" -m hubnmt "$@"; }}; '
@@ -55,11 +77,13 @@ def run_shell(command: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.parametrize("option", ["--version", "--help"])
-def test_what_needs_no_model_answers_at_once(option: str) -> None:
+@pytest.mark.parametrize("command", ["--version", "--help", "translate --help", "app --help"])
+def test_what_needs_no_model_answers_at_once(command: str) -> None:
     """In seconds of the processor, which other work on the machine leaves alone."""
     before = os.times()
-    subprocess.run([sys.executable, "-m", "hubnmt", option], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "hubnmt", *command.split()], check=True, capture_output=True
+    )
     after = os.times()
     used = after.children_user + after.children_system
     assert used - before.children_user - before.children_system < 0.3

@@ -1,10 +1,14 @@
 """`export` writes a new folder, and never into one that is used."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hubnmt import Translator
 from hubnmt.__main__ import main
 
 Run = Callable[..., str]
@@ -14,6 +18,26 @@ def test_the_name_of_the_new_folder_is_printed(model: str, run: Run, tmp_path: P
     pytest.importorskip("ctranslate2")
     assert run("export", model, tmp_path / "out", "--to", "ctranslate2") == f"{tmp_path / 'out'}\n"
     assert (tmp_path / "out" / "model.bin").stat().st_size > 0
+
+
+@pytest.mark.parametrize("kind", ["ctranslate2"])
+@pytest.mark.parametrize("name", ["de-en-multi30k", "en-ml"])
+def test_an_exported_folder_works_alone(kind: str, name: str, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip(kind)
+    run("export", name, tmp_path / "out", "--to", kind)
+    readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    absent = "import sys; sys.modules.update(hubnmt=None, torch=None)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"{absent}\n{code}"],
+        cwd=tmp_path / "out",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    (src,) = re.findall(r"""encode\(['"](.*)['"]\)""", code)
+    translation = Translator.from_pretrained(name).translate(src)
+    assert (done.stdout, done.stderr) == (f"{translation.text}\n", "")
 
 
 def test_a_folder_in_use_stays_as_it_is(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt import Translator
-from hubnmt.__main__ import build_parser, main
+from hubnmt.__main__ import main
+from hubnmt.cli.arguments import build_parser
 from hubnmt.errors import ConfigError
 from tests.hub import REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
@@ -125,6 +126,15 @@ def test_space_prints_its_link(stored: HubServer, run: Run):
     assert stored.repo("user/demo", "space").variables == {"HUBNMT_MODEL": REPO}
     said = json.loads(run("space", "user/demo", "--model", REPO, "--json"))
     assert said["changed"] == []
+
+
+def test_space_says_who_can_use_it(stored: HubServer, capsys: pytest.CaptureFixture[str]):
+    command = ["space", "user/demo", "--model", REPO, "--with-token"]
+    stored.repo(REPO).private = True
+    assert main(command) == 0
+    assert "private: only user" in capsys.readouterr().err
+    assert main([*command[:1], "user/open", *command[2:], "--public"]) == 0
+    assert "public: everybody" in capsys.readouterr().err
 
 
 def test_a_list_without_a_network_says_so_once(

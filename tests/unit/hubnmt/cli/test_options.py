@@ -4,12 +4,8 @@ import argparse
 
 import pytest
 
-from hubnmt.cli.options import (
-    add_decoding_options,
-    add_model_options,
-    load_translator,
-    show_progress,
-)
+from hubnmt.cli.arguments import add_decoding_options, add_model_options
+from hubnmt.cli.options import load_translator
 from hubnmt.cli.parser import Parser
 from hubnmt.errors import ConfigError
 
@@ -33,9 +29,3 @@ def test_the_model_is_loaded_as_asked(model: str) -> None:
     assert {str(parameter.dtype) for parameter in translator.model.parameters()} == {
         "torch.bfloat16"
     }
-
-
-def test_a_pipe_gets_no_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress(5, 0) as bar:
-        bar.update(5)
-    assert capsys.readouterr().err == ""

@@ -1,11 +1,17 @@
 """What goes in comes out translated, line by line, in the promised form."""
 
+import contextlib
 import io
 import itertools
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +307,35 @@ def test_ctrl_c_is_one_line(
     monkeypatch.setattr(Translator, "translate", interrupt)
     assert main(["translate", "x", "--model", model]) == 130
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_several_processes_keep_the_order_and_end_with_ctrl_c(
+    lines: list[str], model: str, expected: list[str], repo: Path, tmp_path: Path
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    command = [sys.executable, "-m", "hubnmt", "translate", "--model", model, *QUICK]
+    command += ["--workers", "2", "--input", str(source), "--output", str(output)]
+    start = partial(subprocess.Popen, cwd=repo, stderr=subprocess.PIPE, start_new_session=True)
+
+    source.write_bytes(as_file(lines * 100))
+    with start(command) as job:
+        _, err = job.communicate(timeout=200)
+    assert output.read_bytes() == as_file(expected * 100)
+    assert re.search(rb"^700 lines in \d\d:\d\d \([\d.]+ lines/s\)$", err, re.MULTILINE)
+
+    source.write_bytes(as_file(lines * 100_000))
+    with start([*command, "--overwrite"]) as job:
+        while not any(path.stat().st_size for path in tmp_path.glob("out.txt.draft*")):
+            assert job.poll() is None
+            time.sleep(0.1)
+        os.killpg(job.pid, signal.SIGINT)
+        _, err = job.communicate(timeout=200)
+    assert job.returncode == 130
+    assert b"Traceback" not in err
+    assert err.splitlines()[-1].startswith(b"hubnmt: interrupted; ")
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(100):
+            os.killpg(job.pid, 0)
+            time.sleep(0.1)
+        pytest.fail("a process is left")

@@ -106,10 +106,21 @@ def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, serve
     with pytest.raises(HubError, match=f"is {closed}.*--with-token"):
         open_space(SPACE, REPO)
     assert ("space", SPACE) not in served.store.repos
-    open_space(SPACE, REPO, with_token=True)
+    assert open_space(SPACE, REPO, with_token=True).is_private
     made = served.repo(SPACE, "space")
+    assert made.private
     assert made.secrets == {"HF_TOKEN": TOKEN}
     assert not any(TOKEN.encode() in content for content in made.files().values())
+
+
+def test_a_private_model_is_for_everybody_only_when_asked(served: HubServer):
+    served.repo(REPO).private = True
+    served.store.create("space", SPACE)
+    with pytest.raises(HubError, match=r"everybody could use .*--public"):
+        open_space(SPACE, REPO, with_token=True)
+    assert served.repo(SPACE, "space").secrets == {}
+    assert not open_space(SPACE, REPO, with_token=True, public=True).is_private
+    assert served.repo(SPACE, "space").secrets == {"HF_TOKEN": TOKEN}
 
 
 def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
@@ -118,6 +129,12 @@ def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
         open_space(SPACE, REPO, with_token=True)
     assert TOKEN not in "".join(traceback.format_exception(error.value))
     assert served.repo(SPACE, "space").files() == {}
+
+
+def test_no_token_cannot_be_given_away(served: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(HubError, match=r"there is no token for the Hub: .*hf auth login"):
+        open_space(SPACE, REPO, with_token=True)
 
 
 def test_private_makes_a_private_space(served: HubServer):

@@ -10,7 +10,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError
-from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
+from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -53,7 +53,7 @@ def test_ctranslate2_gives_every_token_the_same_log_probability(
 ) -> None:
     export_ctranslate2(stored, tmp_path / "ct2")
     peer = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu", intra_threads=1)
-    pieces = list_pieces(stored.tokenizers.src)
+    pieces = stored.tokenizers.src.pieces
     engine = TorchEngine(stored.model, tokenizers=stored.tokenizers)
     decoding = DecodingConfig(beam_size=4, n_best=3, max_new_tokens=7)
     found = run_search(engine.search(ROWS, decoding))

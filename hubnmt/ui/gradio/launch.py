@@ -1,0 +1,97 @@
+"""Serve the page: `hubnmt app`, or `python app.py` in a checkout.
+
+Environment variables: `HUBNMT_MODEL` (initial model), `HUBNMT_HUB` (1 allows models from the Hub),
+and those of Gradio.
+"""
+
+import argparse
+import functools
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from hubnmt import Translator
+from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.errors import ConfigError
+from hubnmt.ui.gradio.page import build_demo, launch_options
+from hubnmt.ui.gradio.zero_gpu import device
+from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
+from hubnmt.ui.services.runtime import share_arenas
+from hubnmt.ui.services.translate import Handlers
+
+LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
+
+
+def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+    """Return whether the page can be reached from this machine only."""
+    host = options.host or environment.get("GRADIO_SERVER_NAME", "")
+    is_shared = options.share or environment.get("GRADIO_SHARE", "").lower() == "true"
+    return host in LOOPBACK and not is_shared and "SPACE_ID" not in environment
+
+
+def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+    """Return whether visitors of the page may load any model from the Hub.
+
+    Off by default on a public page (enable with `HUBNMT_HUB=1`): visitors could trigger arbitrary
+    downloads and, through the owner's token, read the owner's private models.
+    """
+    default = "1" if is_private(options, environment) else "0"
+    return (environment.get("HUBNMT_HUB") or default) == "1"
+
+
+def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:
+    """Create the registry of the models that the page may load.
+
+    Raises:
+        ModelNotFoundError: if there is no initial model.
+    """
+    is_own = is_private(options, environment)
+    load = functools.partial(Translator.from_pretrained, device=device())
+    return ModelRegistry(
+        BoundedLoad(load, forgets=not is_own),
+        bundled_models(),
+        opening=options.model or environment.get("HUBNMT_MODEL", ""),
+        allow_local=is_own,
+        allow_hub=may_ask_hub(options, environment),
+    )
+
+
+def check_upload_folder(environment: Mapping[str, str]) -> None:
+    """Check that the upload folder is writable: /tmp/gradio may belong to another user.
+
+    Raises:
+        ConfigError: naming the folder and the remedy.
+    """
+    folder = environment.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"the upload folder {folder} cannot be written ({error.strerror}); set "
+            "GRADIO_TEMP_DIR to a folder of your own"
+        ) from None
+
+
+def run_app(options: argparse.Namespace) -> None:
+    """Serve the page until interrupted.
+
+    Raises:
+        HubNMTError: if the model, the upload folder, the port or a library cannot be used.
+    """
+    share_arenas()
+    check_upload_folder(os.environ)
+    demo = build_demo(Handlers(make_registry(options, os.environ)))
+    try:
+        demo.launch(
+            server_name=options.host,
+            server_port=options.port,
+            share=options.share or None,
+            mcp_server=options.mcp or None,  # None: Gradio reads GRADIO_MCP_SERVER
+            **launch_options(),
+        )
+    # Gradio imports its optional extra only on use; OSError: the port is in use or not permitted.
+    except (ImportError, OSError) as error:
+        raise ConfigError(str(error)) from None
