@@ -50,6 +50,16 @@ def test_any_of_the_n_best_is_replayed_as_it_was_searched(
     assert found.n_best[rank].score == pytest.approx(mean, rel=1e-3)
 
 
+def test_given_pairs_are_scored_in_order(random_model: Translator) -> None:
+    sources, targets = ["Ein Hund", "Zwei. Männer!", "x"], ["A dog.", "Two. Men!", "a woman"]
+    together = random_model.score(sources, targets)
+    for src, tgt, pair in zip(sources, targets, together, strict=True):
+        alone = random_model.score(src, tgt)
+        assert pair.tgt_log_probs == pytest.approx(alone.tgt_log_probs, rel=1e-3)
+        assert pair.log_prob == pytest.approx(sum(pair.tgt_log_probs))
+    assert together[1].tgt_tokens.count("<eos>") == 2
+
+
 def test_pairs_must_pair_up(random_model: Translator) -> None:
     with pytest.raises(InputError, match="2 sources for 1 targets"):
         random_model.score(["a", "b"], ["c"])
@@ -80,7 +90,7 @@ def test_a_cap_is_kept_and_reported(random_model: Translator) -> None:
 
 
 def test_no_option_is_silently_ignored(random_model: Translator) -> None:
-    plain = random_model.translate("Ein Hund rennt im Schnee.")
+    plain = random_model.translate("Ein Hund rennt.")
     for options in (
         {"beam_size": 9},
         {"length_penalty": -2.0},
@@ -147,6 +157,8 @@ def test_a_whole_config_replaces_the_models_and_is_checked_for_wrong_names(
     random_model: Translator,
 ) -> None:
     greedy = random_model.translate("Ein Hund", beam_size=1)
+    explicit = random_model.translate("Ein Hund", beam_size=3, n_best=2)
+    assert random_model.translate("Ein Hund") == explicit  # as the model's decoding.json says
     config = random_model.decoding.with_options(beam_size=1)
     assert random_model.translate("Ein Hund", decoding=config) == greedy
     with pytest.raises(ConfigError, match=r"unknown key .beam_sizee.*did you mean .beam_size"):

@@ -14,7 +14,7 @@ from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training import finish as finishing
-from training.finish import choose_trial, main
+from training.finish import main
 from training.release.alignment_head import choose_head
 from training.run.validation import encode_pairs
 from training.train import Run
@@ -103,28 +103,6 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert stored.decoding.length_penalty == best["length_penalty"]
     chosen = f"beam {best['beam_size']}, length penalty {best['length_penalty']}"
     assert chosen in stored.card
-
-
-# --- the parts -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bleu", "expected"),
-    [
-        ({1: 41.0, 3: 41.3, 9: 41.35}, 3),  # what the widest adds is noise
-        ({1: 41.0, 3: 41.3, 9: 41.5}, 9),
-        ({1: 41.3, 3: 41.2, 9: 41.35}, 1),
-    ],
-)
-def test_a_wider_beam_must_bring_more_than_noise(bleu: dict[int, float], expected: int) -> None:
-    well_set = [(1, 1.0), (3, 1.4), (9, 1.4)]
-    trials = [
-        {"beam_size": beam, "length_penalty": penalty, "bleu": bleu[beam] - 9 * (penalty == 0.6)}
-        for beam, penalty in [(1, 1.0), (3, 0.6), (3, 1.4), (9, 0.6), (9, 1.4)]
-    ]
-    best = choose_trial(trials)
-    assert best["beam_size"] == expected
-    assert (expected, best["length_penalty"]) in well_set
 
 
 # --- mistakes ------------------------------------------------------------------------------------

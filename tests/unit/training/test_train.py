@@ -13,7 +13,7 @@ from hubnmt import Translator
 from hubnmt.errors import HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
-from tests.runs import break_at, differing, read_metrics
+from tests.runs import break_at, differing, read_metrics, stop_at
 from training.optim import step
 from training.optim.loss import LossSums
 from training.run.trainer import Run
@@ -181,3 +181,24 @@ def test_a_hub_that_goes_away_costs_nothing_but_the_push(
     assert "retry the upload with: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
     state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
     assert state["progress"]["step"] == 8
+
+
+def test_a_run_leaves_what_was_promised(farm_run: Run) -> None:
+    names = {path.name for path in farm_run.folder.iterdir() if not path.name.startswith(".")}
+    promised = {"best", "last", "state.pt", "metrics.jsonl", "samples.md", "recipe.json"}
+    assert names >= promised | {"machine.json", "cleaning.json", "tokenizer.json"}
+
+
+def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
+    run_farm: RunFarm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop_at(3, monkeypatch)
+    run_farm(tmp_path)
+    hint = f"python -m training.train --resume {tmp_path / 'farm'}"
+    said = [message for message in caplog.messages if "resume with" in message]
+    assert len(said) == 1
+    assert said[0].endswith(hint)  # what it was started with is remembered
+    assert (tmp_path / "farm" / "state.pt").is_file()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from hubnmt.checkpoint.card import CardFacts, TestResult, address_card, write_card
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -109,6 +110,22 @@ def test_any_name_survives_the_head(name: str, bare: CardFacts) -> None:
     assert model["results"][0]["dataset"] == {"name": name, "type": name}
 
 
+def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
+    card = ModelCard(write_card(dataclasses.replace(full, license="other")))
+    values = card.data.to_dict()
+    assert (values["license"], values["license_name"]) == ("other", "terms-of-the-training-data")
+    assert values["license_link"] == "https://huggingface.co/datasets/bentrevett/multi30k"
+    assert card.data.eval_results is not None
+    first, second = card.data.eval_results[:2]
+    assert (first.task_type, first.metric_type, first.metric_value) == (
+        "translation",
+        "bleu",
+        38.26,
+    )
+    assert second.metric_name == f"chrF2 ({SCORES.chrf_signature})"
+    assert first.dataset_type == "bentrevett/multi30k"
+
+
 # --- what was not measured -----------------------------------------------------------------------
 
 
@@ -129,7 +146,7 @@ def test_what_was_not_measured_is_absent(bare: CardFacts) -> None:
         ("results", (), ["model-index", "metrics", "## Scores", "BLEU"]),
         ("datasets", (), ["datasets:"]),
         ("pieces_per_word", {}, ["## Tokenizer", "1.46 in `de`, 1.23 in `en`"]),
-        ("good", (), ["## Good translations"]),
+        ("good", (), ["## Among its best tenth"]),
         ("limits", "", ["## Limits"]),
         ("citation", "", ["## How to cite", "```bibtex\n@misc{multi30k,"]),
         ("license", "", ["license:"]),

@@ -290,3 +290,14 @@ def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
         found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
         assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
         assert found.src_tokens.count("<eos>") == (1 if flags else 2)
+
+
+def test_ctrl_c_is_one_line(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    assert main(["translate", "x", "--model", model]) == 130
+    assert capsys.readouterr().err.count("\n") == 1

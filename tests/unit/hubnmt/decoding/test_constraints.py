@@ -11,17 +11,15 @@ from torch import Tensor
 
 from hubnmt.decoding import (
     ForcedPrefix,
-    Hypothesis,
-    beam_search,
+    Search,
     combine,
-    greedy_search,
     repetition_control,
     run_search,
-    sample,
 )
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
 from hubnmt.inference.engine import force_prefix
 from hubnmt.text.tokenizer import Tokenizer
+from tests.tables import SEARCHES
 
 B, W, V = 2, 3, 5
 BOS, EOS = 1, 2
@@ -95,15 +93,13 @@ def test_repetition_is_controlled_behind_the_prefix_only() -> None:
 class NoiseStep:
     """Random scores, new ones at each call; pad and bos are impossible, as in a model."""
 
-    def __init__(self, seed: int, vocab_size: int, *, eos_bonus: float = 0.0) -> None:
+    def __init__(self, seed: int, vocab_size: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
         self._vocab_size = vocab_size
-        self._eos_bonus = eos_bonus
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         shape = (*last_ids.shape, self._vocab_size)
         logits = 3 * torch.randn(shape, generator=self._generator)
-        logits[..., EOS] += self._eos_bonus
         log_probs = logits.log_softmax(-1)
         log_probs[..., :EOS] = -torch.inf
         return log_probs
@@ -115,37 +111,15 @@ class NoiseStep:
         pass
 
 
-def run_greedy(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return run_search(greedy_search(step, **options))
+Start = Callable[..., Search]
+STRATEGIES = pytest.mark.parametrize("start", SEARCHES)
 
 
-def run_beam(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return run_search(beam_search(step, beam_size=4, n_best=4, **options))
-
-
-def run_sampling(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    generators = [torch.Generator().manual_seed(seed) for seed in range(B)]
-    return run_search(sample(step, n_samples=3, generators=generators, temperature=2.0, **options))
-
-
-Strategy = Callable[..., list[list[Hypothesis]]]
-STRATEGIES = pytest.mark.parametrize("strategy", [run_greedy, run_beam, run_sampling])
-
-
-def search(
-    strategy: Strategy, prefix: ForcedPrefix, seed: int, *, n_more: int = 6, eos_bonus: float = 0.0
-) -> list[list[int]]:
+def search(start: Start, prefix: ForcedPrefix, seed: int) -> list[list[int]]:
     """Search B sentences and list the ids of everything found."""
-    step = NoiseStep(seed, 300, eos_bonus=eos_bonus)
-    caps = torch.tensor([prefix.max_tokens + n_more, prefix.max_tokens + n_more + 1])
-    found = strategy(
-        step,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_tgt_tokens=caps,
-        length_penalty=0.0,
-        constraint=prefix,
-    )
+    caps = [prefix.max_tokens + 6, prefix.max_tokens + 7]
+    options = {"bos_id": BOS, "length_penalty": 0.0, "constraint": prefix}
+    found = run_search(start(NoiseStep(seed, 300), caps, range(B), **options))
     assert all(found)
     return [each.ids for hypotheses in found for each in hypotheses]
 
@@ -162,13 +136,13 @@ def force_bytes(raw: bytes, tokenizer: Tokenizer, forced_ids: list[int] | None =
 @STRATEGIES
 @pytest.mark.parametrize("text", ["Männer", "ഞി"])
 def test_every_byte_of_a_word_can_be_the_last_one_forced(
-    strategy: Strategy, text: str, tiny_tokenizer: Tokenizer
+    start: Start, text: str, tiny_tokenizer: Tokenizer
 ) -> None:
     """Also inside a piece, and inside a character."""
     raw = f" {text}".encode()
     for cut in range(1, len(raw) + 1):
         prefix = force_bytes(raw[:cut], tiny_tokenizer)
-        for ids in search(strategy, prefix, seed=cut):
+        for ids in search(start, prefix, seed=cut):
             assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
 
 
@@ -187,14 +161,14 @@ SPACED = [
 
 @STRATEGIES
 def test_a_translation_begins_with_the_prefix_wherever_it_is_cut(
-    strategy: Strategy, tiny_texts: list[str], tiny_tokenizer: Tokenizer
+    start: Start, tiny_texts: list[str], tiny_tokenizer: Tokenizer
 ) -> None:
     rng = random.Random(5)
     cut = [text[: rng.randint(1, len(text))] for text in tiny_texts]
     for seed, text in enumerate([*cut, *SPACED]):
         prefix = force_prefix(text, tiny_tokenizer)
         assert prefix is not None
-        for ids in search(strategy, prefix, seed):
+        for ids in search(start, prefix, seed):
             assert tiny_tokenizer.decode_bytes(ids).startswith(text.encode())
 
 

@@ -2,51 +2,16 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, Search, beam_search, greedy_search, run_search, sample
-from tests.tables import BOS, EOS, TableStep, random_table
+from hubnmt.decoding import Hypothesis, Search, run_search
+from tests.tables import BOS, EOS, SEARCHES, TableStep, random_table, start_beam
 
-N_BEST = 3
 Start = Callable[..., Search]
-
-
-def start_greedy(step: TableStep, caps: list[int], seeds: list[int], **options: Any) -> Search:
-    caps = torch.tensor(caps, dtype=torch.int64)
-    return greedy_search(step, bos_id=BOS, eos_id=EOS, max_tgt_tokens=caps, **options)
-
-
-def start_beam(step: TableStep, caps: list[int], seeds: list[int], **options: Any) -> Search:
-    caps = torch.tensor(caps, dtype=torch.int64)
-    return beam_search(
-        step,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_tgt_tokens=caps,
-        beam_size=N_BEST,
-        n_best=N_BEST,
-        **options,
-    )
-
-
-def start_sampling(step: TableStep, caps: list[int], seeds: list[int], **options: Any) -> Search:
-    return sample(
-        step,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_tgt_tokens=torch.tensor(caps, dtype=torch.int64),
-        n_samples=N_BEST,
-        generators=[torch.Generator().manual_seed(seed) for seed in seeds],
-        temperature=2.0,
-        **options,
-    )
-
-
-pytestmark = pytest.mark.parametrize("start", [start_greedy, start_beam, start_sampling])
+pytestmark = pytest.mark.parametrize("start", SEARCHES)
 
 
 def test_batched_is_the_same_as_one_at_a_time_in_any_order(start: Start) -> None:

@@ -15,7 +15,6 @@ from hubnmt.hub.client import (
     connect,
     plain_words,
     read_pages,
-    read_repo,
     retry,
 )
 from hubnmt.hub.errors import (
@@ -71,13 +70,6 @@ def test_the_hub_says_how_long_to_wait(
     assert waits == [waited]
 
 
-def test_an_answer_the_client_fails_over_is_a_sentence(hub: HubServer):
-    hub.store.create("model", "user/a")
-    hub.edit = lambda answer: answer.update(cardData={"self": 1})
-    with pytest.raises(HubError, match=r"of user/a cannot be read \(TypeError\).*README"):
-        read_repo(connect(), "user/a", "main")
-
-
 # --- lists ---------------------------------------------------------------------------------------
 
 
@@ -101,13 +93,6 @@ def test_a_list_that_stumbles_goes_on(hub: HubServer, waits: list[float]):
     hub.faults.add(Fault("GET", cut_after=10))
     assert len(next(pages)) == 1
     assert waits == [WAITS_S[0]] * 2
-
-
-def test_a_list_that_is_none_is_said(hub: HubServer):
-    """An address where something else answers, as the page of a repository does here."""
-    hub.store.create("model", "user/a")
-    with pytest.raises(HubError, match="did not respond like a Hub"):
-        next(read_pages(connect(), "/api/models/user/a", {"limit": 1}))
 
 
 @pytest.mark.parametrize("address", ["mirror.example", "ftp://mirror.example", "https://", "x y"])

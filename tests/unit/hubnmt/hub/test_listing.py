@@ -9,7 +9,6 @@ import pytest
 from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
-from hubnmt.hub import listing
 from hubnmt.hub.listing import (
     Catalogue,
     evict_lru,
@@ -18,7 +17,7 @@ from hubnmt.hub.listing import (
 )
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
-from tests.hub import READER, REPO, read_folder
+from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
 
 CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
@@ -123,19 +122,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     assert list_cached() == []
 
 
-def test_an_older_commit_is_listed_by_its_hash(full_hub: HubServer):
-    old = pull(HubReference(REPO))
-    full_hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
-    pull(HubReference(REPO))
-    assert sorted(names(list_cached())) == sorted([REPO, f"{REPO}@{old.commit}"])
-
-
-def test_a_pull_gone_wrong_in_the_cache_is_passed_over(full_hub: HubServer):
-    folder = pull(HubReference(REPO)).folder
-    (folder / "config.json").resolve().write_text("{}")
-    assert list_cached() == []
-
-
 @pytest.mark.parametrize(
     "head", ["x: 1" + ":59" * 400 + ".5", "x: !!int ''", "x: !!bool maybe", "[" * 5000, "x: *a"]
 )
@@ -166,16 +152,6 @@ def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
     assert len(full_hub.asked("GET /api/models")) == 2
 
 
-def test_pages_searches_and_readers_are_kept_apart(full_hub: HubServer):
-    full_hub.repo(REPO).private = True
-    catalogue = Catalogue()
-    assert REPO in names(catalogue.page())
-    assert REPO not in names(catalogue.page(token=READER))
-    assert names(catalogue.page(size=2, number=1)) == ["user/fr-en"]
-    assert catalogue.page(size=2, number=2) == []
-    assert names(catalogue.page(search="big")) == ["other/fr-en-big"]
-
-
 def test_a_failure_is_not_remembered(full_hub: HubServer):
     catalogue = Catalogue()
     full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
@@ -183,14 +159,6 @@ def test_a_failure_is_not_remembered(full_hub: HubServer):
         catalogue.page()
     full_hub.faults.clear()
     assert len(catalogue.page()) == 3
-
-
-def test_the_memory_is_bounded(full_hub: HubServer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(listing, "MAX_PAGES", 2)
-    catalogue = Catalogue()
-    for search in ("a", "b", "c", "a"):
-        catalogue.page(search=search)
-    assert len(full_hub.asked("GET /api/models")) == 4
 
 
 NAMES = (REPO, "user/second", "user/third")

@@ -12,7 +12,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import Hypothesis, Search, run_search
 from hubnmt.errors import ConfigError
-from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
+from hubnmt.inference.ctranslate2_engine import N_POSITIONS, CTranslate2Engine
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -104,6 +104,15 @@ def test_what_means_something_else_there_is_left_to_the_reference(
     other = CTranslate2Engine(decided, engine_of(Refusing, decided), device=CPU, dtype="float32")
     with pytest.raises(AssertionError, match="should have searched"):
         run_search(other.search(ROWS, DecodingConfig(**options)))
+
+
+def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
+    decided: StoredModel, reference: TorchEngine
+) -> None:
+    other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
+    rows, decoding = [[40] * N_POSITIONS, ROWS[0]], DecodingConfig(max_new_tokens=2)
+    found = run_search(other.search(rows, decoding))
+    assert_same(found, run_search(reference.search(rows, decoding)))
 
 
 # --- step by step --------------------------------------------------------------------------------

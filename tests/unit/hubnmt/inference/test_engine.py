@@ -1,5 +1,6 @@
 """The engine: company, order and memory change nothing, and every option reaches the search."""
 
+import copy
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -73,11 +74,12 @@ def test_log_probs_are_those_of_a_replay(
             assert each.score == pytest.approx(sum(expected) / len(expected) ** 0.7, rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_gives_nearly_the_same_log_probs(
-    engine: TorchEngine, rows: list[list[int]]
+    dtype: torch.dtype, engine: TorchEngine, stored: StoredModel, rows: list[list[int]]
 ) -> None:
     exact = run_search(engine.search(rows, options(**GREEDY)))
-    half = TorchEngine(engine.model.bfloat16(), tokenizers=engine._tokenizers)
+    half = TorchEngine(copy.deepcopy(stored.model).to(dtype), tokenizers=stored.tokenizers)
     for (found,), (expected,) in zip(
         run_search(half.search(rows, options(**GREEDY))), exact, strict=True
     ):

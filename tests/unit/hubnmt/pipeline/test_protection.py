@@ -153,12 +153,13 @@ def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Tr
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     text=st.lists(
         st.sampled_from(["Hund ", "1234", " @anna ", "12:30", ". ", "\n", "`", *PLACEHOLDERS[:3]])
-        | st.text(max_size=5)
+        | st.text(max_size=5),
+        max_size=6,
     ).map("".join)
 )
 def test_no_placeholder_is_shown_that_is_not_in_the_text(

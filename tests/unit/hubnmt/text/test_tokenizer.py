@@ -344,23 +344,6 @@ def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) ->
     assert_refused(path, "not a tokenizer file")
 
 
-def test_settings_that_are_off_need_not_be_written(
-    file_with: Callable[..., Path], tokenizer: Tokenizer
-) -> None:
-    """Older versions of the library write fewer, and merges as one text each."""
-
-    def edit(content: dict[str, Any]) -> None:
-        model = content["model"]
-        for key in ("ignore_merges", "byte_fallback", "dropout"):
-            del model[key]
-        del content["truncation"]
-        model["continuing_subword_prefix"] = ""
-        model["merges"] = [" ".join(pair) for pair in model["merges"]]
-
-    loaded = Tokenizer.load(file_with(edit))
-    assert loaded.encode(MALAYALAM) == tokenizer.encode(MALAYALAM)
-
-
 @pytest.mark.parametrize(
     ("part", "other"),
     [

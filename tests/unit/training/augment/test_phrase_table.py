@@ -10,7 +10,6 @@ import pytest
 from tests.lexicon import LEXICON
 from training.augment.phrase_table import (
     main,
-    make_phrase_book,
 )
 from training.config.recipe import load_recipe
 from training.data.cleaning import CleaningReport
@@ -27,23 +26,6 @@ def sentences(n_pairs: int) -> list[tuple[str, str]]:
         words = rng.sample(sorted(LEXICON), rng.randint(4, 6))
         pairs.append((" ".join(words), " ".join(LEXICON[word] for word in words)))
     return [(f"{src.capitalize()}.", f"{tgt.capitalize()}.") for src, tgt in pairs]
-
-
-def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
-    pairs = sentences(300)
-    more = [
-        ("Hund!", "Good dog!"),
-        ("Hund.", "Good dog."),
-        ("Hund!", "Bad dog!"),
-        ("Na so was!", "Oh!"),
-        ("Das war es wohl!", "Over!"),
-    ]
-    plain, book = make_phrase_book(pairs), make_phrase_book([*pairs, *more])
-    assert {each.src for each in plain} >= {"hund", "Hund"}
-    assert "hund" not in {each.src for each in book}
-    assert [each for each in book if each.src == "Hund"] == [("Hund", "Good dog", 2)]
-    assert ("Na so was", "Oh", 1) in book
-    assert not any(each.src.startswith("Das") for each in book)
 
 
 # --- from a recipe, as a corpus ------------------------------------------------------------------

@@ -8,7 +8,6 @@ from training.config.data import DataConfig
 from training.data.cleaning import (
     Cleaner,
     HeldOut,
-    comparable,
     tidy,
 )
 
@@ -19,23 +18,6 @@ def make_config(**changes: Any) -> DataConfig:
 
 def why(src: str, tgt: str, *held_out: tuple[str, str], **changes: Any) -> str | None:
     return Cleaner(make_config(**changes), HeldOut(held_out)).why_drop(tidy(src), tidy(tgt))
-
-
-# --- one text ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("A dog is running.", "a dog is running"),
-        ("Bonjour !", "Bonjour!"),
-        ("„Ja“, sagte er.", '"Ja", sagte er.'),
-        ("Straße", "STRASSE"),
-        ("നമസ്\u200cക്കാരം", "നമസ്ക്കാരം"),
-    ],
-)
-def test_the_same_sentence_is_comparable(one: str, other: str) -> None:
-    assert comparable(tidy(one)) == comparable(tidy(other))
 
 
 # --- one pair ------------------------------------------------------------------------------------

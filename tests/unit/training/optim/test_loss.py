@@ -83,20 +83,6 @@ def test_on_a_gpu_under_autocast_value_and_gradients_are_close() -> None:
     assert (mine_grad - their_grad).norm() < 0.02 * their_grad.norm()
 
 
-# --- edges ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("gap", [50.0, 200.0])
-def test_a_very_surprised_model_still_pays_the_true_price(gap: float) -> None:
-    hidden = torch.tensor([[gap, 0.0]])
-    weight = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    labels = torch.tensor([1])
-    sums = projected_cross_entropy(hidden, weight, labels, label_smoothing=0.1)
-    expected = plain_loss(hidden, weight, labels, 0.1).item()
-    assert sums.smoothed.item() == pytest.approx(expected, rel=1e-4)
-    assert sums.nll.item() == pytest.approx(gap, rel=1e-4)
-
-
 # --- two predictions of the same tokens ----------------------------------------------------------
 
 

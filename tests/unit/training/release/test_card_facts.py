@@ -5,7 +5,8 @@ import pytest
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.text.metrics import sentence_chrf
 from hubnmt.translator import Translator
-from training.release.card_facts import add_test, facts_of_run, pick_samples
+from training.release.measure import add_test, pick_samples
+from training.run.card_facts import facts_of_run
 from training.run.validation import encode_pairs
 from training.train import Run
 

@@ -28,16 +28,6 @@ def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> N
         assert "nc:6" in record["chrf_signature"]
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
-    farm_run: Run, run_farm: RunFarm, tmp_path: Path
-) -> None:
-    torch.manual_seed(99)  # what happened before the run must not matter
-    same = run_farm(tmp_path / "same")
-    other = run_farm(tmp_path / "other", "run.seed=6")
-    assert differing(same, farm_run) == []
-    assert "src_embedding.weight" in differing(other, farm_run)
-
-
 def test_early_stopping_counts_validations_without_a_better_score(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from hubnmt import Translator
+from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import ModelFolderError
-from tests.runs import differing, read_metrics, score_as
+from tests.runs import differing, read_metrics, score_as, stop_at
 from training.optim.averaging import average
 from training.run import trainer, validation
 from training.run.trainer import Run
@@ -108,3 +109,14 @@ def test_a_power_cut_between_best_and_the_state_costs_nothing(
     assert "BLEU 9.00" in card
     assert [record["step"] for record in read_metrics(folder, "valid")] == [4, 6]
     assert (resumed.progress.best_step, resumed.progress.n_worse) == (4, 0)
+
+
+def test_the_card_of_the_best_model_is_whole_before_the_end(
+    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(6, monkeypatch)
+    run_farm(tmp_path)
+    for name in ("best", "last"):
+        card = (tmp_path / "farm" / name / "README.md").read_text(encoding="utf-8")
+        check_metadata(card)
+        assert f"steps until the {name} weights: 4" in card

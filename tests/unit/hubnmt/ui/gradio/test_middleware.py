@@ -121,8 +121,3 @@ def test_new_sessions_of_one_address_do_not_crowd_out_another(
         assert begin("10.9.0.2", "honest") == 200
     assert 503 in codes
     assert codes.count(200) >= request_limits.FREE_SESSIONS
-
-
-def test_a_direct_call_is_answered(url: str):
-    body = {"data": ["ein hund", "", *[None] * 12]}
-    assert httpx.post(f"{url}run/translate", json=body).json()["data"][0] == "EIN HUND"

@@ -1,17 +1,14 @@
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from hubnmt.errors import ModelNotFoundError
 from hubnmt.ui.gradio import page
 from hubnmt.ui.gradio.events import ASSETS
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services import tables
-from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
 LINES = ("model", "files", "hub", "opening")
@@ -24,14 +21,6 @@ def demo(handlers: Handlers) -> gr.Blocks:
 
 def _components(demo: gr.Blocks, kind: type) -> list[Any]:
     return [block for block in demo.blocks.values() if isinstance(block, kind)]
-
-
-def test_a_model_that_cannot_be_opened_stops_the_building(tmp_path: Path):
-    def load(name: str) -> Any:
-        raise ModelNotFoundError(f"{name}: gone")
-
-    with pytest.raises(ModelNotFoundError, match="gone"):
-        build_demo(Handlers(ModelRegistry(load, {"a": tmp_path})))
 
 
 def test_the_named_endpoints_are_exactly_these(demo: gr.Blocks):
@@ -68,15 +57,6 @@ def test_every_input_has_a_label(demo: gr.Blocks):
     visible = [c for c in inputs if c.visible is not False]
     assert len(visible) >= 7
     assert [c for c in visible if not c.label] == []
-
-
-def test_free_references_are_typed_only_where_they_are_opened(
-    make_registry: Callable[..., ModelRegistry],
-):
-    for allowed in (False, True):
-        demo = build_demo(Handlers(make_registry(allow_hub=allowed)))
-        pickers = [c for c in _components(demo, gr.Dropdown) if c.label.startswith("Model")]
-        assert [picker.allow_custom_value for picker in pickers] == [allowed] * 3
 
 
 def test_templates_are_constant(demo: gr.Blocks):

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.registry import ModelFacts, Score
 from hubnmt.ui.services.translate import Timed
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
@@ -16,17 +15,6 @@ def test_notices_are_escaped_sentences():
     assert "&lt;img" in html
     assert 'role="alert"' in html
     assert facts.notice(["it was cut"], "warning").count("<p>It was cut.</p>") == 1
-
-
-def test_the_model_line_shows_what_is_known_and_escapes_it():
-    model = ModelFacts("m", "de", MARKUP, 2_650_000, 10.26, (Score("BLEU", 42.26, MARKUP),))
-    html = facts.model_line(model)
-    assert "German →" in html
-    assert "2.6 M parameters" in html or "2.7 M parameters" in html
-    assert "10.3 MB" in html
-    assert "<b>42.3</b>" in html
-    assert "<img" not in html
-    assert '"quoted"' not in html
 
 
 def _timing(n_tokens: int, probability: float, seconds: float, load_seconds: float) -> str:

@@ -25,17 +25,6 @@ def test_impossible_options_are_named(endpoints: Endpoints, options: dict[str, A
         endpoints.translate(TEXT, **options)
 
 
-def test_attention_averages_or_picks(endpoints: Endpoints):
-    cross = np.asarray(endpoints.handlers.registry.get("").attend(TEXT).cross)
-    picked = endpoints.attention(TEXT, layer=2, head=3)
-    np.testing.assert_allclose(picked["weights"], cross[1, 2], atol=1e-4)
-    averaged = endpoints.attention(TEXT)
-    np.testing.assert_allclose(averaged["weights"], cross.mean((0, 1)), atol=1e-4)
-    half = endpoints.attention(TEXT, layer=1)
-    np.testing.assert_allclose(half["weights"], cross[0].mean(0), atol=1e-4)
-    np.testing.assert_allclose(np.sum(averaged["weights"], axis=-1), 1, atol=1e-3)
-
-
 def test_attention_may_be_asked_for_by_words(endpoints: Endpoints):
     pieces, words = endpoints.attention(TEXT), endpoints.attention(TEXT, unit="words")
     assert [word.strip() for word in words["src_tokens"]] == [*TEXT.split(), "<eos>"]
@@ -46,11 +35,6 @@ def test_attention_may_be_asked_for_by_words(endpoints: Endpoints):
     assert links
     assert {link["src"] for link in links} <= set(TEXT.split())
     assert {link["tgt"] for link in links} <= set(TEXT.upper().split())
-
-
-def test_an_unknown_unit_is_named(endpoints: Endpoints):
-    with pytest.raises(InputError, match="unit = 'lines' must be pieces, characters, words"):
-        endpoints.attention(TEXT, unit="lines")
 
 
 @pytest.mark.parametrize("wrong", [{"layer": 3}, {"head": -1}, {"head": 4}, {"layer": True}])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import HubError, ModelFolderError, ModelNotFoundError
+from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.files import WEIGHTS
 from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import pull
@@ -65,17 +65,6 @@ def test_only_a_page_for_strangers_makes_room(
         for name in (REPO, "user/second"):
             _load(forgets)(name)
         assert len(list_cached()) == n_kept
-
-
-def test_a_model_that_cannot_be_opened_makes_room_as_well(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
-    hub.store.put("user/second", {"tokenizer.json": b"{}"})
-    _load(True)(REPO)
-    with pytest.raises(ModelFolderError):
-        _load(True)("user/second")
-    assert [each.name for each in list_cached()] == ["user/second"]
 
 
 def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(

@@ -42,24 +42,6 @@ def _run(files: Files, path: str, **options: Any) -> tuple[list[FileProgress], F
     return progress, result, text
 
 
-@pytest.mark.parametrize(
-    ("content", "source", "reference"),
-    [
-        ("id,satz\n1,Guten Morgen\n2,Ja\n", "satz", ""),
-        ("id,German,English\n1,ja,yes\n", "German", "English"),
-        ("id,sentences,english\n1,Ja,Yes of course\n2,,Good\n", "sentences", "english"),
-        ("english\nYes\n", "english", ""),
-        ("1,2\n3,4\n", "1", ""),
-    ],
-)
-def test_a_column_of_numbers_is_not_taken_for_the_text(
-    content: str, source: str, reference: str, files: Files, tmp_path: Path
-):
-    path = tmp_path / "a.csv"
-    path.write_text(content, encoding="utf-8")
-    assert files.describe(str(path), "")[1:3] == (source, reference)
-
-
 def test_a_file_is_translated_in_chunks_with_progress(files: Files, upload: str):
     progress, result, text = _run(files, upload)
     assert [step.n_done for step in progress] == list(range(0, N_ROWS, rooms.CHUNK_ROWS))

@@ -1,9 +1,7 @@
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hubnmt.errors import InputError
@@ -16,12 +14,6 @@ from hubnmt.ui.services.translate import Handlers
 @pytest.fixture
 def lessons(handlers: Handlers) -> Lessons:
     return Lessons(handlers.registry)
-
-
-def test_words_come_apart_and_together_again(lessons: Lessons):
-    found = lessons.pieces("ab cde", "")
-    assert (found["vocabulary"], found["text"]) == (300, "ab cde")
-    assert found["words"] == [[["a", "b"], ["ab"]], [["c", "d", "e"], ["cd", "e"], ["cde"]]]
 
 
 def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
@@ -37,15 +29,6 @@ def test_half_a_character_is_refused(lessons: Lessons):
         lessons.pieces("a \ud800", "")
     with pytest.raises(InputError, match="the translation contains an unpaired surrogate"):
         lessons.anatomy("ein hund", "a \ud800", "")
-
-
-def test_the_pattern_of_positions_is_that_of_the_model(lessons: Lessons):
-    found = lessons.positions("")
-    values = np.frombuffer(base64.b64decode(found["values"]), dtype=np.int8) / 127
-    waves = values.reshape(found["rows"], found["columns"])
-    assert waves.shape == (learn.N_POSITIONS, 12)
-    np.testing.assert_allclose(waves[:, 0], np.sin(np.arange(learn.N_POSITIONS)), atol=0.005)
-    np.testing.assert_allclose(waves[:, 1], np.cos(np.arange(learn.N_POSITIONS)), atol=0.005)
 
 
 def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, handlers: Handlers):

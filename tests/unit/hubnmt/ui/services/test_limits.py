@@ -102,14 +102,6 @@ def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
         limits.score(translator, TEXT, "ab " * 600)
 
 
-def test_what_is_too_long_to_draw_is_not_translated_first(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "translate", None)
-    with pytest.raises(InputError, match="too long to display"):
-        limits.attend(translator, "a b c d " * 500, "")
-
-
 ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66
 
 
@@ -139,13 +131,6 @@ def test_what_would_keep_the_model_busy_is_refused(
     limits.check_work(translator, "Ja.\nNein.", decoding)
     with pytest.raises(InputError, match=r"with [0-9]+ hypotheses the limit"):
         limits.check_work(translator, text, decoding)
-
-
-def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
-    rows = ["longest" * 200, "ab cd " * 300]
-    limits.check_rows(translator, rows, DecodingConfig(beam_size=16))
-    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ source and target tokens"):
-        limits.check_rows(translator, rows, DecodingConfig(beam_size=64))
 
 
 def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):

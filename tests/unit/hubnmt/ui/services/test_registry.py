@@ -40,18 +40,6 @@ def test_many_visitors_at_once_load_a_model_once(tmp_path: Path):
     assert loads == ["one"]
 
 
-def test_the_opening_model_comes_first_and_is_always_allowed(make_registry: Make, tmp_path: Path):
-    mine = str(tmp_path / "run" / "best")
-    registry = make_registry(opening=mine)
-    assert registry.names == (mine, "first", "second")
-    assert registry.get("").name == mine
-
-
-def test_a_page_with_nothing_to_open_says_so(make_registry: Make):
-    with pytest.raises(ModelNotFoundError, match="--model"):
-        make_registry(bundled={})
-
-
 @pytest.mark.parametrize(
     ("allow_local", "allow_hub", "opens"),
     [

@@ -11,7 +11,6 @@ from hubnmt.ui.services.scheduler import (
     BusyError,
     Client,
     OverrunError,
-    Quota,
     Scheduler,
     assign,
     in_turns,
@@ -167,20 +166,3 @@ def test_work_beyond_its_estimate_is_stopped():
     finally:
         scheduling._CURRENT.set(None)
     assert seen
-
-
-def test_a_cancelled_job_frees_its_place_before_it_has_ended():
-    quota, has_left = Quota(8, 1), threading.Event()
-    try:
-        assign(Scheduler(), make_client(has_left=has_left.is_set))
-        with quota.place():
-            with pytest.raises(BusyError), quota.place():
-                pass
-            has_left.set()
-            assign(Scheduler(), make_client())
-            with quota.place(), pytest.raises(BusyError), quota.place():
-                pass
-        with quota.place():
-            pass
-    finally:
-        scheduling._CURRENT.set(None)

@@ -33,13 +33,6 @@ def value(parrot: Translator) -> dict[str, Any]:
     }
 
 
-def test_the_chosen_sentence_and_its_tokens_are_read(value: Any, parrot: Translator):
-    subject = Subject.read(value, parrot)
-    assert subject.src == "Zwei Katzen!"
-    assert parrot.tokenizers.tgt.decode(subject.row) == "Zwei Katzen!"
-    assert subject.candidate.tgt_ids == (subject.row,)
-
-
 def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, parrot: Translator):
     row = parrot.tokenizers.tgt.encode("Zwei Hunde!")
     changed = Subject.read(value, parrot).replace_row(row, parrot)
@@ -85,9 +78,3 @@ def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, parrot: Transla
     with pytest.raises(InputError, match="too long to inspect: 513 tokens"):
         Subject.read(value, parrot)
     Subject.read(value | {"sentence": 0}, parrot)
-
-
-@pytest.mark.parametrize("nothing", [None, 3, "a", [], {}])
-def test_what_is_no_value_at_all_is_refused(nothing: Any, parrot: Translator):
-    with pytest.raises(InputError, match="translate again"):
-        Subject.read(nothing, parrot)

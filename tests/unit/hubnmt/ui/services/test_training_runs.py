@@ -6,7 +6,7 @@ import pytest
 from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import InputError
 from hubnmt.ui.services import training_runs
-from hubnmt.ui.services.training_runs import find_run, read_run
+from hubnmt.ui.services.training_runs import read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -55,15 +55,6 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
     assert first.translations == ((500, "x"), (12500, "y"))
     assert (second.src, second.reference) == (ODD, ODD)
     assert second.translations == ((500, ODD), (1000, ""))
-
-
-def test_a_model_knows_its_run_by_the_folder_it_lies_in(run: Path, tmp_path: Path):
-    assert find_run(run) == run
-    assert find_run(run / "best") == run
-    assert find_run(tmp_path) is None
-    assert find_run(None) is None
-    (run / "other").mkdir()
-    assert find_run(run / "other") is None
 
 
 def test_a_record_too_large_to_be_ours_is_not_read(run: Path, monkeypatch: pytest.MonkeyPatch):

@@ -66,15 +66,6 @@ def test_a_real_model_fits_the_page(
     assert len(found["weights"]) == len(found["tgt_tokens"])
 
 
-def test_the_text_grows_before_the_answer(handlers: Handlers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("hubnmt.ui.services.translate.PAUSE_S", 0)
-    values = decoding_controls.control_values(handlers.choose("").decoding).values()
-    *grown, answer = handlers.translate_page(TEXT, "", *values)
-    assert grown == ["EIN", "EIN HUND", "EIN HUND RENNT", "EIN HUND RENNT IM", TEXT.upper()]
-    assert isinstance(answer, Answer)
-    assert answer.timed.translation.text == grown[-1]
-
-
 def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers):
     with pytest.raises(ConfigError, match="n_best = 9"):
         _translate(handlers, n_best=9)
