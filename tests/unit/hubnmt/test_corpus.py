@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hubnmt.__main__ import main
 from hubnmt.corpus.shards import (
     CHUNK_ROWS,
     Shard,
@@ -175,3 +176,17 @@ def test_data_sets_of_the_hub(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -
         shards = list_shards(address)
         assert [shard.name for shard in shards] == ["a.jsonl", "b.jsonl"]
         assert [list(read_texts(shard, "de")) for shard in shards] == [[["ein"]], [["zwei"]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--ray needs --input and --output"),
+        (["--input", "nowhere/*.txt", "--output", "out"], "nowhere/*.txt: no files"),
+    ],
+)
+def test_mistakes_are_found_before_ray_starts(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["translate", "--ray", "local", "--model", "de-en", *arguments]) == 2
+    assert said in capsys.readouterr().err
