@@ -78,7 +78,6 @@ def test_a_recipe_is_whole_and_explains_itself(name: str) -> None:
 BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
 FINISHED_BY = {
     "en-de-everyday": "en-de-everyday-typed",
-    "en-fr-everyday": "en-fr-everyday-typed",
 }
 """The recipe of the last run, where there was more than one."""
 
