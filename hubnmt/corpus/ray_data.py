@@ -94,6 +94,7 @@ def translate_corpus(
         ray.data.from_items(items, override_num_blocks=len(items))
         .map_batches(
             functools.partial(_read, column=src_column),
+            batch_size=None,  # a block
             compute=ray.data.TaskPoolStrategy(size=N_READERS),
             num_cpus=0,  # the actors may have all cores
         )
@@ -106,6 +107,7 @@ def translate_corpus(
                 "problem_column": "problem",
                 **options,
             },
+            batch_size=None,
             **_allot(n_actors, uses_gpus=options["device"].startswith("cuda")),
         )
     )

@@ -17,13 +17,13 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.hub_server import answers
 from tests.hub_server.faults import Fault, Faults
-from tests.hub_server.store import PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
+from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
 ENDLESS_BYTES = 10**8
 """As many bytes stand for no end."""
-REPO = r"/api/(?P<kind>model|space)s/(?P<id>[^/]+/[^/]+)"
-FILE = r"/(?P<prefix>spaces/)?(?P<id>[^/]+/[^/]+)"
+REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
+FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
 
 
@@ -266,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"files": files}
 
     def lfs_batch(self, body: bytes, id: str, prefix: str = "") -> dict[str, Any]:
-        self._readable("space" if prefix else "model", id)
+        self._readable(KINDS[prefix], id)
         objects = []
         for wish in json.loads(body)["objects"]:
             row = {"oid": wish["oid"], "size": wish["size"]}
@@ -324,7 +324,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"errors": [], "warnings": []}
 
     def download(self, body: bytes, id: str, revision: str, name: str, prefix: str = "") -> None:
-        commit = self._readable("space" if prefix else "model", id).resolve(revision)
+        commit = self._readable(KINDS[prefix], id).resolve(revision)
         if name not in commit.files:
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         blob = commit.files[name]

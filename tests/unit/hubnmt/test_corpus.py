@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hubnmt.__main__ import main
 from hubnmt.corpus.shards import (
     CHUNK_ROWS,
     Shard,
@@ -19,6 +20,7 @@ from hubnmt.corpus.shards import (
 )
 from hubnmt.errors import InputError
 from hubnmt.text.textfile import MAX_LINE_CHARS
+from tests.hub_server import HubServer
 
 TYPES = {"translation": "string", "score": "double"}
 
@@ -161,3 +163,30 @@ def test_folders_and_patterns_of_any_file_system(tmp_path: Path) -> None:
         list_shards(str(tmp_path / "*.jsonl"))
     with pytest.raises(InputError, match="cannot be listed"):
         list_shards("nowhere://x")
+
+
+def test_data_sets_of_the_hub(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = "huggingface_hub.constants"  # HF_ENDPOINT is read when the library is imported
+    monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    files = {"README.md": b"", "a.jsonl": b'{"de": "ein"}\n', "b.jsonl": b'{"de": "zwei"}\n'}
+    hub.store.put("user/corpus", files, kind="dataset")
+    for address in ("hf://datasets/user/corpus", "hf://datasets/user/corpus/*.jsonl"):
+        shards = list_shards(address)
+        assert [shard.name for shard in shards] == ["a.jsonl", "b.jsonl"]
+        assert [list(read_texts(shard, "de")) for shard in shards] == [[["ein"]], [["zwei"]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--ray needs --input and --output"),
+        (["--input", "nowhere/*.txt", "--output", "out"], "nowhere/*.txt: no files"),
+    ],
+)
+def test_mistakes_are_found_before_ray_starts(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["translate", "--ray", "local", "--model", "de-en", *arguments]) == 2
+    assert said in capsys.readouterr().err
