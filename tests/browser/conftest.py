@@ -90,7 +90,7 @@ class Visit:
             self.complaints.append(f"left the host: {asked}")
 
     def translate(self, text: str) -> str:
-        """Type a text, press Enter, wait until it is explained, and return its translation.
+        """Type a text, press Ctrl+Enter, wait until it is explained, and return its translation.
 
         A second text must differ from the first: what is the same is not drawn again.
         """
@@ -101,7 +101,7 @@ class Visit:
                 selector, "all => all.forEach(one => one.setAttribute('data-old', ''))"
             )
         self.page.fill("#source textarea", text)
-        self.page.press("#source textarea", "Enter")
+        self.page.press("#source textarea", "Control+Enter")
         for selector in drawn:
             self.page.wait_for_selector(f"{selector}:not([data-old])")
         self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")

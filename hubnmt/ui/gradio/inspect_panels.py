@@ -25,9 +25,16 @@ class InspectPanels:
         """Components updated with every translation."""
         return [self._explorer, self._steering, self._switches]
 
-    def refresh_after(self, translating: Any, value: gr.HTML) -> Any:
-        """Update the panels after an event that changes the translation."""
-        return translating.then(on_model(self._look.explore), value, self.components, **RUNS)
+    def explore_on(self, event: Any, answer: gr.HTML) -> Any:
+        """Update the panels on an event of the component that holds the answer."""
+        return event(
+            on_model(self._look.explore),
+            answer,
+            self.components,
+            js="(answer) => answer.shown.at(-1)",
+            trigger_mode="always_last",
+            **RUNS,
+        )
 
     def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
         """Connect the events.

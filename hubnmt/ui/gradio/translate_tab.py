@@ -1,9 +1,8 @@
 """The Translate tab: source text, translation, examples, decoding options and inspection panels."""
 
-import functools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
@@ -24,6 +23,7 @@ from hubnmt.ui.html.facts import notice, timing_line
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.scheduler import n_waiting
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
 
 CLIPBOARD = """
@@ -60,6 +60,16 @@ SHARE = f"""async (text, model) => {{{CLIPBOARD}
 }}"""
 """The text is in the URL fragment, which browsers do not send to the server."""
 
+SWAP_PREFIX = """(prefix) => {
+  const clear = document.querySelector("#clear");
+  [prefix, clear.value] = [clear.value, prefix];
+  return prefix;
+}"""
+"""Clears the forced prefix, or restores it; the button holds the other one."""
+
+ASK = "(text, model) => ({ given: { text, model } })"
+"""Asks `assets/typing.js` to translate a text that was not typed."""
+
 RESET_LABEL = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
 """Restores a button's label after a confirmation."""
 
@@ -94,19 +104,22 @@ class TranslateTab:
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
             with gr.Column(min_width=300):
-                # Enter submits only with `lines=1`; the style sheet sets the height.
+                # More than one line: the keys of a single one are Gradio's.
                 self.source = gr.Textbox(
-                    **source_texts(chosen), lines=1, max_lines=14, autofocus=True, elem_id="source"
+                    **source_texts(chosen, enter="enter"),
+                    lines=2,
+                    max_lines=14,
+                    autofocus=True,
+                    elem_id="source",
                 )
                 with gr.Row(elem_id="actions"):
-                    self._go = gr.Button("Translate", variant="primary", elem_id="go")
+                    self._typing = draw_static("typing", "typing", _given(chosen))
                     self._swap = gr.Button(
                         "⇄ Swap",
                         variant="secondary",
                         elem_id="swap",
                         visible=bool(self._handlers.find_reverse(chosen.facts.name)),
                     )
-                    self._clear = gr.Button("Clear", variant="secondary", elem_id="clear")
             with gr.Column(min_width=300):
                 self._target = gr.Textbox(
                     **_target(chosen), lines=1, max_lines=14, interactive=False, elem_id="target"
@@ -121,6 +134,7 @@ class TranslateTab:
         """Connect the events; `model` contains the model reference."""
         options = self.options.components
         answered = [self.notice, self._target, self._timing, self.alternatives]
+        text_of = [self.source, model]
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
@@ -130,21 +144,30 @@ class TranslateTab:
             [self.notice, self.source, model],
             **RUNS,
         )
-        pressed = functools.partial(gr.on, [self._go.click, self.source.submit])
-        running = []
-        for trigger in (pressed, filled.then, swapped.then):
-            translating = trigger(
-                on_model(self._translate),
-                [self.source, model, *options],
-                answered,
-                show_progress_on=self._target,
-                **(RUNS | {"show_progress": "minimal"}),
-            )
-            running += [translating, self._panels.refresh_after(translating, self.alternatives)]
+        for given in (filled, swapped):
+            given.success(None, text_of, self._typing, js=ASK, **QUIET)
+        translating = self._typing.submit(
+            on_model(self._translate, newest_wins=True),
+            [*text_of, *options],
+            self._typing,
+            trigger_mode="multiple",
+            **RUNS,
+        )
+        translating.failure(None, None, self._typing, js="() => ({})", **QUIET)
+        self._typing.input(None, self._typing, answered, js="(answer) => answer.shown", **QUIET)
+        explored = self._panels.explore_on(self._typing.select, self._typing)
         self._panels.wire(self.alternatives, self._target, self.options)
-        everything = [self.source, self.options.prefix, *answered, *self._panels.components]
-        blank = "() => ['', '', '', '', '', null, null, null, null]"
-        self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
+        blank = "() => ['', '', '', null, null, null, null]"
+        self._typing.clear(
+            None,
+            None,
+            [*answered, *self._panels.components],
+            js=blank,
+            cancels=[translating, explored],
+            **QUIET,
+        )
+        prefix = self.options.prefix
+        self._typing.click(None, prefix, prefix, js=SWAP_PREFIX, **QUIET)
         self._wire_copies(model)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
 
@@ -159,15 +182,23 @@ class TranslateTab:
     @property
     def described(self) -> list[Any]:
         """Components that depend on the model; `describe` returns their values."""
-        return [self.source, self._target, self._examples, self._swap, *self.options.described]
+        return [
+            self.source,
+            self._target,
+            self._examples,
+            self._swap,
+            self._typing,
+            *self.options.described,
+        ]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Return the components' values for a model."""
         return [
-            gr.Textbox(**source_texts(chosen)),
+            gr.Textbox(**source_texts(chosen, enter="enter")),
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
             gr.Button(visible=bool(self._handlers.find_reverse(chosen.facts.name))),
+            _given(chosen),
             *self.options.describe(chosen.decoding),
         ]
 
@@ -176,34 +207,42 @@ class TranslateTab:
         names = json.dumps(self._handlers.registry.names)
         js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
         both = [self.source, model]
-        demo.load(None, both, both, js=js, **QUIET)
+        opened = demo.load(None, both, both, js=js, **QUIET)
+        opened.then(None, both, self._typing, js=ASK, **QUIET)
 
     def _reverse(self, translation: str, model: str) -> tuple[Any, ...]:
         """Move the translation to the source and select the reverse model."""
         return "", translation, self._handlers.find_reverse(model) or gr.skip()
 
-    def _translate(self, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Stream the translation; the panels keep the previous one until it is complete."""
+    def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
+        """Stream the translation; `shown` are the values of the components that show it."""
+        asked = {"src": text, "model": model}
         try:
-            for shown in self._handlers.translate_page(*values):
-                if isinstance(shown, Answer):
-                    found = shown.timed.translation
-                    warnings = notice(found.warnings, "warning")
-                    yield warnings, found.text, timing_line(shown.timed), shown.alternatives
+            for answer in self._handlers.translate_page(text, model, *options):
+                if isinstance(answer, Answer):
+                    found = answer.timed.translation
+                    warnings, timing = notice(found.warnings, "warning"), timing_line(answer.timed)
+                    shown = [warnings, found.text, timing, answer.alternatives]
+                    yield {**asked, "shown": shown, "said": found.text, "n_waiting": n_waiting()}
                 else:
-                    yield "", shown, gr.skip(), gr.skip()
+                    yield {**asked, "shown": ["", answer]}
         except HubNMTError as error:
-            yield error_notice(error), "", "", None
+            yield {**asked, "shown": [error_notice(error), "", "", None], "said": ""}
 
 
-def source_texts(chosen: Chosen) -> dict[str, Any]:
-    """Return the properties of a source text field for a model."""
+def source_texts(chosen: Chosen, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
+    """Return the properties of a source text field for a model.
+
+    Args:
+        chosen: the model.
+        enter: what the Enter key of a phone says.
+    """
     language = language_name(chosen.facts.src_lang)
     return {
         "label": language,
-        "placeholder": f"Type or paste {language} text, then press Enter",
+        "placeholder": f"Type or paste {language} text",
         "html_attributes": gr.InputHTMLAttributes(
-            lang=chosen.facts.src_lang, enterkeyhint="go", autocomplete="off"
+            lang=chosen.facts.src_lang, enterkeyhint=enter, autocomplete="off"
         ),
     }
 
@@ -214,6 +253,10 @@ def _target(chosen: Chosen) -> dict[str, Any]:
         "placeholder": "The translation appears here",
         "html_attributes": gr.InputHTMLAttributes(lang=chosen.facts.tgt_lang),
     }
+
+
+def _given(chosen: Chosen) -> dict[str, Any]:
+    return {"given": {"model": chosen.facts.name}}
 
 
 def _examples(chosen: Chosen) -> dict[str, Any]:
