@@ -1,8 +1,9 @@
 // Translation while typing. props.value is {given: {model, text}} when the page has another model, or
 // another text that was not typed; {src, model, shown} for a part of a translation, with `said` and
-// `n_waiting` for the whole; {} after a failure. Triggers "submit" to translate, which ends an older
-// translation, "input" to show an answer unless a newer translation is on its way, "select" to inspect
-// it, "clear" when there is no text, and "click" for the other field that Clear empties and Undo fills.
+// `n_waiting` for the whole; {look, isNew} when it, or a tab that inspects it, is shown; {} after a
+// failure. Triggers "submit" to translate, which ends an older translation, "input" to show an answer
+// unless a newer translation is on its way, "select" to inspect it, "clear" when there is no text, and
+// "click" for the other field that Clear empties and Undo fills.
 
 const find = (name) => element.querySelector(`.${name}`);
 const source = () => document.querySelector("#source textarea");
@@ -14,6 +15,7 @@ const MAX_ANNOUNCED = 300; // characters
 const KEPT = "hubnmt-translate-as-i-type";
 const asked = { text: "", model: undefined }; // translated last
 let shown = ""; // the text whose translation is in the page
+let isSeen = false; // whether the tabs inspect the translation shown
 let pause = TYPED_MS;
 let timer = null;
 let cleared = ""; // the text that Undo brings back
@@ -75,17 +77,27 @@ function takeAnswer({ src, model, said, n_waiting = 0 }) {
   if (src !== asked.text || model !== asked.model) return;
   trigger("input");
   if (said === undefined) return;
-  trigger("select");
+  isSeen = false;
   pause = Math.min(TYPED_MS + WAITING_MS * n_waiting, MAX_MS);
   shown = src;
   mark(source().value === src ? "" : "stale");
   find("announced").textContent = said && `Translation: ${said.slice(0, MAX_ANNOUNCED)}`;
 }
 
+// Inspecting costs more than translating, so it is left until somebody looks.
+function look(isNew) {
+  if (isNew) isSeen = false;
+  const tab = document.querySelector("#inside [role=tab][aria-selected=true]");
+  if (isSeen || !shown || tab?.textContent.trim() === "Alternatives") return;
+  isSeen = true;
+  trigger("select");
+}
+
 function take() {
   const value = props.value ?? {};
   if (value.given) takeGiven(value.given);
   else if (value.shown) takeAnswer(value);
+  else if (value.look) look(value.isNew);
   else mark("");
 }
 
@@ -93,14 +105,18 @@ document.addEventListener("input", (event) => {
   if (event.target === source() && !event.isComposing) update();
 });
 document.addEventListener("compositionend", (event) => event.target === source() && update());
-// Enter makes a new line in a text of several, and on a phone, which has no other key for it.
-document.addEventListener("keydown", (event) => {
+// Enter makes a new line in a text of several, and on a phone, which has no other key for it. Seen
+// before Gradio, for which Shift+Enter is no new line.
+function enter(event) {
   if (event.target !== source() || event.key !== "Enter" || event.isComposing) return;
+  event.stopPropagation();
   const isLine = event.shiftKey || isPhone.matches || event.target.value.includes("\n");
   if (isLine && !event.ctrlKey && !event.metaKey) return;
   event.preventDefault();
   run();
-});
+}
+
+document.addEventListener("keydown", enter, { capture: true });
 find("go").addEventListener("click", run);
 find("clear").addEventListener("click", clear);
 find("switch").control.checked = localStorage.getItem(KEPT) !== "off";

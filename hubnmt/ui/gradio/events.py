@@ -121,7 +121,9 @@ def as_client(listener: Callable[..., Any], *, newest_wins: bool = False) -> Cal
 
     @functools.wraps(listener)
     def steps(*values: Any) -> Iterator[Any]:
-        context = _assigned(newest_wins)  # Gradio runs each step in a thread and a context of its own
+        context = _assigned(
+            newest_wins
+        )  # Gradio runs each step in a thread and a context of its own
         iterator = listener(*values)
         try:
             while True:

@@ -89,8 +89,8 @@ class TranslateTab:
     def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
         """Create the components for a model."""
         self._handlers = handlers
-        self.notice = line()
         self._place_texts(chosen)
+        self.notice = line()
         self._examples = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             label="Examples",
@@ -98,8 +98,8 @@ class TranslateTab:
             **_examples(chosen),
         )
         self.options = OptionsPanel(chosen.decoding)
-        self.alternatives = draw_static("alternatives")
         self._panels = InspectPanels(Look(handlers.registry))
+        self.alternatives = self._panels.alternatives
 
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
@@ -133,7 +133,7 @@ class TranslateTab:
     def wire(self, model: gr.Dropdown) -> None:
         """Connect the events; `model` contains the model reference."""
         options = self.options.components
-        answered = [self.notice, self._target, self._timing, self.alternatives]
+        answered = [self.notice, self._target, self._timing, *self._panels.state]
         text_of = [self.source, model]
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
@@ -154,10 +154,13 @@ class TranslateTab:
             **RUNS,
         )
         translating.failure(None, None, self._typing, js="() => ({})", **QUIET)
-        self._typing.input(None, self._typing, answered, js="(answer) => answer.shown", **QUIET)
-        explored = self._panels.explore_on(self._typing.select, self._typing)
-        self._panels.wire(self.alternatives, self._target, self.options)
-        blank = "() => ['', '', '', null, null, null, null]"
+        shown = self._typing.input(
+            None, self._typing, answered, js="(answer) => answer.shown", **QUIET
+        )
+        self._look(shown.then, is_new=False)
+        explored = self._panels.explore_on(self._typing.select)
+        self._panels.wire(self._target, self.options, self._look)
+        blank = "() => ['', '', '', null, null, null, null, null]"
         self._typing.clear(
             None,
             None,
@@ -170,6 +173,11 @@ class TranslateTab:
         self._typing.click(None, prefix, prefix, js=SWAP_PREFIX, **QUIET)
         self._wire_copies(model)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+
+    def _look(self, event: Any, *, is_new: bool) -> None:
+        """Ask `assets/typing.js` to inspect what is shown, if it is not, or the tab is not open."""
+        js = f"() => ({{ look: Date.now(), isNew: {json.dumps(is_new)} }})"
+        event(None, None, self._typing, js=js, **QUIET)
 
     def _wire_copies(self, model: gr.Dropdown) -> None:
         for button, given, js in (
@@ -222,12 +230,13 @@ class TranslateTab:
                 if isinstance(answer, Answer):
                     found = answer.timed.translation
                     warnings, timing = notice(found.warnings, "warning"), timing_line(answer.timed)
-                    shown = [warnings, found.text, timing, answer.alternatives]
+                    state = answer.alternatives
+                    shown = [warnings, found.text, timing, state, state]
                     yield {**asked, "shown": shown, "said": found.text, "n_waiting": n_waiting()}
                 else:
                     yield {**asked, "shown": ["", answer]}
         except HubNMTError as error:
-            yield {**asked, "shown": [error_notice(error), "", "", None], "said": ""}
+            yield {**asked, "shown": [error_notice(error), "", "", None, None], "said": ""}
 
 
 def source_texts(chosen: Chosen, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:

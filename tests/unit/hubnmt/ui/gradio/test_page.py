@@ -14,7 +14,8 @@ from hubnmt.ui.services import tables
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
-TABS = ["Translate", "Compare", "Files", "Learn"]
+INSIDE = ["Alternatives", "Steer", "Look inside", "Heads"]
+TABS = ["Translate", *INSIDE, "Compare", "Files", "Learn"]
 LINES = ("model", "files", "hub", "opening")
 
 

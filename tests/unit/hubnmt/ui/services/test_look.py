@@ -42,7 +42,6 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
 
 def test_nothing_translated_is_nothing_to_see(looker: Look):
     assert looker.explore(None) == Seen()
-    assert looker.show(None) == ("", Seen())
 
 
 def test_a_translation_is_seen_word_by_word(
@@ -89,8 +88,7 @@ def test_another_alternative_and_another_sentence_can_be_looked_at(
 ):
     value = _translate(handlers, "Ein Hund. Zwei Katzen.")
     second = value["candidates"][1]
-    text, seen = looker.show(value | {"selected": 1, "sentence": 1})
-    assert text == second["text"]
+    seen = looker.explore(value | {"selected": 1, "sentence": 1})
     assert seen.figure is not None
     assert seen.figure["units"]["words"]["src"][0] == " Zwei"
     assert len(seen.figure["units"]["pieces"]["tgt"]) == len(second["rows"][1]) + 1
