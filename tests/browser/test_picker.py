@@ -45,10 +45,13 @@ def test_models_of_the_hub_are_chosen_typed_searched_and_fetched(
     page, model = visit.page, visit.page.locator("#model input")
 
     def enter(text: str) -> None:
+        if not model.is_visible():
+            page.click("text=More models")
         page.fill("#model input", text)
         page.press("#model input", "Enter")
 
     assert hub.asked("GET /api/models") == []
+    page.click("text=More models")
     page.click("#model input")
     page.click(f"[role=option]:has-text('{REPO}')")
     visit.until_value(model, re.compile("BLEU 41.2"))
@@ -76,13 +79,14 @@ def test_models_of_the_hub_are_chosen_typed_searched_and_fetched(
     enter("someone/fetched-de-en")
     page.locator("#model", has_text=re.compile(r"[\d.]+k?/[\d.]+k? B")).wait_for()
     page.wait_for_selector("#model .progress-level", state="detached")
-    page.wait_for_selector("#model-row :text(' k parameters')")
+    page.wait_for_selector("#about :text(' k parameters')")
 
 
 @pytest.mark.parametrize("status", [403, 503])
 def test_the_page_works_without_the_hub(visit: Any, hub: HubServer, status: int):
     page = visit.page
     hub.faults.add(Fault(".", times=None, status=status))
+    page.click("text=More models")
     page.click("#model input")
     page.wait_for_selector("[role=option]:has-text('stand-in')")
     page.fill("#model input", "elsewhere")

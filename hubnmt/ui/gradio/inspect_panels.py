@@ -10,7 +10,6 @@ from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.look import Look
 
-
 SELECTED = "(value) => value.candidates[value.selected].text"
 """The text of the selected candidate."""
 

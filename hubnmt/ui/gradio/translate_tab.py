@@ -15,7 +15,6 @@ from hubnmt.ui.gradio.events import (
     error_notice,
     line,
     on_model,
-    said_in_page,
 )
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
@@ -67,6 +66,8 @@ SWAP_PREFIX = """(prefix) => {
 }"""
 """Clears the forced prefix, or restores it; the button holds the other one."""
 
+SWAP = "({ reverse }, translation, text) => [reverse, translation || text]"
+
 ASK = "(text, model) => ({ given: { text, model } })"
 """Asks `assets/typing.js` to translate a text that was not typed."""
 
@@ -112,14 +113,7 @@ class TranslateTab:
                     autofocus=True,
                     elem_id="source",
                 )
-                with gr.Row(elem_id="actions"):
-                    self._typing = draw_static("typing", "typing", _given(chosen))
-                    self._swap = gr.Button(
-                        "⇄ Swap",
-                        variant="secondary",
-                        elem_id="swap",
-                        visible=bool(self._handlers.find_reverse(chosen.facts.name)),
-                    )
+                self._typing = draw_static("typing", "typing", _given(chosen))
             with gr.Column(min_width=300):
                 self._target = gr.Textbox(
                     **_target(chosen), lines=1, max_lines=14, interactive=False, elem_id="target"
@@ -138,14 +132,7 @@ class TranslateTab:
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
-        swapped = self._swap.click(
-            said_in_page(self._reverse, blank=(gr.skip(), gr.skip())),
-            [self._target, model],
-            [self.notice, self.source, model],
-            **RUNS,
-        )
-        for given in (filled, swapped):
-            given.success(None, text_of, self._typing, js=ASK, **QUIET)
+        filled.success(None, text_of, self._typing, js=ASK, **QUIET)
         translating = self._typing.submit(
             on_model(self._translate, newest_wins=True),
             [*text_of, *options],
@@ -187,6 +174,11 @@ class TranslateTab:
             copied = button.click(None, given, button, js=js, **QUIET)
             copied.then(None, None, button, js=RESET_LABEL.replace("NAME", button.value), **QUIET)
 
+    def wire_swap(self, languages: gr.HTML, model: gr.Dropdown) -> None:
+        """Move the translation to the source and open the reverse model, on a click."""
+        texts = [self._target, self.source]
+        languages.click(None, [languages, *texts], [model, self.source], js=SWAP, **QUIET)
+
     @property
     def described(self) -> list[Any]:
         """Components that depend on the model; `describe` returns their values."""
@@ -194,7 +186,6 @@ class TranslateTab:
             self.source,
             self._target,
             self._examples,
-            self._swap,
             self._typing,
             *self.options.described,
         ]
@@ -205,7 +196,6 @@ class TranslateTab:
             gr.Textbox(**source_texts(chosen, enter="enter")),
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
-            gr.Button(visible=bool(self._handlers.find_reverse(chosen.facts.name))),
             _given(chosen),
             *self.options.describe(chosen.decoding),
         ]
@@ -217,10 +207,6 @@ class TranslateTab:
         both = [self.source, model]
         opened = demo.load(None, both, both, js=js, **QUIET)
         opened.then(None, both, self._typing, js=ASK, **QUIET)
-
-    def _reverse(self, translation: str, model: str) -> tuple[Any, ...]:
-        """Move the translation to the source and select the reverse model."""
-        return "", translation, self._handlers.find_reverse(model) or gr.skip()
 
     def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
         """Stream the translation; `shown` are the values of the components that show it."""

@@ -46,19 +46,8 @@ def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: 
 def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
     values = tab.describe(handlers.choose("second"))
     assert len(values) == len(tab.described)
-    assert dict(zip(tab.described, values, strict=True))[tab._swap].visible is False
     assert (values[0].label, values[1].label) == ("German", "English")
     assert tab.source.html_attributes.lang == "de"
-
-
-def test_languages_are_swapped_with_the_model_that_translates_back(
-    tab: TranslateTab, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
-):
-    assert tab._reverse("A dog.", "") == ("", "A dog.", gr.skip())
-    monkeypatch.setattr(Handlers, "find_reverse", lambda self, model: "second")
-    assert tab._reverse("A dog.", "first") == ("", "A dog.", "second")
-    (shown,) = [each for each in tab.describe(handlers.choose("")) if isinstance(each, gr.Button)]
-    assert shown.visible is True
 
 
 def test_clearing_stops_whatever_is_translating(tab: TranslateTab):
