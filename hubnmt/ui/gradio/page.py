@@ -17,6 +17,7 @@ from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
+from hubnmt.ui.gradio.share import TITLE, LinkPreview
 from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import model_line
 from hubnmt.ui.html.model_card import card_html
@@ -53,7 +54,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         "GRADIO_ANALYTICS_MAX_EVENTS", "1"
     )  # by default, every event builds a table of all events
     demo = gr.Blocks(
-        title="hubnmt: translation and attention",
+        title=TITLE,
         analytics_enabled=False,
         delete_cache=(CLEANUP_EVERY_S, KEPT_FILES_S - 2 * CLEANUP_EVERY_S),
     )
@@ -71,13 +72,19 @@ def launch_options() -> dict[str, Any]:
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
         "favicon_path": ASSETS / "favicon.png",
+        "i18n": gr.I18n(en={"common.complete": "Done"}),  # announced, and missing in Gradio 6.31
         "footer_links": ["api", "gradio", "settings"],
         "run_history": False,  # do not store users' texts, not even in the browser
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {"middleware": [MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS))]},
+        "app_kwargs": {
+            "middleware": [
+                MiddlewareEntry(LinkPreview),
+                MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS)),
+            ],
+        },
     }
 
 
