@@ -76,6 +76,7 @@ def test_attention_is_explored(visit: Any):
     page.select_option("#sentences select", "1")
     page.wait_for_function("document.querySelector('.explorer .keys button').innerText === 'Zwei'")
     assert visit.target == whole
+    visit.inside("Steer")
     assert page.locator(".steering .words button").first.inner_text() == "Two"
 
 
@@ -121,10 +122,15 @@ def test_scripts_run_as_they_are_written(visit: Any, tmp_path: Path):
     page.select_option(".explorer .unit", "words")
     visit.translate("كلب يركض في الثلج.")
     visit.inside("Look inside")
-    lines = [page.locator(f".{name}") for name in ("keys", "queries", "steering .words")]
-    assert [line.get_attribute("lang") for line in lines] == ["de", "en", "en"]
-    directions = [line.evaluate("line => getComputedStyle(line).direction") for line in lines]
-    assert directions == ["rtl", "ltr", "ltr"]
+    for tab, name, language, direction in (
+        ("Look inside", "keys", "de", "rtl"),
+        ("Look inside", "queries", "en", "ltr"),
+        ("Steer", "steering .words", "en", "ltr"),
+    ):
+        visit.inside(tab)
+        drawn = page.locator(f".{name}")
+        assert drawn.get_attribute("lang") == language
+        assert drawn.evaluate("line => getComputedStyle(line).direction") == direction
     visit.keep_picture("right-to-left")
     visit.translate("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten" * 2)
     visit.inside("Look inside")

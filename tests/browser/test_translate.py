@@ -113,8 +113,10 @@ def test_links_and_copies(visit: Any, url: str):
     press("#link", "Copied")
     assert open_link(page.url) == TEXT
     visit.until_target(translation)
+    page.wait_for_function("document.querySelector('#target').dataset.state === ''")
     assert open_link(f"{url}#model=no%2Fsuch&text=%3Cb%3EHallo") == "<b>Hallo"
     assert page.input_value("#model input") != "no/such"
+    page.wait_for_function("document.querySelector('#target').dataset.state === ''")
     long = "a" + "😀" * MAX_TEXT_CHARS
     assert open_link(f"{url}#text={quote(long)}") == long[:MAX_TEXT_CHARS]
     visit.settle()

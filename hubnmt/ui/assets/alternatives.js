@@ -21,7 +21,12 @@ function difference(text, shown) {
   const [left, right] = [Math.max(0, before - 1), Math.min(words.length, end + 1)];
   const parts = [words.slice(left, before), words.slice(before, end), words.slice(end, right)];
   const [first, middle, last] = parts.map((part) => part.join(""));
-  return [left > 0 ? `\u2026 ${first}` : first, make("mark", "", middle), right < words.length ? `${last}\u2026` : last];
+  return [
+    left > 0 ? `\u2026 ${first}` : first,
+    make("mark", "", middle.trimEnd()),
+    middle.slice(middle.trimEnd().length),
+    right < words.length ? `${last}\u2026` : last,
+  ];
 }
 
 function button(candidate, index) {

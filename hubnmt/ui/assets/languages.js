@@ -4,6 +4,7 @@
 
 const find = (name) => element.querySelector(`.${name}`);
 const more = () => document.querySelector("#more");
+const BUSY_MS = 10000;
 let { models, opened } = props.value; // the name of the model that is open
 
 const current = () => models.find(({ name }) => name === opened);
@@ -25,8 +26,15 @@ function draw() {
   find("no-way").textContent = "";
 }
 
+// Until the model is loaded, or refused.
+function wait() {
+  find("languages").setAttribute("aria-busy", "true");
+  setTimeout(() => find("languages").removeAttribute("aria-busy"), BUSY_MS);
+}
+
 function open(name) {
   props.value = { ...props.value, chosen: name };
+  wait();
   trigger("select");
 }
 
@@ -39,6 +47,7 @@ function swap() {
     return;
   }
   props.value = { ...props.value, reverse: back.name };
+  wait();
   trigger("click");
 }
 
@@ -49,7 +58,10 @@ function show(isShown) {
 }
 
 function take() {
-  if (opened !== props.value.opened) show(false);
+  if (opened !== props.value.opened) {
+    show(false);
+    find("languages").removeAttribute("aria-busy");
+  }
   ({ models, opened } = props.value);
   draw();
 }

@@ -24,7 +24,9 @@ let cleared = ""; // the text that Undo brings back
 function mark(state) {
   const target = document.querySelector("#target");
   target.dataset.state = state;
-  target.querySelector("textarea").setAttribute("aria-busy", String(state === "busy"));
+  const field = target.querySelector("textarea");
+  field.readOnly = true; // Gradio's own way would disable it, out of reach for the keyboard
+  field.setAttribute("aria-busy", String(state === "busy"));
 }
 
 function run() {
@@ -57,10 +59,11 @@ function update() {
 }
 
 function clear() {
-  const before = source().value;
-  source().value = cleared;
-  cleared = before;
+  const [text, prefix] = [cleared, find("clear").value];
+  cleared = source().value;
+  source().value = text;
   source().dispatchEvent(new InputEvent("input", { bubbles: true })); // so Gradio learns about it
+  find("clear").value = prefix;
   trigger("click");
   source().focus();
 }
@@ -98,25 +101,24 @@ function take() {
   if (value.given) takeGiven(value.given);
   else if (value.shown) takeAnswer(value);
   else if (value.look) look(value.isNew);
-  else mark("");
+  else mark(source().value === shown ? "" : "stale");
 }
 
 document.addEventListener("input", (event) => {
   if (event.target === source() && !event.isComposing) update();
 });
 document.addEventListener("compositionend", (event) => event.target === source() && update());
-// Enter makes a new line in a text of several, and on a phone, which has no other key for it. Seen
-// before Gradio, for which Shift+Enter is no new line.
-function enter(event) {
+// Enter makes a new line in a text of several, and on a phone, which has no other key for it.
+document.addEventListener("keydown", (event) => {
   if (event.target !== source() || event.key !== "Enter" || event.isComposing) return;
-  event.stopPropagation();
   const isLine = event.shiftKey || isPhone.matches || event.target.value.includes("\n");
   if (isLine && !event.ctrlKey && !event.metaKey) return;
   event.preventDefault();
   run();
-}
-
-document.addEventListener("keydown", enter, { capture: true });
+});
+// For Gradio, Shift+Enter is no new line.
+const keep = (event) => event.target === source() && event.key === "Enter" && event.stopPropagation();
+document.addEventListener("keypress", keep, { capture: true });
 find("go").addEventListener("click", run);
 find("clear").addEventListener("click", clear);
 find("switch").control.checked = localStorage.getItem(KEPT) !== "off";

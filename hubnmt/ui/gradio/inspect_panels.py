@@ -24,11 +24,11 @@ class InspectPanels:
         with gr.Tabs(elem_id="inside"):
             with gr.Tab("Alternatives", id="alternatives"):
                 self.alternatives = draw_static("alternatives")
-            with gr.Tab("Steer", id="steer", render_children=True) as steer:
+            with gr.Tab("Steer", id="steer") as steer:
                 self._steering = draw_static("steering", "steering")
-            with gr.Tab("Look inside", id="look", render_children=True) as look_inside:
+            with gr.Tab("Look inside", id="look") as look_inside:
                 self._explorer = draw_static("explorer", "explorer")
-            with gr.Tab("Heads", id="heads", render_children=True) as heads:
+            with gr.Tab("Heads", id="heads") as heads:
                 self._switches = draw_static("switches", "switches")
         self._explored = (steer, look_inside, heads)
 

@@ -46,7 +46,6 @@ browsers lack."""
 COPY = f"""async (text) => {{{CLIPBOARD}
   if (await copy(text)) return "Copied";
   const field = document.querySelector("#target textarea");
-  [field.disabled, field.readOnly] = [false, true]; // text in a disabled field cannot be selected
   field.focus();
   field.select();
   return "Press Ctrl+C";
@@ -116,13 +115,13 @@ class TranslateTab:
                 self._typing = draw_static("typing", "typing", _given(chosen))
             with gr.Column(min_width=300):
                 self._target = gr.Textbox(
-                    **_target(chosen), lines=1, max_lines=14, interactive=False, elem_id="target"
+                    **_target(chosen), lines=1, max_lines=14, interactive=True, elem_id="target"
                 )
                 with gr.Row(elem_id="result"):
                     self._timing = line()
                     # Gradio's own copy button would hide the text field's label.
                     self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
-                    self._link = gr.Button("Link", variant="secondary", elem_id="link")
+                    self._link = gr.Button("Copy link", variant="secondary", elem_id="link")
 
     def wire(self, model: gr.Dropdown) -> None:
         """Connect the events; `model` contains the model reference."""

@@ -47,7 +47,7 @@ def timing_line(timed: Timed) -> str:
     parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
     if timed.load_seconds > 0:
         parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
-    return f'<div class="facts" role="status">{fact_row(parts)}</div>'
+    return f'<div class="facts">{fact_row(parts)}</div>'
 
 
 def fact_row(parts: Iterable[str]) -> str:

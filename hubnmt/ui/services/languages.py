@@ -37,7 +37,9 @@ def _find_facts(registry: ModelRegistry, name: str) -> ModelFacts | None:
     except HubNMTError:
         return None
     cached = next((each for each in list_cached() if each.name == name), None)
-    return cached and ModelFacts(name, cached.src_lang, cached.tgt_lang, cached.n_parameters or 0)
+    if cached is None:
+        return None
+    return ModelFacts(name, cached.src_lang, cached.tgt_lang, cached.n_parameters or 0)
 
 
 def _describe(facts: ModelFacts) -> dict[str, str]:

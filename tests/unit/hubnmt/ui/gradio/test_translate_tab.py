@@ -26,15 +26,15 @@ def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: Tr
     values = control_values(DecodingConfig(beam_size=4)).values()
     *grown, last = stream("ein hund", "", *values)
     assert [each["shown"] for each in grown] == [["", "EIN"]]
-    notice, text, timing, state = last["shown"]
+    notice, text, timing, *states = last["shown"]
     assert (notice, text, last["said"], last["src"]) == ("", "EIN HUND", "EIN HUND", "ein hund")
     assert "3 tokens" in timing
-    assert state["candidates"]
+    assert all(state["candidates"] for state in states)
     *_, warned = stream("so long", "", *values)
     assert "&lt;b&gt;cut&lt;/b&gt;" in warned["shown"][0]
     (refused,) = stream("", "", *values)
     assert "nothing to translate" in refused["shown"][0]
-    assert refused["shown"][1:] == ["", "", None]
+    assert refused["shown"][1:] == ["", "", None, None]
 
 
 def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: TranslateTab):
