@@ -34,7 +34,9 @@ from training.config.data import CorpusConfig, group_files
 from training.data.corpora import read_sides
 from training.distributed import pick_device
 from training.release.alignment_head import choose_head
-from training.release.card_facts import add_examples, add_test, facts_of_run
+from training.release.measure import add_examples, add_test
+from training.release.records import add_records
+from training.run.card_facts import facts_of_run
 from training.run.run_dir import Weights
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
@@ -164,6 +166,7 @@ def finish(
     dtype = torch.float16 if half else torch.float32
     final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)
+    add_records(run_dir, dest)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     return facts
 

@@ -31,6 +31,7 @@ from training.distributed import Team, join_team
 from training.release.publish import publish_run
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.hub_upload import Publisher
+from training.run.plan import plan_run
 from training.run.run_dir import (
     check_unused,
     claim_folder,
@@ -109,6 +110,8 @@ def run(
             corpus = _prepare_together(
                 config, folder, team, stack, is_new=is_new, check=check, start=start
             )
+            if is_new:
+                config = plan_run(config, corpus, team)
             current = Run(config, folder, corpus, team, publisher=publisher)
             if is_new:
                 _start_run(current, every, start)

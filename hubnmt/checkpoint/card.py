@@ -40,7 +40,12 @@ class CardFacts:
     config: ModelConfig
     license: str = ""
     """Hub identifier of the licence; empty if unknown."""
+    license_name: str = ""
+    """Identifier of the licence, if that is `other`."""
+    license_link: str = ""
+    """URL of the licence, if that is `other`."""
     datasets: tuple[str, ...] = ()
+    """Hub names of the training data."""
     data: str = ""
     data_license: str = ""
     limits: str = ""
@@ -79,8 +84,8 @@ def write_card(facts: CardFacts) -> str:
         _section("Data", [facts.data, facts.data_license, facts.cleaning, _base_model_data(facts)]),
         _training(facts),
         _tokenizer(facts),
-        _samples("Good translations", facts.good),
-        _samples("Bad translations", facts.bad),
+        _samples("Among its best tenth", facts.good),
+        _samples("Among its worst tenth", facts.bad),
         _section("Limits", [facts.limits]),
         _section("Bias", [facts.bias]),
         _section("How to cite", [_citation(facts.citation)]),
@@ -107,6 +112,7 @@ def _head(facts: CardFacts) -> str:
     values = {
         "language": languages,
         "license": facts.license,
+        **_other_license(facts),
         "library_name": LIBRARY,
         "pipeline_tag": "translation",
         "tags": [LIBRARY, "translation"],
@@ -120,12 +126,24 @@ def _head(facts: CardFacts) -> str:
     return f"---\n{yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=math.inf)}---\n"
 
 
+def _other_license(facts: CardFacts) -> dict[str, str]:
+    """Return the fields that the Hub asks for with `license: other`."""
+    if facts.license != "other":
+        return {}
+    first = next(iter(facts.datasets), "")
+    page = f"https://huggingface.co/datasets/{first}" if first else ""
+    return {
+        "license_name": facts.license_name or "terms-of-the-training-data",
+        "license_link": facts.license_link or page,
+    }
+
+
 def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]:
     """Return an entry of the model index."""
     scores = result.scores
     metrics = (
         ("bleu", f"BLEU ({scores.bleu_signature})", scores.bleu),
-        ("chrf", f"chrF ({scores.chrf_signature})", scores.chrf),
+        ("chrf", f"chrF2 ({scores.chrf_signature})", scores.chrf),
     )
     return {
         "task": {"type": "translation", "name": " to ".join(languages)},
@@ -138,6 +156,7 @@ def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]
 
 def _usage(facts: CardFacts) -> str:
     return (
+        "<!-- needs a checkout of hubnmt -->\n```sh\npip install .\n```\n\n"
         "```python\nfrom hubnmt import Translator\n\n"
         f'translator = Translator.from_pretrained("{facts.name}")\n'
         'print(translator.translate("...").text)\n```\n'
@@ -147,7 +166,7 @@ def _usage(facts: CardFacts) -> str:
 def _scores(facts: CardFacts) -> str:
     if not facts.results:
         return ""
-    rows = ["## Scores\n", "| test set | lines | BLEU | chrF | chrF++ |", "|---|---|---|---|---|"]
+    rows = ["## Scores\n", "| test set | lines | BLEU | chrF2 | chrF2++ |", "|---|---|---|---|---|"]
     notes = []
     for result in facts.results:
         s = result.scores
@@ -159,7 +178,7 @@ def _scores(facts: CardFacts) -> str:
         notes.append(
             f"{escape_cell(result.name)}: beam {result.decoding.beam_size}, length penalty "
             f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
-            f"chrF `{s.chrf_signature}`."
+            f"chrF2 `{s.chrf_signature}`."
         )
     explain = (
         "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. Measured with "

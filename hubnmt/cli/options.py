@@ -112,22 +112,25 @@ def translate_with(
         ConfigError: if an option has an invalid value.
         InputError: if the prefix has several lines.
     """
-    names = [field.name for field in dataclasses.fields(DecodingConfig)]
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    decoding = translator.decoding.with_options(**given)
+    keywords = translate_options(options)
 
     def translate(texts: Sequence[str]) -> list[Translation]:
-        return translator.translate(
-            texts,
-            decoding=decoding,
-            prefix=options.prefix,
-            max_batch_tokens=options.batch_tokens,
-            guard=options.guard,
-            split=options.split,
-        )
+        return translator.translate(texts, **keywords)
 
-    translate([])  # validates the prefix and the number of tokens
+    translate([])  # validates the options
     return translate
+
+
+def translate_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of `Translator.translate` that the options stand for."""
+    names = [field.name for field in dataclasses.fields(DecodingConfig)]
+    return {
+        **{name: value for name in names if (value := getattr(options, name)) is not None},
+        "prefix": options.prefix,
+        "max_batch_tokens": options.batch_tokens,
+        "guard": options.guard,
+        "split": options.split,
+    }
 
 
 def in_chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:

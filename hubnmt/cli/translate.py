@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
+from hubnmt.cli.corpus import add_corpus_options, translate_on_ray
 from hubnmt.cli.options import (
     add_decoding_options,
     add_model_options,
@@ -43,7 +44,7 @@ def add_translate(commands: Commands) -> None:
     translate = commands.add_parser("translate")
     translate.add_argument("text", nargs="*", metavar="TEXT")
     translate.add_argument(
-        "--input", type=Path, metavar="FILE", help="input file, one text per line"
+        "--input", metavar="FILE", help="input file, one text per line; see also --ray"
     )
     translate.add_argument(
         "--output", type=Path, metavar="FILE", help="output file, one translation per line"
@@ -59,12 +60,17 @@ def add_translate(commands: Commands) -> None:
     )
     translate.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_model_options(translate)
+    add_corpus_options(translate)
     add_decoding_options(translate)
     translate.set_defaults(run=run_translate)
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """Translate the input in chunks of lines."""
+    """Translate the input in chunks of lines, or a corpus on Ray."""
+    if options.ray:
+        translate_on_ray(options)
+        return
+    options.input = Path(options.input) if options.input else None
     if options.text and options.input:
         raise ConfigError("give texts or --input FILE, not both")
     if options.carry_on and options.overwrite:

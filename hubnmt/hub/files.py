@@ -15,6 +15,12 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 JOINT_TOKENIZER = ("tokenizer.json",)
 TWO_TOKENIZERS = ("tokenizer_src.json", "tokenizer_tgt.json")
 TOKENIZERS = JOINT_TOKENIZER + TWO_TOKENIZERS
+METRICS, SAMPLES = "metrics.jsonl", "samples.md"
+MAX_RECORD_MIB = 1
+"""Size limit of the curves and of the sample translations of a training run."""
+BOARD = "runs/events.out.tfevents.hubnmt"
+"""TensorBoard events, which the Hub displays; uploaded, but not downloaded."""
+MAX_BOARD_MIB = 8
 MAX_HEADER_MIB = 16
 """Upper bound of the header of a weights file, which holds names and shapes."""
 
@@ -25,6 +31,8 @@ LIMITS_MIB = {
     "tokenizer_src.json": MAX_FILE_MIB,
     "tokenizer_tgt.json": MAX_FILE_MIB,
     CARD: MAX_CARD_MIB,
+    METRICS: MAX_RECORD_MIB,
+    SAMPLES: MAX_RECORD_MIB,
 }
 """Allowed files in download order, without the weights, whose limit follows from the config."""
 

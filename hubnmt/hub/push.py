@@ -33,7 +33,19 @@ from hubnmt.hub.client import (
     retry,
 )
 from hubnmt.hub.errors import HTTP_ERROR, causes, is_unreachable
-from hubnmt.hub.files import ALLOWED, CARD, CONFIG, WEIGHTS, digest_bytes, matches
+from hubnmt.hub.files import (
+    ALLOWED,
+    BOARD,
+    CARD,
+    CONFIG,
+    MAX_BOARD_MIB,
+    MAX_RECORD_MIB,
+    METRICS,
+    SAMPLES,
+    WEIGHTS,
+    digest_bytes,
+    matches,
+)
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
 from hubnmt.text.tokenizer import ROUND_TRIP, normalize
 
@@ -187,17 +199,24 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
         raise ModelFolderError(f"{folder}: no such folder; save the model first")
     stored = load_model(folder)
     _check_tokenizers(stored, folder)
-    names = [name for name in ALLOWED if (folder / name).is_file()]
+    names = [name for name in (*ALLOWED, BOARD) if _is_shared(folder / name, name)]
     for name in names:
         _check_link(folder / name)
         if name != WEIGHTS and SECRET.search((folder / name).read_text("utf-8", "replace")):
             raise ModelFolderError(f"{folder / name}: contains a Hub token; remove it first")
     contents: dict[str, Content] = {name: folder / name for name in names}
     contents[CARD] = _card(stored, repo, folder / CARD)
-    left = sorted(path.name for path in folder.iterdir() if path.name not in ALLOWED)
+    sent = {Path(name).parts[0] for name in contents}
+    left = sorted(path.name for path in folder.iterdir() if path.name not in sent)
     if left:
         logger.info("not uploaded: %s", ", ".join(left))
     return contents
+
+
+def _is_shared(path: Path, name: str) -> bool:
+    """Return whether a file exists; a record of training must also be within its limit."""
+    limit = {METRICS: MAX_RECORD_MIB, SAMPLES: MAX_RECORD_MIB, BOARD: MAX_BOARD_MIB}.get(name)
+    return path.is_file() and (limit is None or path.stat().st_size <= limit * 2**20)
 
 
 def _check_tokenizers(stored: StoredModel, folder: Path) -> None:

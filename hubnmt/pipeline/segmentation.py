@@ -56,6 +56,22 @@ class Plan:
         return has_break.index(True) + 1 if True in has_break else len(parts)
 
 
+def check_text(text: str) -> None:
+    """Check that a value can be translated.
+
+    Raises:
+        InputError: if it is not a string, is not valid Unicode, or is too long.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"a text must be a string, not {type(text).__name__}")
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(
+            f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
+            "give it as a file, one sentence or paragraph per line"
+        )
+    normalize(text)  # raises on invalid Unicode
+
+
 def make_plan(
     text: str,
     tokenizer: Tokenizer,
@@ -83,14 +99,7 @@ def make_plan(
     Raises:
         InputError: if the text is not a string, is not valid Unicode, or is too long.
     """
-    if not isinstance(text, str):
-        raise InputError(f"a text must be a string, not {type(text).__name__}")
-    if len(text) > MAX_TEXT_CHARS:
-        raise InputError(
-            f"a text of {len(text):,} characters is over the limit of {MAX_TEXT_CHARS:,}; "
-            "give it as a file, one sentence or paragraph per line"
-        )
-    normalize(text)  # raises on invalid Unicode
+    check_text(text)
     parts: list[Part] = []
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split, protected=tokenizer.has_placeholders)

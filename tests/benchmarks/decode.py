@@ -20,7 +20,7 @@ from pathlib import Path
 
 import ctranslate2
 import torch
-from shapes import BOS_ID, EOS_ID, PAD_ID, marian_config, model_config
+from shapes import Vocabulary, marian_config, model_config
 from turns import Job, take_turns
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
@@ -31,7 +31,7 @@ from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
 
 try:  # a peer, no need of ours
@@ -46,14 +46,6 @@ SHAPES = {
     "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 16000},
 }
 N_TOKENS = 16
-
-
-class _Vocabulary(Tokenizer):
-    """Numbers in place of pieces: a benchmark needs ids, not text."""
-
-    def __init__(self, size: int) -> None:
-        self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
-        self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
 
 
 COLUMNS = (
@@ -89,7 +81,7 @@ def show(work: str, seconds: dict[str, list[float]], *, n_sentences: int, n_toke
 
 def synthetic(name: str, *, threads: int, folder: Path) -> None:
     shape = SHAPES[name]
-    vocabulary = _Vocabulary(shape["vocab_size"])
+    vocabulary = Vocabulary(shape["vocab_size"])
     torch.manual_seed(1)
     stored = StoredModel(
         model=Transformer(model_config(shape)).eval(),

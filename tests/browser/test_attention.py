@@ -30,7 +30,7 @@ def _words(page: Any, side: str) -> list[str]:
     return words
 
 
-def test_attention_is_explored(visit: Any):
+def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
     page = visit.page
     visit.translate(TEXT)
     visit.inside("Look inside")
@@ -78,10 +78,6 @@ def test_attention_is_explored(visit: Any):
     assert visit.target == whole
     visit.inside("Steer")
     assert page.locator(".steering .words button").first.inner_text() == "Two"
-
-
-def test_what_is_seen_can_be_saved(visit: Any, tmp_path: Path):
-    page = visit.page
     visit.translate('Ein Hund sagt =1+1 "er", oder.')
     visit.inside("Look inside")
     page.uncheck(".explorer .marks")
@@ -107,7 +103,7 @@ def test_what_is_seen_can_be_saved(visit: Any, tmp_path: Path):
     assert len(numbers["left_out"][0]) == len(columns)
 
 
-@pytest.mark.parametrize("visit", ["laptop light", "phone dark"], indirect=True)
+@pytest.mark.parametrize("visit", ["phone dark"], indirect=True)
 def test_scripts_run_as_they_are_written(visit: Any, tmp_path: Path):
     page = visit.page
     visit.translate("ഒരു നായ മഞ്ഞിൽ.")

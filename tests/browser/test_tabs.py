@@ -18,7 +18,7 @@ PAIRS = "id,de,en\n" + "".join(
 )
 
 
-def test_two_ways_are_compared(visit: Any):
+def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     page = visit.page
     visit.open_tab("Compare")
     page.click("#compare-go")
@@ -31,63 +31,6 @@ def test_two_ways_are_compared(visit: Any):
     marked = page.locator("[aria-label='Translation B'] mark").all_inner_texts()
     assert any("Yesterday" in text for text in marked)
     assert "perplexity" in page.inner_text("#comparison table")
-
-
-def test_a_file_is_translated_and_measured(visit: Any):
-    page = visit.page
-    visit.choose_file("de\ten\nHund\n", "torn.tsv")
-    page.wait_for_selector("[role=alert]:visible")
-    assert "line 2: 1 columns" in page.inner_text("[role=alert]:visible")
-    asked = ("#source-column", "#reference-column", "#has-header", "#file-cancel")
-    assert not any(page.is_visible(each) for each in asked)
-    remove = "#upload [aria-label='Clear'], #upload [aria-label='Remove this file']"
-    page.click(remove)
-    page.wait_for_selector("#upload input[type=file]", state="attached")
-    visit.translate_file(PAIRS, "pairs.csv")
-    assert all(page.is_visible(each) for each in asked)
-    assert page.input_value("#source-column input") == "de"
-    assert page.input_value("#reference-column input") == "en"
-    assert page.locator("#file-report .scores dt").all_inner_texts() == ["BLEU", "chrF"]
-    assert page.locator("#file-report tbody tr").count() == 10
-    with page.expect_download() as waiting:
-        page.click("#file-download")
-    assert waiting.value.suggested_filename == "translation.csv"
-    lines = waiting.value.path().read_text().splitlines()
-    assert lines[0] == "id,de,en,translation"
-    assert len(lines) == 13
-    page.click(remove)
-    page.wait_for_selector("#source-column", state="detached")
-    assert not any(page.is_visible(each) for each in asked)
-
-
-def test_a_long_file_shows_progress_and_can_be_cancelled(visit: Any):
-    page = visit.page
-    line = "Ein Hund rennt im Schnee, " * 5 + "und ein Mann schaut zu.\n"
-    visit.choose_file(line * 3000, "long.txt")  # a minute's work, which a slow robot sees going on
-    page.wait_for_selector("#file-cancel")
-    assert not page.is_visible("#source-column, #reference-column")  # there is one
-
-    def delay(route: Any) -> None:  # as on a busy machine
-        page.wait_for_timeout(700)
-        route.continue_()
-
-    page.route("**/gradio_api/cancel", delay)
-    for wait_ms in (0, 100, 400):  # more jobs than an address may have at a time
-        page.click("#file-go")
-        page.wait_for_selector("#file-report progress")
-        said = page.inner_text("#file-report [role=status]")
-        assert re.fullmatch(r"[\d,]+ of 3,000 lines.*", said)
-        page.wait_for_timeout(wait_ms)
-        page.click("#file-cancel")
-        page.wait_for_selector("#file-report progress", state="detached")
-        page.wait_for_timeout(500)  # what the job said last arrives now, if it does
-        assert not page.locator("#file-report progress").count()
-    visit.open_tab("Translate")
-    assert visit.translate(TEXT)
-
-
-def test_merges_are_stepped_through(visit: Any):
-    page = visit.page
     visit.learn()
     page.fill("#pieces-text textarea", "Hunde rennen")
     page.wait_for_function("document.querySelectorAll('#pieces .word').length === 2")
@@ -112,6 +55,55 @@ def test_merges_are_stepped_through(visit: Any):
     page.fill("#pieces-text textarea", "Hund " * 200)
     page.wait_for_selector("#pieces .empty:not([hidden])")
     assert "enter a short sentence" in page.inner_text("#pieces .empty")
+
+
+def test_files_are_translated_measured_and_cancelled(visit: Any):
+    page = visit.page
+    visit.choose_file("de\ten\nHund\n", "torn.tsv")
+    page.wait_for_selector("[role=alert]:visible")
+    assert "line 2: 1 columns" in page.inner_text("[role=alert]:visible")
+    asked = ("#source-column", "#reference-column", "#has-header", "#file-cancel")
+    assert not any(page.is_visible(each) for each in asked)
+    remove = "#upload [aria-label='Clear'], #upload [aria-label='Remove this file']"
+    page.click(remove)
+    page.wait_for_selector("#upload input[type=file]", state="attached")
+    visit.translate_file(PAIRS, "pairs.csv")
+    assert all(page.is_visible(each) for each in asked)
+    assert page.input_value("#source-column input") == "de"
+    assert page.input_value("#reference-column input") == "en"
+    assert page.locator("#file-report .scores dt").all_inner_texts() == ["BLEU", "chrF"]
+    assert page.locator("#file-report tbody tr").count() == 10
+    with page.expect_download() as waiting:
+        page.click("#file-download")
+    assert waiting.value.suggested_filename == "translation.csv"
+    lines = waiting.value.path().read_text().splitlines()
+    assert lines[0] == "id,de,en,translation"
+    assert len(lines) == 13
+    page.click(remove)
+    page.wait_for_selector("#source-column", state="detached")
+    assert not any(page.is_visible(each) for each in asked)
+    line = "Ein Hund rennt im Schnee, " * 5 + "und ein Mann schaut zu.\n"
+    visit.choose_file(line * 3000, "long.txt")  # a minute's work, which a slow robot sees going on
+    page.wait_for_selector("#file-cancel")
+    assert not page.is_visible("#source-column, #reference-column")  # there is one
+
+    def delay(route: Any) -> None:  # as on a busy machine
+        page.wait_for_timeout(700)
+        route.continue_()
+
+    page.route("**/gradio_api/cancel", delay)
+    for wait_ms in (0, 100, 400):  # more jobs than an address may have at a time
+        page.click("#file-go")
+        page.wait_for_selector("#file-report progress")
+        said = page.inner_text("#file-report [role=status]")
+        assert re.fullmatch(r"[\d,]+ of 3,000 lines.*", said)
+        page.wait_for_timeout(wait_ms)
+        page.click("#file-cancel")
+        page.wait_for_selector("#file-report progress", state="detached")
+        page.wait_for_timeout(500)  # what the job said last arrives now, if it does
+        assert not page.locator("#file-report progress").count()
+    visit.open_tab("Translate")
+    assert visit.translate(TEXT)
 
 
 SHEET = "[...document.styleSheets].find(s => s.ownerNode?.textContent.includes('#tabs .tab-con'))"

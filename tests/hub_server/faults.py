@@ -27,8 +27,6 @@ class Fault:
     """Close the connection after this many bytes of the body, sent or received."""
     pause_s: float = 0.0
     """Wait this long before each small piece of the body."""
-    lie_about_size: int = 0
-    """Added to the size that the Hub states."""
     endless: bool = False
     """Send the body again and again, and no size."""
     spoil: bool = False

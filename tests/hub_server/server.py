@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers | fault.replaced).items():
             self.send_header(name, value)
         if not fault.endless:
-            self.send_header("Content-Length", str(len(body) + fault.lie_about_size))
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
@@ -196,8 +196,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
                 raise _CutError
             self.wfile.write(body[start:end])
-        if fault.lie_about_size:
-            raise _CutError
 
     # --- who asks, about what --------------------------------------------------------------------
 
@@ -236,10 +234,6 @@ class _Handler(BaseHTTPRequestHandler):
         answer = answers.describe_repo(repo, revision, blobs=self._asks("blobs"))
         self.hub.edit(answer)
         return answer
-
-    def tree(self, body: bytes, kind: str, id: str, revision: str) -> list[dict[str, Any]]:
-        files = self._readable(kind, id).resolve(revision).files
-        return [answers.describe_file(name, blob) for name, blob in sorted(files.items())]
 
     def refs(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
         repo = self._readable(kind, id)
@@ -339,11 +333,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not blob.is_lfs:
             self._content(blob.data, headers)
             return
-        size = len(blob.data) + (self.fault.lie_about_size if self.fault else 0)
         headers |= {
             "Location": f"{self.hub.storage_url}/objects/{blob.sha256}",
             "X-Linked-Etag": f'"{blob.etag}"',
-            "X-Linked-Size": str(size),
+            "X-Linked-Size": str(len(blob.data)),
         }
         self.fault = None
         self._send(302, b"", headers | replaced)
@@ -408,7 +401,6 @@ ROUTES: list[tuple[str, str, str]] = [
     ("GET", r"/api/(?P<kind>model|space)s", "list_repos"),
     ("GET", REPO, "repo_info"),
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
-    ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),
     ("GET", rf"{REPO}/refs", "refs"),
     ("GET", rf"{REPO}/auth-check/write", "auth_check"),
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hubnmt import Translator
 from hubnmt.checkpoint.folder import load_model
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
@@ -55,23 +54,6 @@ def write_recipe(repo: Path, tmp_path: Path) -> Write:
         return str(path)
 
     return write
-
-
-def test_a_folder_is_trained_further_and_the_result_again(
-    write_recipe: Write, model_folder: Path, tmp_path: Path
-) -> None:
-    assert main([write_recipe(model_folder)]) == 0
-    mine = tmp_path / "runs" / "mine"
-    start, end = load_model(model_folder), load_model(mine / "last")
-    assert start.tokenizers.src.to_json() == end.tokenizers.src.to_json()
-    assert start.model.config.n_heads == end.model.config.n_heads
-    assert "trained by fine-tuning de-en-tiny with hubnmt" in load_model(mine / "best").card
-    assert [each["step"] for each in read_metrics(mine, "valid")] == [0, 2, 4]
-    again = ["--set", "run.name=again"]
-    assert main([write_recipe(mine / "best"), *again]) == 0
-    again_best = tmp_path / "runs" / "again" / "best"
-    assert "trained by fine-tuning mine with hubnmt" in load_model(again_best).card
-    assert isinstance(Translator.from_pretrained(again_best).translate("Die Kuh.").text, str)
 
 
 def test_a_model_of_the_hub_is_trained_further_and_named_with_its_commit(

@@ -4,28 +4,19 @@ Each starts a Python of its own, which takes seconds; what they prove in whole, 
 in parts.
 """
 
-import contextlib
-import fcntl
 import os
-import pty
-import re
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
 
 import pytest
 
-from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
 from hubnmt.hub.reference import HubReference
-from tests.hub import REPO, TOKEN, change_weights, read_folder
+from tests.hub import REPO, TOKEN
 from tests.hub_server import Fault, HubServer
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -88,126 +79,6 @@ def close_folder(folder: Path, *, mode: int = 0o555) -> None:
     for each in [folder, *folder.rglob("*")]:
         if each.is_dir() and not each.is_symlink():
             each.chmod(mode)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "the command never came to it"
-        time.sleep(0.02)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "step", "hint"),
-    [
-        ("pull", "GET /objects/", "pull again to continue"),
-        ("push", "POST .*/commit/", "push again to make sure"),
-    ],
-)
-def test_ctrl_c_is_one_line_and_the_next_try_works(
-    command: str,
-    step: str,
-    hint: str,
-    hub: HubServer,
-    model_folder: Path,
-    start: Start,
-    cache: Path,
-):
-    files = read_folder(model_folder)
-    if command == "pull":
-        hub.store.put(REPO, files)
-    hub.faults.add(Fault(step, pause_s=1.0))
-    process = start(*(["pull", REPO] if command == "pull" else ["push", model_folder, REPO]))
-    wait_for(lambda: hub.asked(step))
-    time.sleep(0.2)  # into the body
-    os.kill(process.pid, signal.SIGINT)
-    status, out, err = finish(process)
-    assert (status, out) == (130, "")
-    last = err.splitlines()[-1]
-    assert last.startswith("hubnmt: interrupted; ")
-    assert last.endswith(hint)
-    if command == "pull":
-        assert list(cache.rglob("*.incomplete")) == []
-        assert read_folder(pull(HubReference(REPO), cache_dir=cache).folder) == files
-    else:
-        push(model_folder, REPO)
-        assert set(hub.repo(REPO).files()) == set(files)
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_how_far_a_download_is(
-    hub: HubServer, bundled_model: Path, start: Start, cache: Path
-):
-    hub.store.put(REPO, read_folder(bundled_model))
-    hub.faults.add(Fault("GET /objects/", pause_s=0.001))
-    terminal, other_end = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 90, 0, 0))
-    process = start("pull", REPO, HF_HUB_DISABLE_PROGRESS_BARS="0", stderr=other_end)
-    os.close(other_end)
-    shown = b""
-    with contextlib.suppress(OSError):  # nobody writes any more
-        while piece := os.read(terminal, 4096):
-            shown += piece
-    os.close(terminal)
-    assert process.communicate(timeout=60)[0].endswith(f"{hub.repo(REPO).branches['main']}\n")
-    between = {int(percent) for percent in re.findall(rb"(\d+)%\|", shown)} - {0, 100}
-    assert between, shown
-
-
-@pytest.mark.slow
-def test_two_pushes_at_the_same_time_end_with_one_of_the_two(
-    hub: HubServer, model_folder: Path, tmp_path: Path, start: Start
-):
-    hub.store.put(
-        REPO, read_folder(model_folder) | {"README.md": b"---\nlibrary_name: hubnmt\n---\n"}
-    )
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        stored = load_model(model_folder)
-        change_weights(stored.model)
-        if folder.name == "two":
-            change_weights(stored.model)
-        save_model(folder, stored)
-    ended = [finish(process) for process in [start("push", f, REPO) for f in folders]]
-    weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
-    statuses = sorted(status for status, _, _ in ended)
-    assert statuses in ([0, 0], [0, 2])  # one after the other, or truly at once
-    history = hub.repo(REPO).history()
-    assert len(history) == 2 + statuses.count(0)
-    assert hub.repo(REPO).files()["model.safetensors"] in weights
-    refused = [err for status, _, err in ended if status == 2]
-    assert all("nothing was overwritten" in err for err in refused)
-
-
-@pytest.mark.slow
-def test_offline_after_a_pull(hub: HubServer, model_folder: Path, start: Start, cache: Path):
-    hub.store.put(REPO, read_folder(model_folder))
-    pull(HubReference(REPO), cache_dir=cache)
-    hub.requests.clear()
-    options = ("--model", REPO, "--max-new-tokens", 4)
-    status, out, _ = finish(start("translate", "Ein Hund", *options, HF_HUB_OFFLINE="1"))
-    assert status == 0
-    assert out.endswith("\n")
-    assert hub.requests == []
-
-
-@pytest.mark.slow
-def test_a_list_without_a_network_says_so_once(start: Start):
-    """The client alone tries six times in 23 seconds, with two lines each time."""
-    status, out, err = finish(start("list", HF_ENDPOINT="http://127.0.0.1:9"))
-    assert status == 0
-    assert "bundled" in out
-    assert err.count("\n") == 1
-    assert "the Hub's models are not listed: cannot reach http://127.0.0.1:9" in err
-
-
-@pytest.mark.slow
-def test_a_mirror_without_xet_is_told_how(hub: HubServer, model_folder: Path, start: Start):
-    status, _, err = finish(start("push", model_folder, REPO, HF_HUB_DISABLE_XET="0"))
-    assert status == 2
-    assert "set HF_HUB_DISABLE_XET=1" in err
-    assert hub.repo(REPO).files() == {}
 
 
 # --- the token -----------------------------------------------------------------------------------
@@ -286,7 +157,3 @@ def test_a_cache_that_cannot_be_written_serves_what_it_has_and_nothing_else(
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "permission denied" in err
     assert "HF_HOME" in err
-    status, out, err = finish(start("list"))
-    assert (status, err) == (0, "")
-    assert "bundled" in out
-    assert "cached" in out

@@ -143,10 +143,6 @@ def test_ci_reads_the_commands_as_they_stand(snippet: Snippet, repo: Path):
     assert read.stdout == snippet.text
 
 
-def test_both_commands_install_the_pinned_set():
-    assert all("pip install -r requirements.txt" in snippet.text for snippet in COMMANDS)
-
-
 @pytest.mark.parametrize("snippet", RECIPES, ids=str)
 def test_recipes_are_valid(snippet: Snippet):
     tables = tomllib.loads(snippet.text)

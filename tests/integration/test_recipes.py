@@ -108,13 +108,14 @@ def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
 def test_a_recipe_takes_a_step_with_local_files_and_no_network(
     name: str, repo: Path, tmp_path: Path
 ) -> None:
-    """With small batches and one layer on each side: the rest is the recipe's."""
+    """With few pieces, small batches and one layer on each side: the rest is the recipe's."""
     config = load(
         name,
         *local_files(name, repo, tmp_path),
         f"run.folder={tmp_path}",
         "run.device=cpu",
         "run.dtype=float32",
+        "tokenizer.vocab_size=500",
         "optimizer.batch_tokens=60",
         "optimizer.accumulate=1",
         "model.n_encoder_layers=1",

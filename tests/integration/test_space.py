@@ -5,7 +5,6 @@ downloaded; hubnmt itself it has only from what was uploaded. `.ci/run` installs
 uploaded.
 """
 
-import json
 import socket
 import subprocess
 import sysconfig
@@ -110,21 +109,3 @@ def test_the_space_translates_with_a_private_model(
     assert text == expected.text
     assert names == [MODEL]
     assert hub.asked(f"GET /api/models/{MODEL}")
-
-
-def test_a_bundled_model_boots_without_the_hub(
-    hub: HubServer,
-    bundled_model: Path,
-    environment: dict[str, str],
-    python: Path,
-    tmp_path: Path,
-):
-    open_space(SPACE, bundled_model.name)
-    space = hub.repo(SPACE, "space")
-    folder = check_out(space, tmp_path / "space" / "app")
-    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
-    with booted(python, folder, outside | space.variables) as url:
-        client = Client(url, verbose=False)
-        said = client.predict(TEXT, api_name="/translate")
-        client.close()
-    assert "dog" in json.dumps(said).lower()

@@ -14,9 +14,9 @@ import torch
 from tests.runs import read_metrics
 from training.train import main
 
-SETTINGS = ["run.max_steps=60", "run.eval_every=20", "run.save_every=1", "run.patience=9"]
+SETTINGS = ["run.max_steps=30", "run.eval_every=10", "run.save_every=1", "run.patience=9"]
 """A state is written at each step, so most kills fall into a save."""
-KILL_AFTER = (7, 31)
+KILL_AFTER = (5, 17)
 """Steps on record when the process is killed; the second sitting begins with the first's state."""
 
 
@@ -74,7 +74,7 @@ def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
         resume = ["--resume", str(folder)] if folder.exists() else []
         kill_after(n_steps, [*words, *resume], folder, repo)
         saved = torch.load(folder / "state.pt", weights_only=True)["progress"]["step"]
-        assert n_steps - 1 <= saved < 60
+        assert n_steps - 1 <= saved < 30
     (folder / ".state.pt.draft").write_bytes(b"a save that was cut off")
     assert main([*words, "--resume", str(folder)]) == 0
     for name in ("best", "last"):

@@ -17,10 +17,11 @@ class OptimizerConfig(FromDict):
 
     lr: float = 5e-3
     """Peak learning rate; with `noam`, a factor on the paper's formula (1.0 in the paper)."""
-    schedule: Literal["inverse_sqrt", "noam", "cosine", "constant"] = "inverse_sqrt"
-    """Learning-rate schedule after the warm-up, see `training.optim.lr_schedule`."""
-    warmup_steps: int = 2000
-    """Steps of linear warm-up to the peak."""
+    schedule: Literal["linear", "inverse_sqrt", "noam", "cosine", "constant"] = "linear"
+    """Learning-rate schedule, see `training.optim.lr_schedule`. `linear` follows the budget: it
+    falls to 0 at `run.max_steps` or `run.max_minutes`, whichever is used up first."""
+    warmup_steps: int | None = None
+    """Steps of linear warm-up to the peak; None, with `linear` only: a tenth of the budget."""
     decay_steps: int | None = None
     """Step at which `cosine` reaches `min_lr`; required for `cosine`."""
     min_lr: float = 0.0
@@ -36,19 +37,25 @@ class OptimizerConfig(FromDict):
     use 5 for translation); 0 disables it and saves the second pass."""
     grad_clip_norm: float = 1.0
     """Maximum gradient norm; 0 disables clipping."""
-    batch_tokens: int = 4096
+    batch_tokens: int = 0
     """Maximum number of padded tokens per forward pass and process, on the longer side; exceeded by
-    a single longer pair, or with `data.bpe_dropout`."""
+    a single longer pair, or with `data.bpe_dropout`. 0: 4096, or as few as 512 where otherwise less
+    than 1000 steps would fit into `run.max_minutes`."""
     accumulate: int = 1
     """Forward passes per optimizer step and process."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        decay = self.decay_steps
+        decay, warmup = self.decay_steps, self.warmup_steps
         require(
             *above_zero(self, "lr"),
-            *at_least(self, 0, "weight_decay", "warmup_steps", "r_drop", "grad_clip_norm"),
-            *at_least(self, 1, "batch_tokens", "accumulate"),
+            *at_least(self, 0, "weight_decay", "r_drop", "grad_clip_norm", "batch_tokens"),
+            *at_least(self, 1, "accumulate"),
+            (warmup is None or warmup >= 0, f"warmup_steps = {warmup} must be at least 0"),
+            (
+                warmup is not None or self.schedule == "linear",
+                f"schedule = {self.schedule!r} requires warmup_steps",
+            ),
             (
                 0 <= self.label_smoothing < 1,
                 f"label_smoothing = {self.label_smoothing} not in [0, 1)",
@@ -59,11 +66,11 @@ class OptimizerConfig(FromDict):
                 "schedule = 'cosine' requires decay_steps, the step that reaches min_lr",
             ),
             (
-                decay is None or decay > self.warmup_steps,
-                f"decay_steps = {decay} must be above warmup_steps = {self.warmup_steps}",
+                decay is None or decay > (warmup or 0),
+                f"decay_steps = {decay} must be above warmup_steps = {warmup}",
             ),
             (
-                self.schedule != "noam" or self.warmup_steps >= 1,
+                self.schedule != "noam" or warmup != 0,
                 "schedule = 'noam' requires warmup_steps of at least 1",
             ),
             (
@@ -94,9 +101,10 @@ class RunSettings(FromDict):
     """Steps between validations; each also takes a snapshot for averaging."""
     save_every: int = 250
     """Steps between saved states; a validation also saves one."""
-    judged: Literal["average", "ema", "raw"] = "average"
+    judged: Literal["average", "ema", "raw"] = "raw"
     """Weights used for validation, `best/` and `last/`: the mean of the last `average_last`
-    snapshots, an exponential moving average with `ema_decay`, or the current weights."""
+    snapshots, an exponential moving average with `ema_decay`, or the current weights. An average
+    helps where the learning rate does not fall to 0."""
     average_last: int = 10
     """Number of snapshots in the mean."""
     ema_decay: float = 0.999
@@ -162,8 +170,12 @@ class CardConfig(FromDict):
     """Licence of the data, one sentence."""
     license: str = "other"
     """Licence identifier of the weights, as on the Hub."""
+    license_name: str = ""
+    """Identifier of a licence that the Hub does not know, for `license = "other"`."""
+    license_link: str = ""
+    """URL of that licence; by default the page of the first dataset."""
     datasets: tuple[str, ...] = ()
-    """Hub names of the datasets."""
+    """Hub names of the datasets; by default those of `[data]`."""
     limits: str = ""
     """Limitations of the model."""
     bias: str = ""

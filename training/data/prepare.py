@@ -14,8 +14,6 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from hubnmt.checkpoint.folder import read_json, write_json
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -27,6 +25,7 @@ from training.data.corpora import check_tests, content_key, read_clean, read_val
 from training.data.dataset import PairDataset, write_pairs
 from training.data.rows import TextPair
 from training.files import telling_full_disk
+from training.progress_bar import progress_bar
 
 log = logging.getLogger("training")
 
@@ -84,6 +83,7 @@ def prepare_corpus(
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
             a resumed run was started with.
     """
+    log.info("reading")
     content = content_key(config.data)
     if resumed is not None:
         _check_content(resumed, content)
@@ -98,7 +98,7 @@ def prepare_corpus(
     tokenizers = tokenizers or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
-    train = _encode(config, texts, tokenizers)
+    train = _encode(config, texts, tokenizers, n_pairs=report.n_kept)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
         n_long = report.kept(name) - count
         report.drop(name, f"longer than {config.data.max_tokens} tokens", n_long)
@@ -174,7 +174,8 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
 
     def build(folder: Path) -> None:
         report = CleaningReport()
-        pairs = tqdm(read_clean(config.data, report), unit=" pairs", leave=False, disable=None)
+        clean = read_clean(config.data, report)
+        pairs = progress_bar("cleaning", iterable=clean, unit=" pairs", leave=False)
         with (folder / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
         write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
@@ -189,11 +190,12 @@ def _read_texts(folder: Path) -> Iterator[list[str]]:
             yield line[:-1].split("\t")
 
 
-def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers) -> PairDataset:
+def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
+        bar = progress_bar("encoding", total=n_pairs, unit=" pairs", leave=False)
         pairs = _read_texts(texts)
         while chunk := list(itertools.islice(pairs, CHUNK)):
             corpora, *sides = zip(*chunk, strict=True)
@@ -201,6 +203,8 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers) -> PairDatas
             for corpus, src, tgt in zip(corpora, *ids, strict=True):
                 if max(len(src), len(tgt)) <= max_tokens:
                     yield int(corpus), src, tgt
+            bar.update(len(chunk))
+        bar.close()
 
     def build(folder: Path) -> None:
         write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
@@ -214,6 +218,7 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
+        log.info("tokenizer")
         sides = [slice(1, 3)] if settings.joint else [slice(1, 2), slice(2, 3)]
         learned = []
         for side in sides:

@@ -4,21 +4,46 @@ import math
 
 from training.config.run import OptimizerConfig
 
+WARMUP_SHARE = 0.1
+"""Share of the budget in which `linear` warms up, unless `warmup_steps` is set."""
 
-def rate_at(step: int, settings: OptimizerConfig, *, d_model: int) -> float:
-    """Return the learning rate of an optimizer step, counted from 1."""
-    warmup_steps, peak = settings.warmup_steps, settings.lr
+
+def rate_at(step: int, settings: OptimizerConfig, *, d_model: int, share: float) -> float:
+    """Return the learning rate of an optimizer step.
+
+    Args:
+        step: counted from 1.
+        settings: schedule and peak rate.
+        d_model: width of the model, for `noam`.
+        share: share of the run's budget that is used, 0 to 1, for `linear`.
+    """
+    warmup_steps, peak = settings.warmup_steps or 0, settings.lr
     match settings.schedule:
+        case "linear":
+            return peak * linear(step, warmup_steps=settings.warmup_steps, share=share)
         case "inverse_sqrt":
             return peak * inverse_sqrt(step, warmup_steps=warmup_steps)
         case "noam":
             return peak * noam(step, warmup_steps=warmup_steps, d_model=d_model)
         case "cosine":
-            share = cosine(step, warmup_steps=warmup_steps, decay_steps=settings.decay_steps or 0)
+            factor = cosine(step, warmup_steps=warmup_steps, decay_steps=settings.decay_steps or 0)
             is_rising = step < warmup_steps
-            return peak * share if is_rising else settings.min_lr + share * (peak - settings.min_lr)
+            floor = 0.0 if is_rising else settings.min_lr
+            return floor + factor * (peak - floor)
         case _:
             return peak * constant(step, warmup_steps=warmup_steps)
+
+
+def linear(step: int, *, warmup_steps: int | None, share: float) -> float:
+    """Rise linearly to 1, then fall linearly to 0 at the end of the budget.
+
+    Source: Li, Yumer and Ramanan 2020, "Budgeted training", section 4,
+    https://arxiv.org/abs/1905.04753
+    """
+    falling = (1 - share) / (1 - WARMUP_SHARE)
+    if warmup_steps is None:
+        return min(share / WARMUP_SHARE, falling)
+    return min(constant(step, warmup_steps=warmup_steps), falling)
 
 
 def constant(step: int, *, warmup_steps: int) -> float:

@@ -4,9 +4,10 @@ The loss is divided by the number of non-pad target tokens of all batches on all
 splitting the work differently changes the result by rounding only.
 """
 
+import contextlib
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -58,6 +59,8 @@ class Outcome(NamedTuple):
     """Non-pad target tokens."""
     must_stop: bool
     """Whether any process requested to stop."""
+    time_share: float
+    """Share of the time limit that the next step will have used, as given to `launch`."""
     is_skipped: bool
     """Whether float16 overflowed, so that the update was skipped."""
 
@@ -118,23 +121,42 @@ class Stepper:
         )
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
-        self._reduced_loss = team.wrap(self.batch_loss)
+        self._reduced_loss: nn.Module = self.batch_loss
         self._n_skipped = 0
 
-    def launch(self, batches: Sequence[Batch], *, lr: float, must_stop: bool = False) -> Tensor:
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Exchange gradients between the processes; afterwards nothing refers to their group."""
+        self._reduced_loss = self.team.wrap(self.batch_loss)
+        try:
+            yield
+        finally:
+            self._reduced_loss = self.batch_loss
+
+    def launch(
+        self,
+        batches: Sequence[Batch],
+        *,
+        lr: float,
+        must_stop: bool = False,
+        time_share: float = 0.0,
+    ) -> Tensor:
         """Run one step; on a GPU it may still be in progress on return.
 
         Args:
             batches: batches of this process.
             lr: learning rate of this step.
             must_stop: whether this process requests to stop.
+            time_share: share of the time limit that the next step will have used, for `Outcome`;
+                rank 0 decides, the others give 0.
 
         Returns:
-            (4,) statistics for `read`.
+            (5,) statistics for `read`.
         """
         self.model.train()
-        counts = [float(sum(len(batch.labels) for batch in batches)), float(must_stop)]
-        facts = torch.tensor(counts, dtype=torch.float64).to(self.team.device, non_blocking=True)
+        n_labels = sum(len(batch.labels) for batch in batches)
+        counts = torch.tensor([n_labels, must_stop, time_share], dtype=torch.float64)
+        facts = counts.to(self.team.device, non_blocking=True)
         self.team.sum(facts)
         n_tokens = facts[0].float()
         total = torch.zeros((), device=self.team.device)
@@ -151,7 +173,7 @@ class Stepper:
         Raises:
             FloatingPointError: if the loss or the gradient is not finite; names the step.
         """
-        loss, grad_norm, n_tokens, n_stops = numbers.tolist()
+        loss, grad_norm, n_tokens, n_stops, time_share = numbers.tolist()
         is_skipped = self.scaler.is_enabled() and not math.isfinite(grad_norm)
         self._n_skipped = self._n_skipped + 1 if is_skipped else 0
         remedy = REMEDY
@@ -165,7 +187,7 @@ class Stepper:
             raise FloatingPointError(
                 f"step {step}: float16 overflowed {MOST_SKIPPED} times in a row; {remedy}"
             )
-        return Outcome(loss, grad_norm, int(n_tokens), n_stops > 0, is_skipped)
+        return Outcome(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
 
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Accumulate the gradients of one batch; explain out-of-memory errors."""

@@ -18,7 +18,11 @@ from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.corpora import read_sides
 from training.data.rows import TextPair
 from training.files import replace_text
-from training.release.card_facts import add_examples, add_test, facts_of_run
+from training.release.baselines import explain_failure, trivial_scores
+from training.release.measure import add_examples, add_test
+from training.release.records import add_records
+from training.run.card_facts import facts_of_run
+from training.run.run_dir import read_validation
 from training.run.throughput import peak_memory_mib
 from training.run.trainer import Run
 from training.run.validation import encode_pairs
@@ -56,11 +60,36 @@ def publish_run(run: Run) -> None:
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
     translator = Translator(stored, device=str(device))
     facts = measure(facts, translator, run.config.data, run.corpus.valid)
+    failure = _explain_failure(run)
+    facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD_FILE, write_card(facts))
     log.info("model card: %s", best / CARD_FILE)
+    add_records(folder, best)
     run.publisher.push_result(best, step=step, bleu=bleu)
-    for line in last_lines(folder, run.config.data, run.publisher.repo):
+    if failure:
+        log.warning("%s", failure)
+    offer = last_lines(folder, run.config.data, run.publisher.repo)
+    for line in _next_after_failure(run) if failure else offer:
         log.info("%s", line)
+
+
+def _explain_failure(run: Run) -> str:
+    """Say why the best model is worth nothing; empty if it has learned something."""
+    record = read_validation(run.folder / "best")
+    assert record is not None, "there is a best model"
+    is_copying = not run.config.data.drop_copies  # then copies may be the task
+    return explain_failure(record, trivial_scores(run.corpus.valid, with_copies=not is_copying))
+
+
+def _next_after_failure(run: Run) -> Iterator[str]:
+    """Yield what to do with a model that is not worth sharing."""
+    samples, settings = run.folder / "samples.md", run.config.run
+    yield f"its translations are in {samples}; it needs more time, or more pairs:"
+    longer = f"run.max_steps={10 * settings.max_steps}"
+    if settings.max_minutes is not None and run.progress.step < settings.max_steps:
+        longer = f"run.max_minutes={10 * settings.max_minutes:g}"
+    words = ["python", "-m", "training.train", "--resume", str(run.folder), "--set", longer]
+    yield "  " + shlex.join(words)
 
 
 def measure(

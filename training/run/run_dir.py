@@ -6,6 +6,7 @@ folder is locked against other processes.
 """
 
 import contextlib
+import dataclasses
 import json
 import logging
 import platform
@@ -79,9 +80,13 @@ def load_settings(
     if stored is None or resume is None or not is_begun(resume):
         return load_recipe(recipe, every), every
     config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
-    now = json.loads(json.dumps(config.to_dict()))
     before = load_recipe(stored["recipe"], inherited=_inherited(stored["recipe"]))
-    differences = list(_differences(json.loads(json.dumps(before.to_dict())), now))
+    if not config.optimizer.batch_tokens:  # chosen when the run was started
+        batch_tokens = before.optimizer.batch_tokens
+        optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
+        config = dataclasses.replace(config, optimizer=optimizer)
+    old, new = (json.loads(json.dumps(each.to_dict())) for each in (before, config))
+    differences = list(_differences(old, new))
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
     return config, every

@@ -27,6 +27,7 @@ from training.distributed import Team
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Outcome, Stepper
+from training.progress_bar import progress_bar
 from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
 from training.run.logging import Best, RunReport, Tracker, import_tracker
@@ -86,6 +87,7 @@ class Run:
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
+        self._time_share = 0.0
         self._first_step, self._began, self._seconds_before = 0, 0.0, 0.0
 
     def resume(self) -> None:
@@ -96,6 +98,7 @@ class Run:
         """
         self.progress = load_state(self.folder, self.parts, rank=self.team.rank)
         self.loader.seek(self.progress.position)
+        self._time_share = self._time_used()
         if not self.team.is_leader:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
@@ -125,14 +128,14 @@ class Run:
         self.team.run_on_rank0(self._open_report)
         self._first_step, self._began = self.progress.step, time.monotonic()
         self._seconds_before = self.progress.seconds
-        bar = tqdm(
-            total=self.config.run.max_steps,
+        bar = progress_bar(
+            "training",
             initial=self.progress.step,
             unit="step",
             disable=not self.team.is_leader,
         )
         try:
-            with bar, logging_redirect_tqdm():
+            with self.stepper.connected(), bar, logging_redirect_tqdm():
                 if self._needs_initial_validation():
                     self._validate_initial()
                 evaluation = self._loop(bar)
@@ -166,9 +169,17 @@ class Run:
         share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             lr = rate_at(
-                progress.step + 1, self.config.optimizer, d_model=self.model.config.d_model
+                progress.step + 1,
+                self.config.optimizer,
+                d_model=self.model.config.d_model,
+                share=self._budget_used(progress.step + 0.5),
             )
-            numbers = self.stepper.launch(share.batches, lr=lr, must_stop=self._wants_stop())
+            numbers = self.stepper.launch(
+                share.batches,
+                lr=lr,
+                must_stop=self._wants_stop(),
+                time_share=self._time_expected() if team.is_leader else 0.0,
+            )
             if self.parts.moving_average is not None:
                 self.parts.moving_average.update(progress.step + 1)
             upcoming = self.loader.take(n_batches)  # overlaps with the GPU
@@ -177,6 +188,7 @@ class Run:
             share, evaluation = upcoming, None
             is_stopping = outcome.must_stop or (team.size == 1 and self._wants_stop())
             throughput.add(outcome.loss, outcome.n_tokens)
+            bar.total = max(progress.step, round(progress.step / self._budget_used(progress.step)))
             bar.update()
             if progress.step % settings.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": outcome.grad_norm}, bar)
@@ -220,12 +232,19 @@ class Run:
 
     def _wants_stop(self) -> bool:
         """Return whether this process was interrupted or, on rank 0, the time limit is reached."""
-        is_late = self.team.is_leader and self._seconds_to_limit() <= 0
-        return self.must_stop or is_late
+        return self.must_stop or (self.team.is_leader and self._time_used() >= 1)
 
-    def _seconds_to_limit(self) -> float:
-        minutes = self.config.run.max_minutes
-        return math.inf if minutes is None else 60 * minutes - self.progress.seconds
+    def _time_used(self) -> float:
+        """Return the share of the time limit that is used; 0 without a limit."""
+        return self.progress.seconds / 60 / (self.config.run.max_minutes or math.inf)
+
+    def _time_expected(self) -> float:
+        """Return the share of the time limit in the middle of the step after the next one."""
+        return self._time_used() * (1 + 1.5 / max(self.progress.step, 1))
+
+    def _budget_used(self, step: float) -> float:
+        """Return the share of the budget that is used at a step, equal on all ranks, 0 to 1."""
+        return min(1.0, max(step / self.config.run.max_steps, self._time_share))
 
     def _count(self, outcome: Outcome, position: Position) -> None:
         progress = self.progress
@@ -233,6 +252,7 @@ class Run:
         progress.epoch, progress.batch = position
         progress.n_skipped += outcome.is_skipped
         progress.seconds = self._seconds_before + time.monotonic() - self._began
+        self._time_share = outcome.time_share
 
     def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
         """Log one line, and add the same values to the report."""
@@ -243,7 +263,8 @@ class Run:
         if self.stepper.scaler.is_enabled():
             counts["n_skipped"] = progress.n_skipped
         self._report.add(progress.step, "train", {**values, **counts})
-        bar.set_postfix_str(f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s")
+        shown = f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s"
+        bar.set_postfix_str(shown, refresh=False)
         log.info(
             "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s%s",
             progress.step,

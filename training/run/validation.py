@@ -7,6 +7,7 @@ scheduled validations only, so the result does not depend on how often a run was
 starts from a pretrained model validates it at step 0; those weights never enter an average.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.folder import StoredModel, repair_folder, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
@@ -33,10 +35,15 @@ from training.data.prepare import Corpus
 from training.files import explain_failed_save
 from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
+from training.progress_bar import progress_bar
+from training.run.card_facts import facts_of_run
 from training.run.checkpoint import Parts, Progress
 from training.run.logging import Best, RunReport
-from training.run.run_dir import VALIDATION_FILE, read_validation
+from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
 from training.run.throughput import peak_memory_mib
+
+CHUNK = 256
+"""Sentences translated between two updates of a progress bar."""
 
 
 class HeldOutPairs(NamedTuple):
@@ -122,13 +129,26 @@ def decode_pairs(
     decoding: DecodingConfig,
     *,
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    phase: str = "",
 ) -> list[str]:
-    """Translate the sources unsplit; an empty source gives an empty translation."""
-    tokenizer = translator.tokenizers.tgt
-    rows = [src for src, _ in pairs.ids if src]
-    search = translator.engine.search(rows, decoding, max_batch_tokens=batch_tokens)
-    found = iter(run_search(search))
-    return [decode_line(next(found)[0].ids, tokenizer) if src else "" for src, _ in pairs.ids]
+    """Translate the sources unsplit, with a progress bar if the phase has a name.
+
+    An empty source gives an empty translation.
+    """
+    tokenizer, texts = translator.tokenizers.tgt, [""] * len(pairs.ids)
+    rows = [(len(src), row) for row, (src, _) in enumerate(pairs.ids) if src]
+    rows.sort(reverse=True)  # similar lengths together
+    options = {"total": len(rows), "unit": " lines"}
+    with progress_bar(phase, **options) if phase else contextlib.nullcontext() as bar:
+        for start in range(0, len(rows), CHUNK):
+            chunk = [row for _, row in rows[start : start + CHUNK]]
+            sources = [pairs.ids[row][0] for row in chunk]
+            search = translator.engine.search(sources, decoding, max_batch_tokens=batch_tokens)
+            for row, hypotheses in zip(chunk, run_search(search), strict=True):
+                texts[row] = decode_line(hypotheses[0].ids, tokenizer)
+            if bar is not None:
+                bar.update(len(chunk))
+    return texts
 
 
 @torch.inference_mode()
@@ -224,7 +244,15 @@ class Validator:
             del progress.snapshots[step]
         return with_weights(model, average(progress.snapshots.values()))
 
-    def _save(self, name: str, stored: StoredModel, record: Mapping[str, Any]) -> None:
+    def _save(self, name: Weights, stored: StoredModel, record: Mapping[str, Any]) -> None:
+        facts = facts_of_run(
+            self._folder,
+            name=self._folder.name,
+            config=stored.model.config,
+            weights=name,
+            taken=record,
+        )
+        stored = dataclasses.replace(stored, card=write_card(facts))
         try:
             notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
             save_model(self._folder / name, stored, notes=notes)

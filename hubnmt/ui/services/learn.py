@@ -128,7 +128,8 @@ class Lessons:
         Raises:
             HubNMTError: if it cannot be read.
         """
-        folder = find_run(self.registry.folder(self.registry.name(model)))
+        known = self.registry.folder(self.registry.name(model))
+        folder = find_run(known or self.registry.cached_folder(model))
         return None if folder is None else read_run(folder)
 
     def run_at(self, folder: str) -> Run:

@@ -43,12 +43,12 @@ class Sample:
 
 
 def find_run(model_folder: Path | None) -> Path | None:
-    """Find the run folder of a model: the folder itself or its parent."""
+    """Find the record of a model's training: in the run that goes on above it, or in its folder."""
     if model_folder is None:
         return None
     candidates = [model_folder]
     if model_folder.name in ("best", "last"):
-        candidates.append(model_folder.parent)
+        candidates.insert(0, model_folder.parent)
     return next((folder for folder in candidates if (folder / METRICS).is_file()), None)
 
 

@@ -56,14 +56,6 @@ def test_push_options_reach_the_hub(hub: HubServer, model_folder: Path, run: Run
     assert run("push", model_folder, REPO, "--create-pr").endswith("/discussions/1\n")
 
 
-def test_pull_shows_the_commit(stored: HubServer, run: Run):
-    commit = stored.repo(REPO).branches["main"]
-    folder = Path(run("pull", REPO).strip())
-    assert folder.name == commit
-    facts = json.loads(run("pull", f"{REPO}@{commit}", "--json"))
-    assert facts == {"model": f"{REPO}@{commit}", "commit": commit, "folder": str(folder)}
-
-
 def test_a_hub_model_works_where_a_model_is_asked_for(stored: HubServer, run: Run):
     options = ("--max-new-tokens", 4)
     assert run("translate", "Ein Hund", "--model", REPO, *options).endswith("\n")
@@ -128,20 +120,47 @@ def test_list_without_the_hub_shows_what_is_here(
     assert stored.requests == []
 
 
-def test_a_list_that_is_interrupted_says_that_nothing_is_lost(
-    stored: HubServer, capfd: pytest.CaptureFixture[str]
-):
-    stop = Fault("GET /api/models", before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2)
-    stored.faults.add(stop)
-    assert main(["list"]) == 130
-    assert capfd.readouterr().err == "hubnmt: interrupted; nothing was changed\n"
-
-
 def test_space_prints_its_link(stored: HubServer, run: Run):
     assert run("space", "user/demo", "--model", REPO) == f"{stored.url}/spaces/user/demo\n"
     assert stored.repo("user/demo", "space").variables == {"HUBNMT_MODEL": REPO}
     said = json.loads(run("space", "user/demo", "--model", REPO, "--json"))
     assert said["changed"] == []
+
+
+def test_a_list_without_a_network_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert main(["list"]) == 0
+    out, err = capfd.readouterr()
+    assert "bundled" in out
+    assert err.count("\n") == 1
+    assert "the Hub's models are not listed: cannot reach http://127.0.0.1:9" in err
+
+
+@pytest.mark.parametrize(
+    ("command", "step", "hint"),
+    [
+        (["list"], "GET /api/models", "nothing was changed"),
+        (["pull", REPO], "GET /objects/", "pull again to continue"),
+        (["push", "{folder}", "user/new"], "POST .*/commit/", "push again to make sure"),
+    ],
+    ids=str,
+)
+def test_ctrl_c_is_one_line_that_tells_how_things_stand(
+    command: list[str],
+    step: str,
+    hint: str,
+    stored: HubServer,
+    model_folder: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    stop = Fault(step, before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2)
+    stored.faults.add(stop)
+    assert main([word.format(folder=model_folder) for word in command]) == 130
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("hubnmt: interrupted; ")
+    assert last.endswith(hint)
 
 
 @pytest.mark.parametrize("command", [["pull", REPO], ["push", "dir", REPO], ["list"]])

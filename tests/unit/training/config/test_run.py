@@ -11,9 +11,10 @@ from training.config.run import OptimizerConfig, RunSettings
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"schedule": "linear"}, "'inverse_sqrt' or 'noam' or 'cosine' or 'constant'"),
+        ({"schedule": "line"}, "'linear' or 'inverse_sqrt' or 'noam' or 'cosine' or 'constant'"),
+        ({"schedule": "inverse_sqrt"}, "schedule = 'inverse_sqrt' requires warmup_steps"),
         ({"schedule": "cosine"}, "schedule = 'cosine' requires decay_steps"),
-        ({"schedule": "cosine", "decay_steps": 2000}, "decay_steps = 2000 must be above warmup"),
+        ({"decay_steps": 20, "warmup_steps": 20}, "decay_steps = 20 must be above warmup"),
         ({"schedule": "noam", "warmup_steps": 0}, "requires warmup_steps of at least 1"),
         ({"min_lr": 0.1}, "min_lr = 0.1 must be 0 to lr = 0.005"),
         ({"min_lr": -0.1}, "min_lr = -0.1 must be 0 to"),

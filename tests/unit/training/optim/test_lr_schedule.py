@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from training.config.run import OptimizerConfig
-from training.optim.lr_schedule import cosine, inverse_sqrt, noam, rate_at
+from training.optim.lr_schedule import inverse_sqrt, rate_at
 
 
 @pytest.mark.parametrize("warmup_steps", [1, 7, 4000])
@@ -20,23 +20,10 @@ def test_it_is_the_formula_of_the_paper_times_its_peak(warmup_steps: int) -> Non
 # --- the others ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [1, 2, 3999, 4000, 4001, 100_000])
-def test_noam_is_the_formula_of_the_paper(step: int) -> None:
-    papers = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-    assert noam(step, warmup_steps=4000, d_model=512) == pytest.approx(papers, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("step", "factor"),
-    [(1, 1 / 10), (5, 1 / 2), (10, 1.0), (15, 0.5 + 0.5**1.5), (20, 0.5), (30, 0.0), (99, 0.0)],
-)
-def test_cosine_by_hand(step: int, factor: float) -> None:
-    assert cosine(step, warmup_steps=10, decay_steps=30) == pytest.approx(factor, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("settings", "rates"),
     [
+        ({"schedule": "linear"}, [0.5, 2.0 * 0.75 / 0.9, 0.0]),
         ({"schedule": "inverse_sqrt"}, [0.5, 2.0, 1.0]),
         ({"schedule": "noam"}, [2**-4, 2**-2, 2**-3]),
         ({"schedule": "constant"}, [0.5, 2.0, 2.0]),
@@ -47,5 +34,13 @@ def test_cosine_by_hand(step: int, factor: float) -> None:
 def test_a_recipe_names_its_schedule(settings: dict[str, Any], rates: list[float]) -> None:
     values = {"lr": 2.0, "warmup_steps": 4, **settings}
     optimizer = OptimizerConfig.from_dict(values)
-    got = [rate_at(step, optimizer, d_model=16) for step in (1, 4, 16)]
+    got = [rate_at(step, optimizer, d_model=16, share=step / 16) for step in (1, 4, 16)]
     assert got == pytest.approx(rates)
+
+
+@pytest.mark.parametrize(
+    ("share", "factor"), [(0.0, 0.0), (0.05, 0.5), (0.1, 1.0), (0.55, 0.5), (1.0, 0.0)]
+)
+def test_the_default_follows_the_budget(share: float, factor: float) -> None:
+    rate = rate_at(7, OptimizerConfig(lr=3e-3), d_model=16, share=share)
+    assert rate == pytest.approx(3e-3 * factor, abs=1e-12)

@@ -124,11 +124,6 @@ def test_new_sessions_of_one_address_do_not_crowd_out_another(
     assert codes.count(200) >= request_limits.FREE_SESSIONS
 
 
-def test_a_direct_call_is_answered(url: str):
-    body = {"data": ["ein hund", "", *[None] * 12]}
-    assert httpx.post(f"{url}run/translate", json=body).json()["data"][0] == "EIN HUND"
-
-
 def test_a_link_to_the_page_shows_its_title_and_picture(url: str):
     root = url.removesuffix("gradio_api/")
     page = httpx.get(root).text

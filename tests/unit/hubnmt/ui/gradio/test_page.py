@@ -1,21 +1,16 @@
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from hubnmt.errors import ModelNotFoundError
 from hubnmt.ui.gradio import page
 from hubnmt.ui.gradio.events import ASSETS
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services import tables
-from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
-INSIDE = ["Alternatives", "Steer", "Look inside", "Heads"]
-TABS = ["Translate", *INSIDE, "Compare", "Files", "Learn"]
 LINES = ("model", "files", "hub", "opening")
 
 
@@ -26,20 +21,6 @@ def demo(handlers: Handlers) -> gr.Blocks:
 
 def _components(demo: gr.Blocks, kind: type) -> list[Any]:
     return [block for block in demo.blocks.values() if isinstance(block, kind)]
-
-
-def test_building_opens_the_first_model(make_registry: Callable[..., ModelRegistry]):
-    registry = make_registry()
-    build_demo(Handlers(registry))
-    assert registry.is_open("first")
-
-
-def test_a_model_that_cannot_be_opened_stops_the_building(tmp_path: Path):
-    def load(name: str) -> Any:
-        raise ModelNotFoundError(f"{name}: gone")
-
-    with pytest.raises(ModelNotFoundError, match="gone"):
-        build_demo(Handlers(ModelRegistry(load, {"a": tmp_path})))
 
 
 def test_the_named_endpoints_are_exactly_these(demo: gr.Blocks):
@@ -60,29 +41,6 @@ def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Bl
     assert demo._queue.max_size == page.MAX_QUEUED
 
 
-def test_every_tab_is_there_and_the_first_one_translates(demo: gr.Blocks):
-    assert [tab.label for tab in _components(demo, gr.Tab)] == TABS
-
-
-def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
-    (event,) = [
-        f
-        for f in demo.fns.values()
-        if f.concurrency_id == "opening" and f.inputs[0].elem_id == "model"
-    ]
-    values = event.fn("second", "first")
-    assert len(values) == len(event.outputs)
-    shown = dict(zip((block.elem_id for block in event.outputs), values, strict=True))
-    assert shown["model-a"] == "second"
-    assert sum(value == "second" for value in values) == 3  # opened, and A, where it is opened, too
-    notice, *rest = event.fn("no/such", "first")
-    assert "is not available on this page" in notice
-    assert rest == [gr.skip()] * (len(event.outputs) - 1)
-    notice, *rest = event.fn("second", "second")
-    assert notice == ""
-    assert rest == [gr.skip()] * (len(event.outputs) - 1)
-
-
 def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks):
     every, age = demo.delete_cache
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
@@ -99,15 +57,6 @@ def test_every_input_has_a_label(demo: gr.Blocks):
     visible = [c for c in inputs if c.visible is not False]
     assert len(visible) >= 7
     assert [c for c in visible if not c.label] == []
-
-
-def test_free_references_are_typed_only_where_they_are_opened(
-    make_registry: Callable[..., ModelRegistry],
-):
-    for allowed in (False, True):
-        demo = build_demo(Handlers(make_registry(allow_hub=allowed)))
-        pickers = [c for c in _components(demo, gr.Dropdown) if c.label.startswith("Model")]
-        assert [picker.allow_custom_value for picker in pickers] == [allowed] * 3
 
 
 def test_templates_are_constant(demo: gr.Blocks):

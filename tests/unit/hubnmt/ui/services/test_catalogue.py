@@ -8,7 +8,6 @@ import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import HubError
 from hubnmt.hub.listing import Catalogue
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
@@ -24,7 +23,7 @@ from hubnmt.ui.services.catalogue import (
 )
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import HubServer
 
 Make = Callable[..., ModelRegistry]
 
@@ -40,39 +39,6 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
         ("user/bare", "user/bare"),
         (f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO),
     ]
-
-
-def test_the_same_page_asks_the_hub_once(hub: HubServer, make_registry: Make):
-    registry, catalogue = make_registry(allow_hub=True), Catalogue()
-    for _ in range(3):
-        suggest_models(registry, catalogue)
-    assert len(hub.asked("GET /api/models")) == 1
-
-
-def test_a_hundred_models_take_one_request(hub: HubServer, make_registry: Make):
-    for number in range(101):
-        hub.store.put(f"user/m{number:03}", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
-    assert [name for _, name in suggested[2:]] == [f"user/m{number:03}" for number in range(100)]
-    assert len(hub.asked("GET /api/models")) == 1
-
-
-def test_a_page_that_opens_no_others_asks_nobody(hub: HubServer, make_registry: Make):
-    assert suggest_models(make_registry(), Catalogue()) == [
-        ("first", "first"),
-        ("second", "second"),
-    ]
-    assert hub.requests == []
-
-
-def test_without_the_hub_the_cache_is_suggested(
-    hub: HubServer, model_folder: Path, make_registry: Make
-):
-    hub.store.put(REPO, read_folder(model_folder))
-    pull(HubReference(REPO))
-    hub.faults.add(Fault(".", times=None, status=503))
-    names = [name for _, name in suggest_models(make_registry(allow_hub=True), Catalogue())]
-    assert names == ["first", "second", REPO]
 
 
 @pytest.mark.parametrize(
@@ -106,17 +72,6 @@ def test_models_and_folders_are_not_searched_for(
     assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
 
 
-def test_no_path_has_a_null_character(make_registry: Make):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    assert read_search(registry, "a\0b") == Search("a\0b", "", "a\0b")
-
-
-def test_words_longer_than_a_file_name_are_searched_for(make_registry: Make):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    words = "ക" * 100  # 300 bytes
-    assert read_search(registry, words) == Search(words, "", words)
-
-
 def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
     hub.store.put(REPO, read_folder(model_folder))
     hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
@@ -127,17 +82,6 @@ def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_
     assert search_models(Search(name, "", name), catalogue) == found
     assert search_models(Search("nobody/", "nobody", ""), catalogue) == []
     assert hub.asked("resolve|objects") == []
-
-
-def test_the_same_search_asks_once_and_trouble_is_said(hub: HubServer):
-    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    catalogue, search = Catalogue(), Search("bare", "", "bare")
-    assert search_models(search, catalogue) == search_models(search, catalogue)
-    assert len(hub.asked("GET /api/models")) == 1
-    hub.faults.add(Fault(".", times=None, status=503))
-    assert len(search_models(search, catalogue)) == 1
-    with pytest.raises(HubError, match="503"):
-        search_models(Search("other", "", "other"), catalogue)
 
 
 def test_the_model_that_translates_back_is_known_by_its_config(

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.ui.services import explorer
-
-MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
 
 def _rows(*shape: int) -> torch.Tensor:
@@ -46,11 +43,6 @@ def _unpack(packed: dict[str, Any], *shape: int) -> np.ndarray:
     return numbers.reshape(packed["layers"], packed["heads"], *shape) / explorer.FULL_SCALE
 
 
-def _pieces(**changes: Any) -> dict[str, Any]:
-    pieces: dict[str, Any] = explorer.explorer_figure(_maps(**changes), None)["units"]["pieces"]
-    return pieces
-
-
 def test_weights_arrive_as_they_were_sent():
     maps = _maps()
     figure = explorer.explorer_figure(maps, None)
@@ -58,51 +50,6 @@ def test_weights_arrive_as_they_were_sent():
     np.testing.assert_allclose(_unpack(sent["cross"], 4, 3), maps.cross, atol=1e-5)
     assert _unpack(sent["encoder"], 3, 3).shape == (1, 5, 3, 3)
     assert figure["alignment"] == [3, 1]
-
-
-def test_words_are_sent_beside_pieces():
-    maps = _maps()
-    words = explorer.explorer_figure(maps, None)["units"]["words"]
-    assert (words["src"], words["tgt"]) == (["Ein", " Hund", "<eos>"], [" dog", " runs", "<eos>"])
-    together = maps.cross[:, :, :2].mean(2)
-    np.testing.assert_allclose(_unpack(words["maps"]["cross"], 3, 3)[:, :, 0], together, atol=1e-5)
-
-
-def test_characters_are_sent_only_where_they_are_not_the_pieces():
-    units = explorer.explorer_figure(_maps(), None)["units"]
-    assert units["characters"] is None
-    src = TokenSpans(
-        "ö", ("<C3>", "<B6>", "<eos>"), ((0, 1), (0, 1), (1, 1)), ((0, 1), (1, 2), (2, 2))
-    )
-    characters = explorer.explorer_figure(_maps(src=src), None)["units"]["characters"]
-    assert characters["src"] == [" ö", "<eos>"]
-
-
-def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
-    maps = _maps(alignment_shift=1)
-    figure = explorer.explorer_figure(maps, None)
-    aligned = _unpack(figure["units"]["pieces"]["maps"]["aligned"], 4, 3)[0, 0]
-    np.testing.assert_allclose(aligned[:3], maps.cross[3, 1, 1:], atol=1e-5)
-    assert figure["shift"] == 1
-    assert "aligned" not in _pieces()["maps"]
-    assert "aligned" not in _pieces(alignment_head=None, alignment_shift=1)["maps"]
-
-
-def test_falls_are_summed_by_words_of_the_translation():
-    left_out = Occlusion(
-        src_words=("Ein", "Hund"),
-        spans=((0, 3), (3, 8)),
-        tgt_tokens=("d", "og", " runs", "<eos>"),
-        falls=((0.1, 0.2, 0.5, 0.0), (1.0, 2.0, 0.0, -0.25)),
-    )
-    falls = explorer.explorer_figure(_maps(), left_out)["falls"]
-    assert falls == [[0.3, 3.0], [0.5, 0.0], [0.0, -0.25]]
-
-
-def test_weights_slightly_outside_their_range_do_not_wrap_around():
-    cross = torch.tensor([[[[1.0000001, -1e-9, 0.5]] * 4]])
-    sent = _unpack(_pieces(cross=cross, alignment_head=None)["maps"]["cross"], 4, 3)
-    np.testing.assert_allclose(sent[0, 0, 0], [1, 0, 0.5], atol=1e-5)
 
 
 def test_a_text_too_long_to_draw_is_refused_with_its_size():
@@ -119,7 +66,3 @@ def test_a_text_too_long_to_draw_is_refused_with_its_size():
     with pytest.raises(InputError, match=f"300 and 400 tokens have {n_weights:,}"):
         explorer.check_drawable(300, 400, config)
     explorer.check_drawable(30, 40, config)
-
-
-def test_tokens_for_the_explorer_stay_text():
-    assert _pieces(src=_spans(MARKUP, "b"))["src"][0] == MARKUP

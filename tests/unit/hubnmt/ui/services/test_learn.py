@@ -1,14 +1,11 @@
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from hubnmt.errors import InputError, ModelNotFoundError
+from hubnmt.errors import InputError
 from hubnmt.ui.services import learn
-from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -17,17 +14,6 @@ from hubnmt.ui.services.translate import Handlers
 @pytest.fixture
 def lessons(handlers: Handlers) -> Lessons:
     return Lessons(handlers.registry)
-
-
-def test_words_come_apart_and_together_again(lessons: Lessons):
-    found = lessons.pieces("ab cde", "")
-    assert (found["vocabulary"], found["text"]) == (300, "ab cde")
-    assert found["words"] == [[["a", "b"], ["ab"]], [["c", "d", "e"], ["cd", "e"], ["cde"]]]
-
-
-def test_bytes_that_are_no_character_are_shown_as_such(lessons: Lessons):
-    (word,) = lessons.pieces("ü", "")["words"]
-    assert word == [["<C3>", "<BC>"], ["ü"]]
 
 
 def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
@@ -45,15 +31,6 @@ def test_half_a_character_is_refused(lessons: Lessons):
         lessons.anatomy("ein hund", "a \ud800", "")
 
 
-def test_the_pattern_of_positions_is_that_of_the_model(lessons: Lessons):
-    found = lessons.positions("")
-    values = np.frombuffer(base64.b64decode(found["values"]), dtype=np.int8) / 127
-    waves = values.reshape(found["rows"], found["columns"])
-    assert waves.shape == (learn.N_POSITIONS, 12)
-    np.testing.assert_allclose(waves[:, 0], np.sin(np.arange(learn.N_POSITIONS)), atol=0.005)
-    np.testing.assert_allclose(waves[:, 1], np.cos(np.arange(learn.N_POSITIONS)), atol=0.005)
-
-
 def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, handlers: Handlers):
     translated = {
         "src": "ein hund\nzwei",
@@ -66,10 +43,6 @@ def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, han
     assert (found.n_src_tokens, found.n_tgt_tokens) == (6, 8)  # the first line, two marks of eos
     assert found.stages[0].tensors[0].shape == (1, 6)
     assert sum(stage.n_parameters for stage in found.stages) == found.config.n_parameters
-
-
-def test_nothing_translated_yet_shows_an_example(lessons: Lessons, handlers: Handlers):
-    assert lessons.last_anatomy(handlers, "", None).src == examples("de")[0]
 
 
 def test_a_model_whose_folder_tells_of_a_run_shows_it(
@@ -97,13 +70,3 @@ def test_run_folders_are_read_only_where_local_folders_are(
         public.run_at(str(tmp_path))
     (tmp_path / "best").mkdir()
     assert public.run_of(str(tmp_path / "best")) is None
-
-
-def test_an_unknown_model_is_refused(lessons: Lessons, handlers: Handlers):
-    for call in (
-        lambda: lessons.pieces("a", "no/such"),
-        lambda: lessons.positions("no/such"),
-        lambda: lessons.last_anatomy(handlers, "no/such", None),
-    ):
-        with pytest.raises(ModelNotFoundError):
-            call()

@@ -62,14 +62,6 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
             call()
 
 
-def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
-    with pytest.raises(InputError, match="the forced prefix contains an unpaired surrogate"):
-        limits.check_work(translator, TEXT, translator.decoding, "a \udc00")
-    with pytest.raises(InputError, match="the text contains an unpaired surrogate"):
-        limits.attend(translator, TEXT, "a \udc00")
-    limits.check_text("\U0001f600")
-
-
 def test_a_beginning_is_bounded_and_counted(translator: Any):
     limits.check_work(translator, TEXT, translator.decoding, "a" * limits.MAX_PREFIX_CHARS)
     with pytest.raises(InputError, match="the forced prefix has 301 characters"):
@@ -102,46 +94,12 @@ def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Tr
     assert 40 * 5 < steps.n <= (n_src + 40) * width
 
 
-def test_the_longest_text_passes():
-    limits.check_text("x" * limits.MAX_TEXT_CHARS)
-
-
 def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(translator, "score", None)
     with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens; the limit is 1,000"):
         limits.score(translator, TEXT, "ab " * 600)
-
-
-def test_what_is_too_long_to_draw_is_refused_before_the_model_runs(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "attend", None)
-    with pytest.raises(InputError, match="too long to display"):
-        limits.attend(translator, "a b c d " * 500, "")
-
-
-def test_what_is_too_long_to_draw_is_not_translated_first(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "translate", None)
-    with pytest.raises(InputError, match="too long to display"):
-        limits.attend(translator, "a b c d " * 500, "")
-
-
-def test_what_is_too_much_to_translate_is_not_explained(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "translate", None)
-    monkeypatch.setattr(limits, "MAX_WORK", 10)
-    with pytest.raises(InputError, match="with 4 hypotheses the limit"):
-        limits.attend(translator, TEXT, "")
-
-
-def test_the_translation_to_explain_must_be_text(translator: Any):
-    with pytest.raises(InputError, match="not int"):
-        limits.attend(translator, TEXT, 3)  # type: ignore[arg-type]
 
 
 ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66
@@ -173,13 +131,6 @@ def test_what_would_keep_the_model_busy_is_refused(
     limits.check_work(translator, "Ja.\nNein.", decoding)
     with pytest.raises(InputError, match=r"with [0-9]+ hypotheses the limit"):
         limits.check_work(translator, text, decoding)
-
-
-def test_the_row_with_most_pieces_is_found_whatever_its_characters(translator: Any):
-    rows = ["longest" * 200, "ab cd " * 300]
-    limits.check_rows(translator, rows, DecodingConfig(beam_size=16))
-    with pytest.raises(InputError, match=r"row 2 may take 1,[0-9]+ source and target tokens"):
-        limits.check_rows(translator, rows, DecodingConfig(beam_size=64))
 
 
 def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,6 @@ from hubnmt.ui.services.scheduler import (
     BusyError,
     Client,
     OverrunError,
-    Quota,
     Scheduler,
     assign,
     in_turns,
@@ -65,15 +64,6 @@ def test_a_short_task_goes_before_long_ones():
         race.add("longer", make_client("b"), 3.0)
         race.add("short", make_client("c"), 0.1)
     assert race.finish() == ["short", "long", "longer"]
-
-
-def test_who_used_less_of_late_goes_first():
-    race = Race()
-    with hold(race, make_client("greedy")):
-        time.sleep(0.3)
-        race.add("greedy", make_client("greedy", "new session"), 0.1)
-        race.add("modest", make_client("modest"), 0.2)
-    assert race.finish() == ["modest", "greedy"]
 
 
 def test_work_that_nobody_listens_to_does_not_begin(monkeypatch: pytest.MonkeyPatch):
@@ -176,25 +166,3 @@ def test_work_beyond_its_estimate_is_stopped():
     finally:
         scheduling._CURRENT.set(None)
     assert seen
-
-
-def test_without_a_server_nothing_waits():
-    with model_turn(1.0), model_turn(1.0):
-        assert drain(in_turns(steps(3, 0, [], "x"), 1.0)) == "x"
-
-
-def test_a_cancelled_job_frees_its_place_before_it_has_ended():
-    quota, has_left = Quota(8, 1), threading.Event()
-    try:
-        assign(Scheduler(), make_client(has_left=has_left.is_set))
-        with quota.place():
-            with pytest.raises(BusyError), quota.place():
-                pass
-            has_left.set()
-            assign(Scheduler(), make_client())
-            with quota.place(), pytest.raises(BusyError), quota.place():
-                pass
-        with quota.place():
-            pass
-    finally:
-        scheduling._CURRENT.set(None)

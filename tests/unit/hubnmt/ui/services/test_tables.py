@@ -1,7 +1,4 @@
-import csv
 import gzip
-import io
-import json
 import zlib
 from pathlib import Path
 
@@ -13,60 +10,11 @@ from hubnmt.errors import InputError
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.tables import Table, read_table, write_table
 
-TEXTS = ["Ein Hund, der rennt.", 'Sie sagt "ja".', "മഞ്ഞിൽ ഒരു നായ"]
-
 
 def _read(folder: Path, name: str, content: str | bytes, **options: bool) -> Table:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_table(path, **options)
-
-
-def _csv(*rows: list[str]) -> str:
-    file = io.StringIO()
-    csv.writer(file).writerows(rows)
-    return file.getvalue()
-
-
-def test_each_line_of_a_text_is_a_row_blank_ones_too(tmp_path: Path):
-    table = _read(tmp_path, "a.txt", "eins\r\n\nzwei\u2028drei")
-    assert table.column("text") == ["eins", "", "zwei\u2028drei"]
-
-
-def test_columns_are_named_by_the_first_line_or_by_number(tmp_path: Path):
-    content = "de\ten\nHund\tdog\nKatze\tcat\n"
-    table = _read(tmp_path, "a.tsv", content)
-    assert table.columns == ("de", "en")
-    assert table.column("en") == ["dog", "cat"]
-    table = _read(tmp_path, "a.tsv", content, has_header=False)
-    assert table.columns == ("column 1", "column 2")
-    assert table.column("column 1") == ["de", "Hund", "Katze"]
-
-
-def test_csv_cells_may_hold_commas_quotes_and_lines(tmp_path: Path):
-    cells = [*TEXTS, "two\nlines"]
-    table = _read(tmp_path, "a.CSV", "\ufeff" + _csv(["id", "src"], *(["1", c] for c in cells)))
-    assert table.column("src") == cells
-
-
-def test_json_lines_keep_what_is_no_text(tmp_path: Path):
-    rows = [{"n": 1, "src": text, "more": [None]} for text in TEXTS]
-    content = "\n\n".join(json.dumps(row) for row in rows)
-    table = _read(tmp_path, "a.jsonl", content)
-    assert table.columns == ("src",)
-    assert table.column("src") == TEXTS
-    written = [json.loads(line) for line in write_table(table, TEXTS).splitlines()]
-    assert written == [row | {"translation": row["src"]} for row in rows]
-
-
-@pytest.mark.parametrize("kind", [".tsv", ".csv", ".jsonl"])
-def test_what_is_written_can_be_read_and_has_one_column_more(tmp_path: Path, kind: str):
-    rows = tuple({"id": str(n), "src": text} for n, text in enumerate(TEXTS))
-    table = Table(kind, ("id", "src"), rows)
-    again = _read(tmp_path, f"a{kind}", write_table(table, ["x, y", 'z "q"', "w"]))
-    assert again.columns == ("id", "src", "translation")
-    assert again.column("src") == TEXTS
-    assert again.column("translation") == ["x, y", 'z "q"', "w"]
 
 
 @pytest.mark.parametrize("kind", [".tsv", ".csv"])
@@ -94,16 +42,6 @@ def test_a_packed_file_is_no_table(tmp_path: Path):
         for packed in (gzip.compress(bytes(10**7)), zlib.compress(bytes(10**7))):
             with pytest.raises(InputError, match="the file, line 1"):
                 _read(tmp_path, f"a{kind}", packed)
-
-
-def test_a_text_becomes_its_translations_line_for_line(tmp_path: Path):
-    table = _read(tmp_path, "a.txt", "eins\n\nzwei\n")
-    assert write_table(table, ["one", "", "t\nwo"]) == "one\n\nt wo\n"
-
-
-def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
-    table = _read(tmp_path, "a.tsv", "src\ttranslation\na\tb\n")
-    assert write_table(table, ["c"]).splitlines()[0] == "src\ttranslation\ttranslation 2"
 
 
 @pytest.mark.parametrize(

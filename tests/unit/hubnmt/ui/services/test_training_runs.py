@@ -6,7 +6,7 @@ import pytest
 from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import InputError
 from hubnmt.ui.services import training_runs
-from hubnmt.ui.services.training_runs import find_run, read_run
+from hubnmt.ui.services.training_runs import read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -43,13 +43,6 @@ def test_curves_are_what_was_recorded_torn_lines_left_out(run: Path):
     }
 
 
-def test_what_is_no_number_a_float_can_hold_is_left_out(run: Path):
-    odd = ("1" * 400, "-1e999", "NaN", "null", '"2"')
-    lines = [f'{{"step": {n}, "loss": {value}}}' for n, value in enumerate((*odd, "2.5"))]
-    (run / "metrics.jsonl").write_text("\n".join([*lines, f'{{"step": {odd[0]}, "loss": 1}}']))
-    assert read_run(run).curves == {"loss": ((len(odd), 2.5),)}
-
-
 def test_samples_become_a_history_of_each_sentence(run: Path):
     _write_samples(
         run,
@@ -62,20 +55,6 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
     assert first.translations == ((500, "x"), (12500, "y"))
     assert (second.src, second.reference) == (ODD, ODD)
     assert second.translations == ((500, ODD), (1000, ""))
-
-
-def test_a_model_knows_its_run_by_the_folder_it_lies_in(run: Path, tmp_path: Path):
-    assert find_run(run) == run
-    assert find_run(run / "best") == run
-    assert find_run(tmp_path) is None
-    assert find_run(None) is None
-    (run / "other").mkdir()
-    assert find_run(run / "other") is None
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path: Path):
-    with pytest.raises(InputError, match="not the folder of a training run"):
-        read_run(tmp_path)
 
 
 def test_a_record_too_large_to_be_ours_is_not_read(run: Path, monkeypatch: pytest.MonkeyPatch):

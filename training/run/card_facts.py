@@ -1,51 +1,28 @@
-"""Contents of a model card: how the run was made, example translations and test scores."""
+"""Contents of a model card that a run records: how it was made."""
 
-import dataclasses
 import json
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.card import CardFacts, TestResult
+from hubnmt.checkpoint.card import CardFacts
 from hubnmt.checkpoint.folder import read_json
-from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.text.metrics import score_corpus, sentence_chrf
-from hubnmt.translator import Translator
 from training.optim.averaging import describe_judged
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import Weights, read_validation
-from training.run.validation import HeldOutPairs, decode_pairs
-
-log = logging.getLogger("training")
 
 
-def pick_samples(
-    sources: Sequence[str], references: Sequence[str], translations: Sequence[str], *, n: int = 5
-) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
-    """Pick good and bad examples by sentence chrF, without the trivial best ones.
-
-    Returns:
-        `n` from the 90th percentile on, and `n` from the 5th.
-    """
-    rows = list(zip(sources, references, translations, strict=True))
-    rows.sort(key=lambda row: sentence_chrf(row[2], row[1]))
-    high, low = int(0.9 * len(rows)), int(0.05 * len(rows))
-    return rows[high : high + n], rows[low : low + n]
-
-
-def training_facts(run_dir: Path, *, name: str, weights: Weights = "best") -> dict[str, Any]:
+def training_facts(
+    run_dir: Path, taken: Mapping[str, Any], *, name: str, weights: Weights
+) -> dict[str, Any]:
     """Collect the run's records and those of the chosen weights.
 
     Raises:
-        InputError: if the run has no validation yet.
         ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    taken = read_validation(run_dir / weights)
-    if taken is None:
-        raise InputError(f"{run_dir}: no validation yet; resume the run")
     judged = describe_judged(recipe["run"])
     as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     return {
@@ -87,9 +64,21 @@ def recipe_lines(run_dir: Path) -> str:
 
 
 def facts_of_run(
-    run_dir: Path, *, name: str, config: ModelConfig, weights: Weights = "best"
+    run_dir: Path,
+    *,
+    name: str,
+    config: ModelConfig,
+    weights: Weights = "best",
+    taken: Mapping[str, Any] | None = None,
 ) -> CardFacts:
     """Collect the card's contents that need no evaluation.
+
+    Args:
+        run_dir: folder of the run.
+        name: name of the model.
+        config: architecture.
+        weights: which weights of the run.
+        taken: record of their validation; by default the one stored with them.
 
     Raises:
         InputError: if the run has no validation yet.
@@ -97,13 +86,18 @@ def facts_of_run(
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
     card, machine = recipe["card"], read_json(run_dir / "machine.json")
+    taken = taken or read_validation(run_dir / weights)
+    if taken is None:
+        raise InputError(f"{run_dir}: no validation yet; resume the run")
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     return CardFacts(
         name=name,
         title=card["title"],
         config=config,
         license=card["license"],
-        datasets=tuple(card["datasets"]),
+        license_name=card.get("license_name", ""),
+        license_link=card.get("license_link", ""),
+        datasets=tuple(card["datasets"]) or tuple(_hub_datasets(recipe["data"])),
         data=card["data"],
         data_license=card["data_license"],
         limits=card["limits"],
@@ -112,51 +106,19 @@ def facts_of_run(
         recipe=recipe_lines(run_dir),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
-        training=training_facts(run_dir, name=name, weights=weights),
+        training=training_facts(run_dir, taken, name=name, weights=weights),
         started_from=started_from(machine, name=name),
         base_model=_base_model(machine),
     )
+
+
+def _hub_datasets(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the Hub names of the training data, each once."""
+    corpora = (data, *data["corpora"].values())
+    yield from dict.fromkeys(each["dataset"] for each in corpora if each["dataset"])
 
 
 def _base_model(machine: Mapping[str, Any]) -> str:
     """Return the Hub name of the pretrained model, or an empty string."""
     record = machine["pretrained"] or {}
     return str(record["name"]) if record.get("commit") else ""
-
-
-def add_examples(
-    facts: CardFacts, translator: Translator, pairs: HeldOutPairs, *, decoding: DecodingConfig
-) -> CardFacts:
-    """Add example translations of the validation set and the mean number of tokens per word."""
-    texts = decode_pairs(translator, pairs, decoding)
-    good, bad = pick_samples(pairs.sources, pairs.references, texts)
-    languages = (translator.config.src_lang, translator.config.tgt_lang)
-    sides = zip(languages, pairs[:2], zip(*pairs.ids, strict=True), strict=True)
-    pieces = {
-        language: sum(map(len, ids)) / max(1, sum(len(text.split()) for text in texts))
-        for language, texts, ids in sides
-    }
-    return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
-
-
-def add_test(
-    facts: CardFacts,
-    translator: Translator,
-    pairs: HeldOutPairs,
-    *,
-    name: str,
-    dataset: str,
-    decoding: DecodingConfig,
-) -> CardFacts:
-    """Evaluate on one test set and add the result, named as on the card.
-
-    `dataset` is its origin, preferably a Hub dataset name; empty means the recipe's first dataset.
-    """
-    texts = decode_pairs(translator, pairs, decoding)
-    scores = score_corpus(texts, pairs.references, bootstrap=True)
-    dataset = dataset or (facts.datasets[0] if facts.datasets else "local")
-    result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
-    log.info(
-        "%s: BLEU %.2f  chrF %.2f  (%s)", name, scores.bleu, scores.chrf, scores.bleu_signature
-    )
-    return dataclasses.replace(facts, results=[*facts.results, result])

@@ -1,0 +1,216 @@
+"""A corpus is translated on a local Ray of two cores, whose processes are killed meanwhile."""
+
+import concurrent.futures
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hubnmt.__main__ import main
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+N_SHARDS = 8
+LINES_PER_SHARD = int(os.environ.get("HUBNMT_RAY_LINES", "2000")) // N_SHARDS
+CLUSTER = """
+import ray
+ray.init("local", num_cpus=2, include_dashboard=False)
+print(ray.get_runtime_context().gcs_address, flush=True)
+input()
+"""
+
+
+@pytest.fixture(scope="module")
+def ray_environment() -> dict[str, str]:
+    """Offline, with a token for all; Ray's workers would give way to every other process."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    quiet = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    return {**os.environ, **quiet, **token}
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_environment: dict[str, str]) -> Iterator[tuple[str, psutil.Process]]:
+    """The address of a Ray of two cores, and the process that has its workers below it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ray_environment,
+        text=True,
+    ) as process:
+        assert process.stdout
+        yield process.stdout.readline().strip(), psutil.Process(process.pid)
+        process.communicate("\n", timeout=60)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, repo: Path) -> Path:
+    """Shards of captions, with one line that is not text."""
+    folder = tmp_path_factory.mktemp("corpus")
+    captions = (repo / "tests" / "fixtures" / "captions.de").read_text("utf-8").splitlines()
+    for shard in range(N_SHARDS):
+        numbers = range(shard * LINES_PER_SHARD, (shard + 1) * LINES_PER_SHARD)
+        lines = [f"{captions[n % len(captions)]} {n}".encode() for n in numbers]
+        if shard == 3:
+            lines[6] = b"\xff\xfe"
+        (folder / f"{shard}.txt").write_bytes(b"\n".join(lines) + b"\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(bundled_model: Path, corpus: Path) -> dict[str, str]:
+    """What `hubnmt translate` makes of each shard."""
+    found = {}
+    for shard in sorted(corpus.iterdir()):
+        lines = shard.read_bytes().replace(b"\xff\xfe", b"").decode()
+        source, target = corpus.parent / "source", corpus.parent / "target"
+        source.write_text(lines, "utf-8")
+        arguments = ["--input", str(source), "--output", str(target), "--overwrite"]
+        assert main(["translate", *arguments, *settings(bundled_model)]) == 0
+        found[shard.name] = target.read_text("utf-8")
+    return found
+
+
+def settings(model: Path) -> list[str]:
+    return ["--model", str(model), "--beam-size", "1", "--max-new-tokens", "12"]
+
+
+@pytest.fixture
+def start(
+    cluster: tuple[str, psutil.Process],
+    corpus: Path,
+    bundled_model: Path,
+    ray_environment: dict[str, str],
+) -> Callable[[Path], subprocess.Popen[str]]:
+    def start(output: Path) -> subprocess.Popen[str]:
+        address, _ = cluster
+        arguments = ["--input", f"{corpus}/*.txt", "--output", str(output), "--ray", address]
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "hubnmt", "translate", "--ray-actors", "2"),
+                *(*arguments, *settings(bundled_model)),
+            ],
+            stderr=subprocess.PIPE,
+            env=ray_environment,
+            text=True,
+        )
+
+    return start
+
+
+def wait_for_files(output: Path, n: int, driver: subprocess.Popen[str]) -> None:
+    while driver.poll() is None and len(list(output.glob("*.txt"))) < n:
+        time.sleep(0.05)
+
+
+def read(output: Path) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in output.iterdir()}
+
+
+def test_an_actor_is_killed_and_nothing_is_lost_or_doubled(
+    start: Callable[[Path], subprocess.Popen[str]],
+    cluster: tuple[str, psutil.Process],
+    expected: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    with start(tmp_path / "out") as driver:
+        wait_for_files(tmp_path / "out", 1, driver)
+        actor = next(
+            child
+            for child in cluster[1].children(recursive=True)
+            if "TranslateBatch" in " ".join(child.cmdline())
+        )
+        actor.kill()
+        _, said = driver.communicate()
+    assert driver.returncode == 0, said
+    assert read(tmp_path / "out") == expected
+    assert said.count("row ") == 1
+    assert "3.txt, row 7: not translated: not valid UTF-8" in said
+
+
+def test_a_second_run_translates_only_what_is_missing(
+    start: Callable[[Path], subprocess.Popen[str]], expected: dict[str, str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    with start(output) as driver:
+        wait_for_files(output, 2, driver)
+        driver.send_signal(signal.SIGKILL)
+    before = {path: path.stat().st_mtime_ns for path in output.glob("*.txt")}
+    assert 2 <= len(before) < N_SHARDS
+    with start(output) as driver:
+        _, said = driver.communicate()
+    assert driver.returncode == 0, said
+    assert read(output) == expected
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert f"{len(before)} of {N_SHARDS} files are in {output} already" in said
+
+
+SERVE = """
+import sys
+import ray
+from ray import serve
+from hubnmt.docs.serve import app
+ray.init(sys.argv[1])
+serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[2])})
+serve.run(app)
+print("ready", flush=True)
+input()
+serve.shutdown()
+"""
+
+
+@pytest.fixture
+def served(
+    cluster: tuple[str, psutil.Process], bundled_model: Path, ray_environment: dict[str, str]
+) -> Iterator[str]:
+    """The address of the example of `hubnmt/docs/serve.py`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, cluster[0], str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**ray_environment, "HUBNMT_MODEL": str(bundled_model)},
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert "ready" in process.stdout.readline()
+        yield f"http://127.0.0.1:{port}/"
+        process.communicate("\n", timeout=120)
+
+
+def ask(url: str) -> str:
+    body = json.dumps({"text": "Ein Hund rennt im Schnee."}).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, body), timeout=120) as answer:
+        return answer.read().decode()
+
+
+def test_no_request_is_lost_when_a_replica_is_killed(
+    served: str, cluster: tuple[str, psutil.Process]
+) -> None:
+    def find_replicas() -> list[psutil.Process]:
+        found = cluster[1].children(recursive=True)
+        return [each for each in found if "ServeReplica:default:Model" in " ".join(each.cmdline())]
+
+    replicas = find_replicas()
+    assert len(replicas) == 2
+    with concurrent.futures.ThreadPoolExecutor(4) as visitors:
+        asked = [visitors.submit(ask, served) for _ in range(100)]
+        while sum(each.done() for each in asked) < 20:
+            time.sleep(0.05)
+        replicas[0].kill()
+        assert {each.result() for each in asked} == {ask(served)}
+    assert "dog" in ask(served)

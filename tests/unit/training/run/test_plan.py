@@ -1,0 +1,47 @@
+"""The budget of a run: its schedule, its batch, and what is said about it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.runs import read_metrics
+from training.run.plan import choose_batch
+from training.run.trainer import Run
+
+RunFarm = Callable[..., Run]
+BUDGET = ("optimizer.schedule=linear", "optimizer.warmup_steps=null", "run.save_every=1")
+
+
+@pytest.mark.parametrize(("tokens", "batch"), [(9e6, 4096), (3e6, 2048), (6e5, 512), (1e3, 512)])
+def test_the_batch_leaves_enough_steps(tokens: float, batch: int) -> None:
+    assert choose_batch(tokens) == batch
+
+
+def test_the_rate_falls_to_nothing_at_the_end_of_the_time(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = (*BUDGET, "run.eval_every=100000", "run.max_steps=100000", "optimizer.accumulate=1")
+    options = (*settings, "run.max_minutes=0.05", "optimizer.batch_tokens=0")
+    with caplog.at_level("INFO"):
+        done = run_farm(tmp_path, *options)
+    rates = [record["lr"] for record in read_metrics(done.folder, "train")]
+    assert rates[-1] < max(rates) / 2
+    assert done.config.optimizer.batch_tokens in (512, 1024, 2048, 4096)
+    assert "plan: 0.05 minutes are about" in caplog.text
+    assert "passes over the data" in caplog.text
+    phases = ["reading", "cleaning", "tokenizer", "encoding", "training"]
+    assert [message for message in caplog.messages if message in phases] == phases
+    more = run_farm(
+        tmp_path, *settings, "run.max_minutes=0.1", "optimizer.batch_tokens=0", resume=True
+    )
+    resumed = [record["lr"] for record in read_metrics(more.folder, "train")][len(rates) :]
+    assert resumed[-1] < resumed[1] < max(rates)  # goes on at half of the new budget
+
+
+def test_steps_are_a_budget_that_resumes_exactly(run_farm: RunFarm, tmp_path: Path) -> None:
+    done = run_farm(tmp_path, *BUDGET)
+    rates = [record["lr"] for record in read_metrics(done.folder, "train")]
+    assert rates == pytest.approx(
+        [1e-2 * (1 - (n + 0.5) / 8) / 0.9 if n else 6.25e-3 for n in range(8)]
+    )

@@ -1,0 +1,162 @@
+"""What fits into the budget of a run on this machine, and the batch size that follows from it."""
+
+import dataclasses
+import logging
+import math
+import statistics
+import time
+from collections.abc import Iterator
+
+import torch
+
+from hubnmt.config import ModelConfig
+from hubnmt.inference.dtypes import resolve_training_dtype
+from hubnmt.model import Transformer
+from training.config.recipe import RunConfig
+from training.data.loader import Loader
+from training.data.prepare import Corpus
+from training.distributed import Team
+from training.optim.step import Stepper
+
+log = logging.getLogger("training")
+
+LARGEST_BATCH, SMALLEST_BATCH = 4096, 512
+"""Limits of `optimizer.batch_tokens` if the recipe leaves it open."""
+ENOUGH_STEPS = 1000
+"""Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
+TRIAL_STEPS, TRIAL_S = 20, 10.0
+"""Steps of the speed measurement, fewer if they take longer than these seconds."""
+FEW_PASSES, MANY_PASSES = 10, 60
+"""Passes over the data between which the bundled models of small data reached their best score."""
+SMALL_WIDTH = 128
+"""Width of the models that learn most in minutes of one CPU core."""
+
+MEASURED = (
+    (0.8e6, "BLEU 18", "20,000 pairs of German and English from Tatoeba"),
+    (7.3e6, "BLEU 37", "29,000 photo captions, German and English"),
+    (45e6, "BLEU 43", "29,000 photo captions, German and English"),
+)
+"""Target tokens seen in training, BLEU on the validation set, and the data; training/RUNS.md."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a run can do within its budget."""
+
+    batch_tokens: int
+    n_steps: int
+    n_passes: float
+    """Passes over the training data."""
+    n_tokens: float
+    """Target tokens seen."""
+    minutes: float | None
+    """Time limit; None if the number of steps is the limit."""
+
+
+def plan_run(config: RunConfig, corpus: Corpus, team: Team) -> RunConfig:
+    """Choose the batch size if the recipe leaves it open, and log what fits into the budget.
+
+    The speed is measured on rank 0 with a model that is thrown away, before a run with a time
+    limit; random generators are left as they were.
+
+    Raises:
+        ConfigError: if a batch of the recipe's size does not fit into memory.
+    """
+    plan = team.run_on_rank0(lambda: _make_plan(config, corpus, team))
+    for line in describe_plan(plan, config):
+        log.info("plan: %s", line)
+    optimizer = dataclasses.replace(config.optimizer, batch_tokens=plan.batch_tokens)
+    return dataclasses.replace(config, optimizer=optimizer)
+
+
+def _make_plan(config: RunConfig, corpus: Corpus, team: Team) -> Plan:
+    optimizer, minutes = config.optimizer, config.run.max_minutes
+    batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
+    if minutes is not None:
+        on_gpu = team.device.type == "cuda"
+        trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
+        token_s = measure_step(config, corpus, team.device, batch_tokens=trial) / trial
+        fitting = 60 * minutes / (token_s * optimizer.accumulate)  # tokens
+        batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
+        n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
+    sized = _with_batch(config, batch_tokens)
+    n_batches = len(Loader(sized, corpus, team).plan(1))
+    n_passes = n_steps * team.size * optimizer.accumulate / n_batches
+    weights = [each.weight for each in config.data.training_corpora().values()]
+    mean = float(corpus.train.lengths[:, 1].double().mean()) + 1  # eos included
+    n_rows = sum(n * weight for n, weight in zip(corpus.train.counts, weights, strict=True))
+    return Plan(
+        batch_tokens=batch_tokens,
+        n_steps=n_steps,
+        n_passes=n_passes,
+        n_tokens=n_passes * n_rows * mean,
+        minutes=None if n_steps == config.run.max_steps else minutes,
+    )
+
+
+def measure_step(
+    config: RunConfig, corpus: Corpus, device: torch.device, *, batch_tokens: int
+) -> float:
+    """Return the seconds of one forward pass with its update, the first excluded."""
+    sized, alone = _with_batch(config, batch_tokens), Team(device)
+    devices = [device] if device.type == "cuda" else []
+    src, tgt = corpus.tokenizers
+    with torch.random.fork_rng(devices):
+        model = Transformer(
+            config.model_config(src_vocab_size=src.vocab_size, tgt_vocab_size=tgt.vocab_size)
+        )
+        dtype = resolve_training_dtype(config.run.dtype, device)
+        stepper = Stepper(model.to(device), sized.optimizer, alone, dtype=dtype)
+        loader, seconds = Loader(sized, corpus, alone), []
+        while len(seconds) <= TRIAL_STEPS and sum(seconds[1:]) < TRIAL_S:
+            began = time.monotonic()
+            stepper.read(stepper.launch(loader.take(1).batches, lr=0.0), step=1)
+            seconds.append(time.monotonic() - began)
+    return statistics.mean(seconds[1:])
+
+
+def choose_batch(n_tokens: float) -> int:
+    """Return the largest batch with which enough steps fit into the tokens that time allows."""
+    sizes = (LARGEST_BATCH // 2**n for n in range(4))
+    fits = (size for size in sizes if n_tokens / size >= ENOUGH_STEPS)
+    return next(fits, SMALLEST_BATCH)
+
+
+def describe_plan(plan: Plan, config: RunConfig) -> Iterator[str]:
+    """Yield what the budget allows, what such a budget gave elsewhere, and what would help."""
+    budget = "the run has" if plan.minutes is None else f"{plan.minutes:g} minutes are about"
+    yield (
+        f"{budget} {plan.n_steps:,} steps of up to {plan.batch_tokens:,} tokens, "
+        f"{plan.n_passes:.1f} passes over the data"
+    )
+    n_tokens, score, data = min(
+        MEASURED, key=lambda each: abs(math.log(each[0] / max(plan.n_tokens, 1)))
+    )
+    yield (
+        f"{plan.n_tokens / 1e6:,.2f} million target tokens; elsewhere {n_tokens / 1e6:,.1f} "
+        f"million gave {score} ({data})"
+    )
+    advice = list(_advise(plan, config))
+    if advice:
+        yield f"what would help: {'; '.join(advice)}"
+
+
+def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
+    is_short = plan.n_passes < FEW_PASSES
+    if is_short and plan.minutes is not None:
+        minutes = math.ceil(plan.minutes * FEW_PASSES / plan.n_passes)
+        yield f"more time, --set run.max_minutes={minutes}"
+    elif is_short:
+        n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
+        yield f"more steps, --set run.max_steps={n_steps}"
+    width = config.model.get("d_model", ModelConfig.d_model)
+    if is_short and plan.n_steps < 2 * ENOUGH_STEPS and width > SMALL_WIDTH:
+        yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
+    if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
+        yield "more data, or --set model.dropout=0.3"
+
+
+def _with_batch(config: RunConfig, batch_tokens: int) -> RunConfig:
+    """Return the recipe with one forward pass of this size a step."""
+    optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
+    return dataclasses.replace(config, optimizer=optimizer)
