@@ -15,7 +15,14 @@ from huggingface_hub.errors import RepositoryNotFoundError
 
 from hubnmt.checkpoint.folder import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import RepoState, connect_to_write, plain_words, read_repo, retry
+from hubnmt.hub.client import (
+    RepoState,
+    connect_to_write,
+    endpoint,
+    plain_words,
+    read_repo,
+    retry,
+)
 from hubnmt.hub.files import choose_files
 from hubnmt.hub.push import CommitRequest, Content, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
@@ -188,6 +195,13 @@ def find_beside(name: str) -> Path:
     raise HubError(f"this installation of hubnmt has no {name}: reinstall it from a wheel")
 
 
+DESCRIPTION = "Small translation models that show their attention"
+"""One line for the card of a Space, at most 60 characters, and for links to the page."""
+
+PICTURE = "hubnmt/ui/assets/share.png"
+"""Shown with a link to the Space."""
+
+
 def write_readme(repo: str, model: str, requirements: str) -> str:
     """Return the README of the Space: front matter with its build settings, and a description."""
     gradio = re.search(r"^gradio==(\S+)$", requirements, re.MULTILINE)
@@ -203,7 +217,8 @@ def write_readme(repo: str, model: str, requirements: str) -> str:
         'python_version: "3.11"',
         "app_file: app.py",
         "license: apache-2.0",
-        "short_description: Small translation models that show their attention",
+        f"short_description: {DESCRIPTION}",
+        f"thumbnail: {endpoint()}/spaces/{repo}/resolve/main/{PICTURE}",
         *([f"models:\n- {json.dumps(reference.repo)}"] if reference else []),
         "tags:\n- hubnmt\n- translation",
         "---",

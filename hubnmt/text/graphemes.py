@@ -8,6 +8,7 @@ Source: https://www.unicode.org/reports/tr29/
 import unicodedata
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
+APOSTROPHES = "'\u2019"
 VIRAMA_CLASS = 9
 """Canonical combining class of the virama, which joins two consonants."""
 
@@ -41,8 +42,9 @@ def _modifies_emoji(char: str) -> bool:
 def number_words(text: str) -> list[int]:
     """Return the index of the word of each code point.
 
-    A word is a run of letters and digits, of punctuation, or of symbols such as emoji. White space
-    belongs to the following word. In scripts without spaces a word may be a whole clause.
+    A word is a run of letters and digits, of punctuation, or of symbols such as emoji. An
+    apostrophe between letters is part of the word, as in "don't". White space belongs to the
+    following word. In scripts without spaces a word may be a whole clause.
     """
     numbers: list[int] = []
     word, kind_before = -1, ""
@@ -51,12 +53,18 @@ def number_words(text: str) -> list[int]:
         if position and characters[position] == characters[position - 1]:
             numbers.append(word)
             continue
-        kind = _kind(char)
+        kind = "w" if _is_inner(text, position) else _kind(char)
         if kind != kind_before and kind_before != " ":
             word += 1
         kind_before = kind
         numbers.append(word)
     return numbers
+
+
+def _is_inner(text: str, position: int) -> bool:
+    """Return whether a character is an apostrophe between letters (rules WB6 and WB7 of UAX 29)."""
+    around = text[position - 1 : position] + text[position + 1 : position + 2]
+    return text[position] in APOSTROPHES and len(around) == 2 and around.isalpha()
 
 
 def _kind(char: str) -> str:

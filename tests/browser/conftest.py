@@ -61,6 +61,14 @@ NOT_OURS = "Method not implemented."
 closing."""
 
 
+DRAWN = {
+    "Steer": ".steering .words button",
+    "Look inside": ".explorer .map td[aria-label]",
+    "Heads": ".switches .head",
+}
+"""What shows in each tab below a translation that it is inspected."""
+
+
 class Visit:
     """One visitor's page, and what went wrong while it was open."""
 
@@ -90,22 +98,28 @@ class Visit:
             self.complaints.append(f"left the host: {asked}")
 
     def translate(self, text: str) -> str:
-        """Type a text, press Enter, wait until it is explained, and return its translation.
+        """Type a text, press Ctrl+Enter, wait for its translation, and return it.
 
         A second text must differ from the first: what is the same is not drawn again.
         """
-        drawn = (".explorer .map td[aria-label]", ".steering .words button")
         # What the last translation left stands until this one is there: it is not waited for.
-        for selector in drawn:
+        for selector in DRAWN.values():
             self.page.eval_on_selector_all(
                 selector, "all => all.forEach(one => one.setAttribute('data-old', ''))"
             )
         self.page.fill("#source textarea", text)
-        self.page.press("#source textarea", "Enter")
-        for selector in drawn:
-            self.page.wait_for_selector(f"{selector}:not([data-old])")
-        self.page.wait_for_function("document.querySelector('#target textarea').value !== ''")
+        self.page.press("#source textarea", "Control+Enter")
+        self.page.wait_for_function(
+            "document.querySelector('#target').dataset.state === ''"
+            " && document.querySelector('#target textarea').value"
+        )
         return self.target
+
+    def inside(self, name: str) -> None:
+        """Open a tab below the translation, and wait until it shows the translation."""
+        self.page.locator("#inside [role=tab]:visible", has_text=name).first.click()
+        if name in DRAWN:
+            self.page.wait_for_selector(f"{DRAWN[name]}:not([data-old])")
 
     @property
     def target(self) -> str:
@@ -131,11 +145,13 @@ class Visit:
 
     def ask(self, n: int) -> None:
         """Click a word of the steering row, and wait for what else could stand there."""
+        self.inside("Steer")
         self.page.locator(".steering .words button").nth(n).click()
         self.page.wait_for_selector(".steering .choice")
 
     def switch(self, name: str) -> None:
         """Flip a switch of heads, and wait for the translation without what is off."""
+        self.inside("Heads")
         self.page.get_by_label(name, exact=True).click()
         self.page.wait_for_selector(".switches .said")
 

@@ -39,6 +39,7 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     visit.open_options()
     visit.ask(2)
     visit.switch("Cross layer 1: switch all heads")
+    visit.inside("Look inside")
     page.locator(".explorer .queries button").nth(2).click()
     page.click("#card summary")
     page.wait_for_selector("#card table:visible")

@@ -33,6 +33,7 @@ def _words(page: Any, side: str) -> list[str]:
 def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
     page = visit.page
     visit.translate(TEXT)
+    visit.inside("Look inside")
     assert "".join(_words(page, "keys")) == TEXT.replace(" ", "") + "<eos>"
     n_keys, aligned = len(_words(page, "keys")), _picture(page)
     shares = [int(label.rstrip("%")) for label in aligned]
@@ -62,19 +63,23 @@ def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
     assert page.locator(".explorer .line button").count() == before - 2
     page.check(".explorer .marks")
     visit.translate("Zwei Schwammtaucherinnen kichern.")
+    visit.inside("Look inside")
     words = _words(page, "keys")
     page.select_option(".explorer .unit", "pieces")
     assert len(_words(page, "keys")) > len(words) == 5
     assert "".join(_words(page, "keys")) == "".join(words)
     page.select_option(".explorer .unit", "words")
     visit.translate("Ein Hund rennt. Zwei Katzen schlafen.")
+    visit.inside("Look inside")
     whole = visit.target
     assert _words(page, "keys")[:2] == ["Ein", "Hund"]
-    page.select_option(".alternatives .sentence select", "1")
+    page.select_option("#sentences select", "1")
     page.wait_for_function("document.querySelector('.explorer .keys button').innerText === 'Zwei'")
     assert visit.target == whole
+    visit.inside("Steer")
     assert page.locator(".steering .words button").first.inner_text() == "Two"
     visit.translate('Ein Hund sagt =1+1 "er", oder.')
+    visit.inside("Look inside")
     page.uncheck(".explorer .marks")
     files = {}
     for kind in ("png", "svg", "csv", "json"):
@@ -102,6 +107,7 @@ def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
 def test_scripts_run_as_they_are_written(visit: Any, tmp_path: Path):
     page = visit.page
     visit.translate("ഒരു നായ മഞ്ഞിൽ.")
+    visit.inside("Look inside")
     assert _words(page, "keys") == ["ഒരു", "നായ", "മഞ്ഞിൽ", ".", "<eos>"]
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").click()
@@ -111,12 +117,19 @@ def test_scripts_run_as_they_are_written(visit: Any, tmp_path: Path):
     assert "ഞ്ഞി" in "".join(_words(page, "keys"))
     page.select_option(".explorer .unit", "words")
     visit.translate("كلب يركض في الثلج.")
-    lines = [page.locator(f".{name}") for name in ("keys", "queries", "steering .words")]
-    assert [line.get_attribute("lang") for line in lines] == ["de", "en", "en"]
-    directions = [line.evaluate("line => getComputedStyle(line).direction") for line in lines]
-    assert directions == ["rtl", "ltr", "ltr"]
+    visit.inside("Look inside")
+    for tab, name, language, direction in (
+        ("Look inside", "keys", "de", "rtl"),
+        ("Look inside", "queries", "en", "ltr"),
+        ("Steer", "steering .words", "en", "ltr"),
+    ):
+        visit.inside(tab)
+        drawn = page.locator(f".{name}")
+        assert drawn.get_attribute("lang") == language
+        assert drawn.evaluate("line => getComputedStyle(line).direction") == direction
     visit.keep_picture("right-to-left")
     visit.translate("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten" * 2)
+    visit.inside("Look inside")
     assert visit.fits
     visit.learn()
     for text, is_rtl in (("كلب يركض", True), ("Hunde 3", False), ("كلب يركض في الثلج.", True)):

@@ -45,11 +45,13 @@ def test_models_of_the_hub_are_chosen_typed_searched_and_fetched(
     page, model = visit.page, visit.page.locator("#model input")
 
     def enter(text: str) -> None:
+        if not model.is_visible():
+            page.click("text=More models")
         page.fill("#model input", text)
         page.press("#model input", "Enter")
 
     assert hub.asked("GET /api/models") == []
-    page.click("#model input")
+    page.click("text=More models")
     page.click(f"[role=option]:has-text('{REPO}')")
     visit.until_value(model, re.compile("BLEU 41.2"))
     assert visit.translate(TEXT)
@@ -82,7 +84,7 @@ def test_models_of_the_hub_are_chosen_typed_searched_and_fetched(
     enter("someone/fetched-de-en")
     page.locator("#model", has_text=re.compile(r"[\d.]+k?/[\d.]+k? B")).wait_for()
     page.wait_for_selector("#model .progress-level", state="detached")
-    page.wait_for_selector("#model-row :text(' k parameters')")
+    page.wait_for_selector("#about :text(' k parameters')")
 
 
 @pytest.mark.parametrize("visit", ["phone dark"], indirect=True)

@@ -3,7 +3,7 @@
 // textContent, never as HTML. All interaction runs in the browser on the weights in props.value.
 
 const find = (name) => element.querySelector(`.${name}`);
-const EMPTY = "Translate a text to see the attention between source and translation.";
+const EMPTY = "Computing the attention \u2026";
 const NAMES = {
   cross: ["Translation", "Source"],
   encoder: ["Source", "Source"],

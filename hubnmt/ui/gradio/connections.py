@@ -12,7 +12,7 @@ from hubnmt.ui.services.scheduler import Client, Scheduler
 Scope = MutableMapping[str, Any]
 
 KEPT_EVENTS = 10_000
-"""Maximum number of recorded cancelled events."""
+"""Maximum number of recorded events of each kind."""
 
 
 class Listeners:
@@ -23,6 +23,7 @@ class Listeners:
         self._scheduler = scheduler
         self._open: Counter[str] = Counter()
         self._cancelled: dict[str, None] = {}
+        self._replaceable: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
@@ -44,9 +45,21 @@ class Listeners:
     def note_cancelled(self, body: bytes) -> None:
         """Record the event that a client cancels."""
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            self._cancelled[str(json.loads(body)["event_id"])] = None
-        while len(self._cancelled) > KEPT_EVENTS:
-            del self._cancelled[next(iter(self._cancelled))]
+            self._cancel(str(json.loads(body)["event_id"]))
+
+    def replace(self, session: str, event: str) -> None:
+        """Cancel the session's last event that was started by this method; the newest wins."""
+        with self._lock:
+            before = self._replaceable.pop(session, None)
+            self._replaceable[session] = event
+            _drop_oldest(self._replaceable)
+        if before is not None:
+            self._cancel(before)
+
+    def _cancel(self, event: str) -> None:
+        with self._lock:
+            self._cancelled[event] = None
+            _drop_oldest(self._cancelled)
         self._scheduler.wake()
 
     def client(self, address: str, session: str, event: str) -> Client:
@@ -64,6 +77,11 @@ class Listeners:
             return (was_listening and not is_open) or event in self._cancelled
 
         return Client(address, session, is_listening, has_left)
+
+
+def _drop_oldest(events: dict[str, Any]) -> None:
+    while len(events) > KEPT_EVENTS:
+        del events[next(iter(events))]
 
 
 def find_client(scope: Scope, session: str | None, event: str | None) -> Client | None:

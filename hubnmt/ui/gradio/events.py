@@ -52,11 +52,13 @@ QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 RUNS = HEAVY | QUIET
 
 
-def draw_static(name: str, elem_id: str | None = None) -> gr.HTML:
+def draw_static(name: str, elem_id: str | None = None, value: Any = None) -> gr.HTML:
     """Create a component from `assets/NAME.html` and the scripts `NAME-*.js` and `NAME.js`."""
     html = (ASSETS / f"{name}.html").read_text("utf-8")
     script = "\n".join(path.read_text("utf-8") for path in sorted(ASSETS.glob(f"{name}*.js")))
-    return gr.HTML(html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id)
+    return gr.HTML(
+        value, html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id
+    )
 
 
 def line(value: str = "", elem_id: str | None = None) -> gr.HTML:
@@ -91,22 +93,27 @@ def said_in_page(
     return as_client(said)
 
 
-def on_model(listener: Callable[..., Any]) -> Callable[..., Any]:
+def on_model(listener: Callable[..., Any], *, newest_wins: bool = False) -> Callable[..., Any]:
     """Wrap a listener that runs a model: on ZeroGPU if available, else as the client's tasks.
 
     ZeroGPU has its own scheduler and quotas, and runs in another process.
+
+    Args:
+        listener: function or generator function.
+        newest_wins: whether a call ends the session's previous one (not on ZeroGPU). Gradio's own
+            `cancels` would also end a call that begins while the request to cancel is under way.
     """
-    return on_gpu(listener) if is_lent() else as_client(listener)
+    return on_gpu(listener) if is_lent() else as_client(listener, newest_wins=newest_wins)
 
 
-def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a listener to attribute its model tasks to the requesting client."""
+def as_client(listener: Callable[..., Any], *, newest_wins: bool = False) -> Callable[..., Any]:
+    """Wrap a listener to attribute its model tasks to the requesting client; see `on_model`."""
     if not inspect.isgeneratorfunction(listener):
 
         @functools.wraps(listener)
         def run(*values: Any) -> Any:
             try:
-                return _assigned().run(listener, *values)
+                return _assigned(newest_wins).run(listener, *values)
             except AbandonedError:
                 raise gr.Error("the request was cancelled", print_exception=False) from None
 
@@ -114,7 +121,9 @@ def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(listener)
     def steps(*values: Any) -> Iterator[Any]:
-        context = _assigned()  # Gradio runs each step in a thread and a context of its own
+        context = _assigned(
+            newest_wins
+        )  # Gradio runs each step in a thread and a context of its own
         iterator = listener(*values)
         try:
             while True:
@@ -127,13 +136,15 @@ def as_client(listener: Callable[..., Any]) -> Callable[..., Any]:
     return steps
 
 
-def _assigned() -> contextvars.Context:
+def _assigned(newest_wins: bool) -> contextvars.Context:
     """Return a copy of the context in which tasks are attributed to the request's client."""
     context = contextvars.copy_context()
     asked = LocalContext.request.get(None)
     scope = getattr(getattr(asked, "request", None), "scope", {})
     session, event = getattr(asked, "session_hash", None), LocalContext.event_id.get(None)
     client = find_client(scope, session, event)
+    if newest_wins and session and event and "hubnmt.listeners" in scope:
+        scope["hubnmt.listeners"].replace(session, event)
     if client is not None:
         context.run(assign, scope["hubnmt.scheduler"], client)
     return context

@@ -1,43 +1,78 @@
-"""Inspection panels of the Translate tab: steering row, attention explorer and head switches."""
+"""Tabs below a translation: alternatives, steering row, attention explorer and head switches."""
 
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
-from hubnmt.ui.gradio.events import RUNS, draw_static, on_model
+from hubnmt.ui.gradio.events import QUIET, RUNS, draw_static, on_model
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.look import Look
 
+SELECTED = "(value) => value.candidates[value.selected].text"
+"""The text of the selected candidate."""
+
 
 class InspectPanels:
-    """Three panels that operate on the page's translation state."""
+    """The alternatives, which hold the page's translation state, and three panels about it."""
 
     def __init__(self, look: Look) -> None:
-        """Create the panels, hidden until there is a translation."""
+        """Create the tabs; the style sheet hides them until there is a translation."""
         self._look = look
-        self._steering = draw_static("steering", "steering")
-        self._explorer = draw_static("explorer", "explorer")
-        self._switches = draw_static("switches", "switches")
+        self._sentences = draw_static("sentences", "sentences")
+        with gr.Tabs(elem_id="inside"):
+            with gr.Tab("Alternatives", id="alternatives"):
+                self.alternatives = draw_static("alternatives")
+            with gr.Tab("Steer", id="steer") as steer:
+                self._steering = draw_static("steering", "steering")
+            with gr.Tab("Look inside", id="look") as look_inside:
+                self._explorer = draw_static("explorer", "explorer")
+            with gr.Tab("Heads", id="heads") as heads:
+                self._switches = draw_static("switches", "switches")
+        self._explored = (steer, look_inside, heads)
+
+    @property
+    def state(self) -> list[gr.HTML]:
+        """Components that hold the translation state."""
+        return [self.alternatives, self._sentences]
 
     @property
     def components(self) -> list[gr.HTML]:
-        """Components updated with every translation."""
+        """Components with the results of `explore`."""
         return [self._explorer, self._steering, self._switches]
 
-    def refresh_after(self, translating: Any, value: gr.HTML) -> Any:
-        """Update the panels after an event that changes the translation."""
-        return translating.then(on_model(self._look.explore), value, self.components, **RUNS)
+    def explore_on(self, event: Any) -> Any:
+        """Update the panels on an event."""
+        return event(
+            on_model(self._look.explore),
+            self.alternatives,
+            self.components,
+            trigger_mode="always_last",
+            **RUNS,
+        )
 
-    def wire(self, value: gr.HTML, target: gr.Textbox, options: OptionsPanel) -> None:
+    def wire(self, target: gr.Textbox, options: OptionsPanel, look: Callable[..., Any]) -> None:
         """Connect the events.
 
         Args:
-            value: the alternatives, which hold the translation state.
             target: the translation's text field.
             options: decoding options for completing a steered sentence.
+            look: connects an event after which the panels may be outdated; `is_new` says they are.
         """
-        value.select(on_model(self._show), value, [target, *self.components], **RUNS)
+        value = self.alternatives
+        for tab in self._explored:
+            look(tab.select, is_new=False)
+        selected = value.select(None, value, target, js=SELECTED, **QUIET)
+        look(selected.then, is_new=True)
+        moved = self._sentences.select(
+            None,
+            [value, self._sentences],
+            value,
+            js="(value, { sentence }) => ({ ...value, sentence })",
+            **QUIET,
+        )
+        look(moved.then, is_new=True)
         each = RUNS | {"trigger_mode": "multiple"}  # the panels ignore outdated answers
         self._steering.select(
             on_model(self._look.ask), [value, self._steering], self._steering, **each
@@ -51,10 +86,6 @@ class InspectPanels:
         self._switches.select(
             on_model(self._look.switch), [value, self._switches], self._switches, **each
         )
-
-    def _show(self, value: Any) -> tuple[Any, ...]:
-        text, seen = self._look.show(value)
-        return text, *seen
 
     def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
         steered = self._look.steer(value, steering, **decoding_controls.read_steered(options))

@@ -32,16 +32,16 @@ class OptionsPanel:
         """
         values = decoding_controls.control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
-        self._preset = gr.Radio(
-            list(decoding_controls.PRESETS),
-            value=preset,
-            label=f"Preset {title}".strip(),
-            elem_classes="presets",
-        )
         self._only_when: dict[str, gr.Column] = {}
         with gr.Accordion(
             f"Decoding options {title}".strip(), open=False, elem_id=name, elem_classes="options"
         ):
+            self._preset = gr.Radio(
+                list(decoding_controls.PRESETS),
+                value=preset,
+                label=f"Preset {title}".strip(),
+                elem_classes="presets",
+            )
             for group in decoding_controls.GROUPS:
                 is_shown = values.get(group.only_when, True)
                 with gr.Column(visible=is_shown, elem_classes="option-group") as column:

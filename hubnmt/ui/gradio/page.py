@@ -11,17 +11,19 @@ from starlette.middleware import Middleware as MiddlewareEntry
 
 from hubnmt.ui.gradio.api import add_endpoints
 from hubnmt.ui.gradio.compare_tab import CompareTab
-from hubnmt.ui.gradio.events import ASSETS, draw_static, line
+from hubnmt.ui.gradio.events import ASSETS, QUIET, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
+from hubnmt.ui.gradio.share import TITLE, LinkPreview
 from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import model_line
 from hubnmt.ui.html.model_card import card_html
 from hubnmt.ui.services import limits, tables
 from hubnmt.ui.services.files import Files
+from hubnmt.ui.services.languages import language_lists
 from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.scheduler import Scheduler
 from hubnmt.ui.services.translate import Chosen, Handlers
@@ -52,7 +54,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         "GRADIO_ANALYTICS_MAX_EVENTS", "1"
     )  # by default, every event builds a table of all events
     demo = gr.Blocks(
-        title="hubnmt: translation and attention",
+        title=TITLE,
         analytics_enabled=False,
         delete_cache=(CLEANUP_EVERY_S, KEPT_FILES_S - 2 * CLEANUP_EVERY_S),
     )
@@ -70,13 +72,19 @@ def launch_options() -> dict[str, Any]:
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
         "favicon_path": ASSETS / "favicon.png",
+        "i18n": gr.I18n(en={"common.complete": "Done"}),  # announced, and missing in Gradio 6.31
         "footer_links": ["api", "gradio", "settings"],
         "run_history": False,  # do not store users' texts, not even in the browser
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {"middleware": [MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS))]},
+        "app_kwargs": {
+            "middleware": [
+                MiddlewareEntry(LinkPreview),
+                MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS)),
+            ],
+        },
     }
 
 
@@ -109,19 +117,24 @@ class _Page:
                 self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
         tabs = (self._translate, self._compare, self._learn)
         in_tabs = (each for tab in tabs for each in tab.described)
-        self._described = [self._facts, self._card, *in_tabs]
+        self._described = [self._languages, self._facts, self._card, *in_tabs]
 
     def _place_model(self, chosen: Chosen) -> None:
-        with gr.Row(elem_id="model-row"):
+        lists = language_lists(self._handlers.registry, chosen.facts)
+        self._languages = draw_static("languages", "languages", lists)
+        with gr.Column(elem_id="more"):
             self._picker = ModelPicker(self._handlers, chosen)
+            self._picker.place_search()
+        with gr.Row(elem_id="about"):
             self._facts = line(model_line(chosen.facts))
-        self._picker.place_search()
-        self._card = line(card_html(chosen.facts.card), elem_id="card")
+            self._card = line(card_html(chosen.facts.card), elem_id="card")
 
     def wire(self, demo: gr.Blocks) -> None:
         """Connect the events of the picker and of every tab."""
         model = self._picker.field
+        self._languages.select(None, self._languages, model, js="({ chosen }) => chosen", **QUIET)
         self._translate.wire(model)
+        self._translate.wire_swap(self._languages, model)
         self._translate.open_link(model, demo)
         self._compare.wire()
         self._files.wire(model, self._translate.options)
@@ -131,6 +144,7 @@ class _Page:
     def _describe(self, chosen: Chosen) -> list[Any]:
         """Return the values of all components that depend on the model."""
         return [
+            language_lists(self._handlers.registry, chosen.facts),
             model_line(chosen.facts),
             card_html(chosen.facts.card),
             *self._translate.describe(chosen),

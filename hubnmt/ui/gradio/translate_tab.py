@@ -1,9 +1,8 @@
 """The Translate tab: source text, translation, examples, decoding options and inspection panels."""
 
-import functools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
@@ -16,7 +15,6 @@ from hubnmt.ui.gradio.events import (
     error_notice,
     line,
     on_model,
-    said_in_page,
 )
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
@@ -24,6 +22,7 @@ from hubnmt.ui.html.facts import notice, timing_line
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.scheduler import n_waiting
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
 
 CLIPBOARD = """
@@ -47,7 +46,6 @@ browsers lack."""
 COPY = f"""async (text) => {{{CLIPBOARD}
   if (await copy(text)) return "Copied";
   const field = document.querySelector("#target textarea");
-  [field.disabled, field.readOnly] = [false, true]; // text in a disabled field cannot be selected
   field.focus();
   field.select();
   return "Press Ctrl+C";
@@ -59,6 +57,18 @@ SHARE = f"""async (text, model) => {{{CLIPBOARD}
   return (await copy(link)) ? "Copied" : "See address bar";
 }}"""
 """The text is in the URL fragment, which browsers do not send to the server."""
+
+SWAP_PREFIX = """(prefix) => {
+  const clear = document.querySelector("#clear");
+  [prefix, clear.value] = [clear.value, prefix];
+  return prefix;
+}"""
+"""Clears the forced prefix, or restores it; the button holds the other one."""
+
+SWAP = "({ reverse }, translation, text) => [reverse, translation || text]"
+
+ASK = "(text, model) => ({ given: { text, model } })"
+"""Asks `assets/typing.js` to translate a text that was not typed."""
 
 RESET_LABEL = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
 """Restores a button's label after a confirmation."""
@@ -79,8 +89,8 @@ class TranslateTab:
     def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
         """Create the components for a model."""
         self._handlers = handlers
-        self.notice = line()
         self._place_texts(chosen)
+        self.notice = line()
         self._examples = gr.Dataset(
             components=[gr.Textbox(visible=False)],
             label="Examples",
@@ -88,65 +98,72 @@ class TranslateTab:
             **_examples(chosen),
         )
         self.options = OptionsPanel(chosen.decoding)
-        self.alternatives = draw_static("alternatives")
         self._panels = InspectPanels(Look(handlers.registry))
+        self.alternatives = self._panels.alternatives
 
     def _place_texts(self, chosen: Chosen) -> None:
         with gr.Row(elem_id="texts"):
             with gr.Column(min_width=300):
-                # Enter submits only with `lines=1`; the style sheet sets the height.
+                # More than one line: the keys of a single one are Gradio's.
                 self.source = gr.Textbox(
-                    **source_texts(chosen), lines=1, max_lines=14, autofocus=True, elem_id="source"
+                    **source_texts(chosen, enter="enter"),
+                    lines=2,
+                    max_lines=14,
+                    autofocus=True,
+                    elem_id="source",
                 )
-                with gr.Row(elem_id="actions"):
-                    self._go = gr.Button("Translate", variant="primary", elem_id="go")
-                    self._swap = gr.Button(
-                        "⇄ Swap",
-                        variant="secondary",
-                        elem_id="swap",
-                        visible=bool(self._handlers.find_reverse(chosen.facts.name)),
-                    )
-                    self._clear = gr.Button("Clear", variant="secondary", elem_id="clear")
+                self._typing = draw_static("typing", "typing", _given(chosen))
             with gr.Column(min_width=300):
                 self._target = gr.Textbox(
-                    **_target(chosen), lines=1, max_lines=14, interactive=False, elem_id="target"
+                    **_target(chosen), lines=1, max_lines=14, interactive=True, elem_id="target"
                 )
                 with gr.Row(elem_id="result"):
                     self._timing = line()
                     # Gradio's own copy button would hide the text field's label.
                     self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
-                    self._link = gr.Button("Link", variant="secondary", elem_id="link")
+                    self._link = gr.Button("Copy link", variant="secondary", elem_id="link")
 
     def wire(self, model: gr.Dropdown) -> None:
         """Connect the events; `model` contains the model reference."""
         options = self.options.components
-        answered = [self.notice, self._target, self._timing, self.alternatives]
+        answered = [self.notice, self._target, self._timing, *self._panels.state]
+        text_of = [self.source, model]
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
         )
-        swapped = self._swap.click(
-            said_in_page(self._reverse, blank=(gr.skip(), gr.skip())),
-            [self._target, model],
-            [self.notice, self.source, model],
+        filled.success(None, text_of, self._typing, js=ASK, **QUIET)
+        translating = self._typing.submit(
+            on_model(self._translate, newest_wins=True),
+            [*text_of, *options],
+            self._typing,
+            trigger_mode="multiple",
             **RUNS,
         )
-        pressed = functools.partial(gr.on, [self._go.click, self.source.submit])
-        running = []
-        for trigger in (pressed, filled.then, swapped.then):
-            translating = trigger(
-                on_model(self._translate),
-                [self.source, model, *options],
-                answered,
-                show_progress_on=self._target,
-                **(RUNS | {"show_progress": "minimal"}),
-            )
-            running += [translating, self._panels.refresh_after(translating, self.alternatives)]
-        self._panels.wire(self.alternatives, self._target, self.options)
-        everything = [self.source, self.options.prefix, *answered, *self._panels.components]
-        blank = "() => ['', '', '', '', '', null, null, null, null]"
-        self._clear.click(None, None, everything, js=blank, cancels=running, **QUIET)
+        translating.failure(None, None, self._typing, js="() => ({})", **QUIET)
+        shown = self._typing.input(
+            None, self._typing, answered, js="(answer) => answer.shown", **QUIET
+        )
+        self._look(shown.then, is_new=False)
+        explored = self._panels.explore_on(self._typing.select)
+        self._panels.wire(self._target, self.options, self._look)
+        blank = "() => ['', '', '', null, null, null, null, null]"
+        self._typing.clear(
+            None,
+            None,
+            [*answered, *self._panels.components],
+            js=blank,
+            cancels=[translating, explored],
+            **QUIET,
+        )
+        prefix = self.options.prefix
+        self._typing.click(None, prefix, prefix, js=SWAP_PREFIX, **QUIET)
         self._wire_copies(model)
         self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+
+    def _look(self, event: Any, *, is_new: bool) -> None:
+        """Ask `assets/typing.js` to inspect what is shown, if it is not, or the tab is not open."""
+        js = f"() => ({{ look: Date.now(), isNew: {json.dumps(is_new)} }})"
+        event(None, None, self._typing, js=js, **QUIET)
 
     def _wire_copies(self, model: gr.Dropdown) -> None:
         for button, given, js in (
@@ -156,18 +173,29 @@ class TranslateTab:
             copied = button.click(None, given, button, js=js, **QUIET)
             copied.then(None, None, button, js=RESET_LABEL.replace("NAME", button.value), **QUIET)
 
+    def wire_swap(self, languages: gr.HTML, model: gr.Dropdown) -> None:
+        """Move the translation to the source and open the reverse model, on a click."""
+        texts = [self._target, self.source]
+        languages.click(None, [languages, *texts], [model, self.source], js=SWAP, **QUIET)
+
     @property
     def described(self) -> list[Any]:
         """Components that depend on the model; `describe` returns their values."""
-        return [self.source, self._target, self._examples, self._swap, *self.options.described]
+        return [
+            self.source,
+            self._target,
+            self._examples,
+            self._typing,
+            *self.options.described,
+        ]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Return the components' values for a model."""
         return [
-            gr.Textbox(**source_texts(chosen)),
+            gr.Textbox(**source_texts(chosen, enter="enter")),
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
-            gr.Button(visible=bool(self._handlers.find_reverse(chosen.facts.name))),
+            _given(chosen),
             *self.options.describe(chosen.decoding),
         ]
 
@@ -176,34 +204,39 @@ class TranslateTab:
         names = json.dumps(self._handlers.registry.names)
         js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
         both = [self.source, model]
-        demo.load(None, both, both, js=js, **QUIET)
+        opened = demo.load(None, both, both, js=js, **QUIET)
+        opened.then(None, both, self._typing, js=ASK, **QUIET)
 
-    def _reverse(self, translation: str, model: str) -> tuple[Any, ...]:
-        """Move the translation to the source and select the reverse model."""
-        return "", translation, self._handlers.find_reverse(model) or gr.skip()
-
-    def _translate(self, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Stream the translation; the panels keep the previous one until it is complete."""
+    def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
+        """Stream the translation; `shown` are the values of the components that show it."""
+        asked = {"src": text, "model": model}
         try:
-            for shown in self._handlers.translate_page(*values):
-                if isinstance(shown, Answer):
-                    found = shown.timed.translation
-                    warnings = notice(found.warnings, "warning")
-                    yield warnings, found.text, timing_line(shown.timed), shown.alternatives
+            for answer in self._handlers.translate_page(text, model, *options):
+                if isinstance(answer, Answer):
+                    found = answer.timed.translation
+                    warnings, timing = notice(found.warnings, "warning"), timing_line(answer.timed)
+                    state = answer.alternatives
+                    shown = [warnings, found.text, timing, state, state]
+                    yield {**asked, "shown": shown, "said": found.text, "n_waiting": n_waiting()}
                 else:
-                    yield "", shown, gr.skip(), gr.skip()
+                    yield {**asked, "shown": ["", answer]}
         except HubNMTError as error:
-            yield error_notice(error), "", "", None
+            yield {**asked, "shown": [error_notice(error), "", "", None, None], "said": ""}
 
 
-def source_texts(chosen: Chosen) -> dict[str, Any]:
-    """Return the properties of a source text field for a model."""
+def source_texts(chosen: Chosen, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
+    """Return the properties of a source text field for a model.
+
+    Args:
+        chosen: the model.
+        enter: what the Enter key of a phone says.
+    """
     language = language_name(chosen.facts.src_lang)
     return {
         "label": language,
-        "placeholder": f"Type or paste {language} text, then press Enter",
+        "placeholder": f"Type or paste {language} text",
         "html_attributes": gr.InputHTMLAttributes(
-            lang=chosen.facts.src_lang, enterkeyhint="go", autocomplete="off"
+            lang=chosen.facts.src_lang, enterkeyhint=enter, autocomplete="off"
         ),
     }
 
@@ -214,6 +247,10 @@ def _target(chosen: Chosen) -> dict[str, Any]:
         "placeholder": "The translation appears here",
         "html_attributes": gr.InputHTMLAttributes(lang=chosen.facts.tgt_lang),
     }
+
+
+def _given(chosen: Chosen) -> dict[str, Any]:
+    return {"given": {"model": chosen.facts.name}}
 
 
 def _examples(chosen: Chosen) -> dict[str, Any]:

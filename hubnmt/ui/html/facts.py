@@ -4,7 +4,6 @@ import html
 from collections.abc import Iterable
 from typing import Literal
 
-from hubnmt.text.languages import language_name
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 from hubnmt.ui.services.translate import Timed
@@ -21,17 +20,14 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
 
 
 def model_line(facts: ModelFacts) -> str:
-    """Render a model's languages, size and scores on one line."""
-    pair = f"{language_name(facts.src_lang)} → {language_name(facts.tgt_lang)}"
-    parts = [f"<b>{html.escape(pair)}</b>", f"{short_count(facts.n_parameters)} parameters"]
+    """Render a model's description, name and size on one line."""
+    about = facts.description
+    parts = [html.escape(about[0].upper() + about[1:])] if about else []
+    parts.append(f"<code>{html.escape(facts.name)}</code>")
+    parts.append(f"{short_count(facts.n_parameters)} parameters")
     if facts.size_mb is not None:
         parts.append(
             f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
-        )
-    for score in facts.scores[:2]:
-        measured = f"evaluated on {score.dataset}" if score.dataset else "from the model card"
-        parts.append(
-            f'<span title="{html.escape(measured)}">{score.metric} <b>{score.value:.1f}</b></span>'
         )
     return f'<div class="facts">{fact_row(parts)}</div>'
 
@@ -51,7 +47,7 @@ def timing_line(timed: Timed) -> str:
     parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
     if timed.load_seconds > 0:
         parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
-    return f'<div class="facts" role="status">{fact_row(parts)}</div>'
+    return f'<div class="facts">{fact_row(parts)}</div>'
 
 
 def fact_row(parts: Iterable[str]) -> str:

@@ -16,6 +16,11 @@ MAX_CHARS = 10_000
 HEAD = re.compile(r"---\n.*?\n---(?:\n|$)", re.DOTALL)
 """YAML front matter."""
 
+SECTION = re.compile(r"^(?=#{1,2} )", re.MULTILINE)
+
+FIRST = ("## Limits", "## Scores")
+"""Sections that visitors see first."""
+
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _MARKDOWN.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
 
@@ -42,9 +47,14 @@ _RULES |= {"table_open": _open_table, "table_close": lambda *_: "</table></div>"
 _MARKDOWN.renderer.rules |= _RULES  # type: ignore[attr-defined]  # declared read-only
 
 
+def _rank(section: str) -> int:
+    return next((n for n, head in enumerate(FIRST) if section.startswith(head)), len(FIRST))
+
+
 def card_html(card: str) -> str:
-    """Render a card as a collapsed section; empty for an empty card."""
-    shown = _MARKDOWN.render(HEAD.sub("", card[:MAX_CHARS], count=1))
+    """Render a card as a collapsed section, `FIRST` first; empty for an empty card."""
+    sections = SECTION.split(HEAD.sub("", card[:MAX_CHARS], count=1))
+    shown = _MARKDOWN.render("".join(sorted(sections, key=_rank)))
     if not shown:
         return ""
     return f'<details class="card-text"><summary>About this model</summary>{shown}</details>'

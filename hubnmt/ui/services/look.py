@@ -87,14 +87,6 @@ class Look:
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 
-    def show(self, value: Any) -> tuple[str, Seen]:
-        """Return the text of the selected candidate and the panels' data for it."""
-        try:
-            text = str(value["candidates"][value["selected"]]["text"])
-        except (KeyError, IndexError, TypeError):
-            return "", Seen()
-        return text, self.explore(value)
-
     def ask(self, value: Any, steering: Any) -> dict[str, Any]:
         """Find the most probable alternatives at the selected position."""
         try:

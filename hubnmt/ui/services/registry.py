@@ -1,6 +1,7 @@
 """Registry of the models the page may open: access control, lazy loading and an LRU cache."""
 
 import dataclasses
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -96,6 +97,12 @@ class ModelFacts:
 
     card: str = ""
     """Text of the model card: untrusted Markdown."""
+
+    @property
+    def description(self) -> str:
+        """What the title of the model card says after the languages; may be empty."""
+        title = re.search(r"^# [^,\n]+, (.{1,200})$", self.card, re.MULTILINE)
+        return title[1] if title else ""
 
     @property
     def measured_on(self) -> str:

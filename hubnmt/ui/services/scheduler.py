@@ -128,6 +128,12 @@ class Scheduler:
         with self._lock:
             self._dispatch()
 
+    @property
+    def n_waiting(self) -> int:
+        """Number of waiting tasks."""
+        with self._lock:
+            return len(self._waiting)
+
     def is_full_for(self, address: str) -> bool:
         """Return whether the queue is full and this address has the most tasks in it."""
         with self._lock:
@@ -291,6 +297,12 @@ def in_turns(
                     result: Result = end.value
                     return result
             yield value
+
+
+def n_waiting() -> int:
+    """Return the number of waiting tasks of all clients; 0 without a server."""
+    current = _CURRENT.get()
+    return 0 if current is None else current[0].n_waiting
 
 
 class Quota:

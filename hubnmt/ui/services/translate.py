@@ -13,13 +13,7 @@ from hubnmt.hub.listing import Catalogue
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.catalogue import (
-    Search,
-    find_reverse,
-    read_search,
-    search_models,
-    suggest_models,
-)
+from hubnmt.ui.services.catalogue import Search, read_search, search_models, suggest_models
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
 
@@ -94,10 +88,6 @@ class Handlers:
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
         return Chosen(facts, translator.decoding)
-
-    def find_reverse(self, model: str) -> str:
-        """Return a model for the reverse direction; empty if none is known."""
-        return find_reverse(self.registry, model)
 
     def defaults(self, model: str) -> DecodingConfig:
         """Return a model's default options, or the global ones if it cannot be loaded."""

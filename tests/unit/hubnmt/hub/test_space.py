@@ -70,8 +70,11 @@ def test_the_front_matter_is_what_the_hub_builds_by(repo: Path):
     readme = write_readme(SPACE, f"{REPO}@v1", requirements)
     head = yaml.safe_load(readme.split("---\n")[1])
     ours = yaml.safe_load((repo / "README.md").read_text().split("---\n")[1])
-    for key in ("sdk", "sdk_version", "python_version", "app_file", "license", "emoji"):
+    same = ("sdk", "sdk_version", "python_version", "app_file", "license", "emoji")
+    for key in (*same, "short_description"):
         assert head[key] == ours[key]
+    assert head["thumbnail"].endswith(f"/spaces/{SPACE}/resolve/main/{space.PICTURE}")
+    assert space.PICTURE in collect(SPACE, REPO)
     assert head["title"] == "demo"
     assert head["models"] == [REPO]
 

@@ -41,7 +41,8 @@ def test_a_character_is_what_a_reader_calls_one(characters: list[str]) -> None:
     "words",
     [
         ["Ein", " Hund", ",", " 2026", "!"],
-        ["A", " dog", "'", "s", " T", "-", "shirt", "..."],
+        ["A", " dog's", " T", "-", "shirt", "..."],
+        ["Don\u2019t", " say", " '", "hi", "'", "!"],
         ["മഞ്ഞിൽ", " ഒരു", " നായ", "."],
         [" \t Ein", "\n\nHund", "  "],
         ["Ja", " 👩\u200d👧👍🏽", "!?"],

@@ -1,4 +1,5 @@
 import contextlib
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -121,3 +122,16 @@ def test_new_sessions_of_one_address_do_not_crowd_out_another(
         assert begin("10.9.0.2", "honest") == 200
     assert 503 in codes
     assert codes.count(200) >= request_limits.FREE_SESSIONS
+
+
+def test_a_link_to_the_page_shows_its_title_and_picture(url: str):
+    root = url.removesuffix("gradio_api/")
+    page = httpx.get(root).text
+    assert page.count('property="og:title"') == 1
+    assert 'property="og:title" content="hubnmt: ' in page
+    assert "twitter:creator" not in page
+    assert page.rstrip().endswith("</html>")
+    (picture,) = re.findall('property="og:image" content="([^"]*)"', page)
+    assert picture == f"{root}share.png"
+    answer = httpx.get(picture)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")

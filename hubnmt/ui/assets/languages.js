@@ -1,0 +1,80 @@
+// Languages and the models that translate between them. props.value is {models: [{name, src, tgt,
+// src_name, tgt_name, label}], opened, has_more}, and {chosen} or {reverse} when it triggers "select"
+// to open a model, or "click" to open the model of the other direction with the translation as text.
+
+const find = (name) => element.querySelector(`.${name}`);
+const more = () => document.querySelector("#more");
+const BUSY_MS = 10000;
+let { models, opened } = props.value; // the name of the model that is open
+
+const current = () => models.find(({ name }) => name === opened);
+const between = (src, tgt) => models.filter((model) => model.src === src && model.tgt === tgt);
+
+// Fill a list with [value, text] pairs, without doublets.
+function fill(list, pairs, value) {
+  list.replaceChildren(...[...new Map(pairs)].map(([value, text]) => new Option(text, value)));
+  list.value = value;
+}
+
+function draw() {
+  const { src, tgt } = current();
+  const byName = (pairs) => pairs.sort(([, a], [, b]) => a.localeCompare(b));
+  fill(find("src"), byName(models.map((each) => [each.src, each.src_name])), src);
+  const fromHere = models.filter((each) => each.src === src);
+  fill(find("tgt"), byName(fromHere.map((each) => [each.tgt, each.tgt_name])), tgt);
+  fill(find("of-pair"), between(src, tgt).map((each) => [each.name, each.label]), opened);
+  find("no-way").textContent = "";
+}
+
+// Until the model is loaded, or refused.
+function wait() {
+  find("languages").setAttribute("aria-busy", "true");
+  setTimeout(() => find("languages").removeAttribute("aria-busy"), BUSY_MS);
+}
+
+function open(name) {
+  props.value = { ...props.value, chosen: name };
+  wait();
+  trigger("select");
+}
+
+function swap() {
+  const { src, tgt, src_name, tgt_name } = current();
+  const [back] = between(tgt, src);
+  if (!back) {
+    const more = props.value.has_more ? " Look for one under More models." : "";
+    find("no-way").textContent = `No model here translates from ${tgt_name} to ${src_name}.${more}`;
+    return;
+  }
+  props.value = { ...props.value, reverse: back.name };
+  wait();
+  trigger("click");
+}
+
+function show(isShown) {
+  more().toggleAttribute("data-open", isShown);
+  find("toggle").setAttribute("aria-expanded", String(isShown));
+  if (isShown) more().querySelector("input")?.focus();
+}
+
+function take() {
+  if (opened !== props.value.opened) {
+    show(false);
+    find("languages").removeAttribute("aria-busy");
+  }
+  ({ models, opened } = props.value);
+  draw();
+}
+
+find("src").addEventListener("change", ({ target }) => {
+  const fromHere = models.filter(({ src }) => src === target.value);
+  const { tgt } = current();
+  open((fromHere.find((each) => each.tgt === tgt) ?? fromHere[0]).name);
+});
+find("tgt").addEventListener("change", ({ target }) => open(between(current().src, target.value)[0].name));
+find("of-pair").addEventListener("change", ({ target }) => open(target.value));
+find("swap").addEventListener("click", swap);
+find("toggle").hidden = !props.value.has_more;
+find("toggle").addEventListener("click", () => show(!more().hasAttribute("data-open")));
+draw();
+watch("value", take);

@@ -1,0 +1,55 @@
+"""Languages, the models between them, and the way back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.translator import Translator
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
+from tests.page import serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with serving(Handlers(ModelRegistry(Translator.from_pretrained, bundled_models()))) as url:
+        yield url
+
+
+@pytest.mark.parametrize("visit", ["phone dark"], indirect=True)
+def test_languages_are_chosen_and_swapped(visit: Any):
+    page = visit.page
+
+    def until_answer(src: str, tgt: str) -> None:
+        page.wait_for_selector(f"#source label:has-text('{src}')")
+        page.wait_for_selector(f"#target[data-state=''] label:has-text('{tgt}')")
+
+    assert page.locator("button.toggle").is_hidden()  # visitors of this page open no others
+    german = visit.translate("Wo wohnst du?")
+    page.click("#swap")
+    until_answer("English", "German")
+    visit.until_value(page.locator("#source textarea"), german)
+    assert visit.target != german
+    names = page.locator(".languages .tgt option").all_inner_texts()
+    assert names == ["French", "German", "Malayalam"]
+    page.select_option(".languages .tgt", "fr")
+    until_answer("English", "French")
+    page.wait_for_function(
+        "text => document.querySelector('.announced').innerText !== text", arg=""
+    )
+    assert page.input_value("#source textarea") == german
+    page.click("#swap")
+    page.wait_for_selector("text=No model here translates from French to English.")
+    page.select_option(".languages .src", "de")
+    until_answer("German", "English")
+    labels = page.locator(".languages .of-pair option").all_inner_texts()
+    assert labels[0].startswith("German to English, 5.7 M: everyday sentences")
+    page.select_option(".languages .of-pair", "de-en-multi30k")
+    page.wait_for_selector("#about :text('Photo captions')")
+    page.click("#card summary")
+    assert page.locator("#card h3").all_inner_texts()[:2] == ["Limits", "Scores"]
+    assert visit.fits
