@@ -41,7 +41,7 @@ print(f"{sum('gloo' in name for name in names)} gloo threads left", file=sys.std
 sys.exit(status)
 """
 """Train as the command does, keep the run, and count the threads of its process group."""
-THREADS_LEFT = re.compile(r"^(\d+) gloo threads left$", re.MULTILINE)
+THREADS_LEFT = re.compile(r"(\d+) gloo threads left")
 
 
 # --- devices -------------------------------------------------------------------------------------
