@@ -97,13 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     share_arenas()
     try:
         check_upload_folder(os.environ)
-        demo = build_demo(Handlers(make_registry(options, os.environ)))
+        handlers = Handlers(make_registry(options, os.environ))
+        demo = build_demo(handlers)
         demo.launch(
             server_name=options.host,
             server_port=options.port,
             share=options.share or None,
             mcp_server=options.mcp or None,  # None: Gradio reads GRADIO_MCP_SERVER
-            **launch_options(),
+            **launch_options(handlers),
         )
     except ImportError as error:  # Gradio imports its optional extra only on use
         print(f"app.py: {error}", file=sys.stderr)  # noqa: T201

@@ -14,6 +14,8 @@ from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import ASSETS, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
+from hubnmt.ui.gradio.libretranslate import libretranslate_routes
+from hubnmt.ui.gradio.mcp import structured_tools
 from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
@@ -40,7 +42,7 @@ CLEANUP_EVERY_S = 300
 
 
 def build_demo(handlers: Handlers) -> gr.Blocks:
-    """Build the app; launch it with `launch_options()`.
+    """Build the app; launch it with `launch_options(handlers)`.
 
     The default model is loaded here, so that the first request does not wait for it.
 
@@ -64,8 +66,8 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     return demo
 
 
-def launch_options() -> dict[str, Any]:
-    """Return the keyword arguments for `demo.launch(**launch_options())`."""
+def launch_options(handlers: Handlers) -> dict[str, Any]:
+    """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
     return {
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
@@ -76,7 +78,11 @@ def launch_options() -> dict[str, Any]:
         "state_session_capacity": KEPT_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {"middleware": [MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS))]},
+        "app_kwargs": {
+            "middleware": [MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS))],
+            "routes": libretranslate_routes(handlers),
+            "lifespan": structured_tools,
+        },
     }
 
 
