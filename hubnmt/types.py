@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig, DecodingOptions
 
+UNSURE = 0.5
+"""Mean token probability below which a translation is probably wrong."""
+
 
 def mean_probability(log_probs: Sequence[float]) -> float:
     """Return the geometric mean of token probabilities; 1 for no tokens.
@@ -71,7 +74,10 @@ class Translation:
     sentences: tuple[SentencePair, ...] = ()
     """Aligned sentence spans of `src` and `text`, in order."""
     warnings: tuple[str, ...] = ()
-    """Warnings such as split or truncated input and output that reached its maximum length."""
+    """Warnings such as a source in another language, missing numbers, changed names, split or
+    truncated input, and output that reached its maximum length."""
+    detected_language: str = ""
+    """ISO 639 code of the source's language if it is surely not the model's; else empty."""
     n_fallbacks: int = 0
     """Number of segments decoded again by fallback decoding, whichever result was kept."""
 
@@ -88,6 +94,7 @@ class Translation:
         """Return the JSON object printed by `--json`."""
         names = ("src", "text", "score", "src_tokens", "tgt_tokens", "tgt_log_probs", "warnings")
         values = {name: getattr(self, name) for name in names}
+        values["token_probability"] = self.token_probability
         values["n_best"] = [{"text": each.text, "score": each.score} for each in self.n_best]
         return values
 

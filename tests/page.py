@@ -113,6 +113,7 @@ class FakeTranslator:
             tgt_log_probs=(-0.1, -0.2, -0.3),
             sentences=(SentencePair((0, len(text)), (0, len(candidates[0].text))),),
             warnings=("<b>cut</b>",) if "long" in text else (),
+            detected_language="",
         )
 
     def stream(

@@ -4,7 +4,7 @@
 // HTML.
 
 const place = element.querySelector(".alternatives");
-const UNSURE = 0.5; // same value in html/facts.py
+const UNSURE = 0.5; // same value in types.py
 const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
 function make(tag, name, text) {

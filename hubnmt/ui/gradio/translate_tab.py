@@ -20,7 +20,7 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
-from hubnmt.ui.html.facts import notice, timing_line
+from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.look import Look
@@ -188,7 +188,7 @@ class TranslateTab:
             for shown in self._handlers.translate_page(*values):
                 if isinstance(shown, Answer):
                     found = shown.timed.translation
-                    warnings = notice(found.warnings, "warning")
+                    warnings = warning_notice(shown)
                     yield warnings, found.text, timing_line(shown.timed), shown.alternatives
                 else:
                     yield "", shown, gr.skip(), gr.skip()

@@ -222,6 +222,7 @@ def _text_details(timed: Timed) -> dict[str, Any]:
         "tgt_tokens": list(found.tgt_tokens),
         "tgt_log_probs": list(found.tgt_log_probs),
         "warnings": list(found.warnings),
+        "detected_language": found.detected_language,
         "seconds": round(timed.seconds, 4),
     }
 

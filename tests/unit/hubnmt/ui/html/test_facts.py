@@ -6,7 +6,7 @@ import pytest
 from hubnmt.ui.html import facts
 from hubnmt.ui.services.registry import ModelFacts, Score
 from hubnmt.ui.services.text_format import sentence
-from hubnmt.ui.services.translate import Timed
+from hubnmt.ui.services.translate import Answer, Timed
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
@@ -86,3 +86,12 @@ def test_timing_of_one_token_in_no_time():
     assert "1 token<" in html
     assert "tokens/s" not in html
     assert "opened" not in html
+
+
+def test_a_text_in_another_language_offers_to_change_languages():
+    translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
+    answer = Answer(Timed(translation, 1.0, 0.0), {}, better_language="en")
+    html = facts.warning_notice(answer)
+    assert "This looks like English." in html
+    assert "list.value = 'en'" in html
+    assert "<button" not in facts.warning_notice(answer._replace(better_language=""))
