@@ -1,7 +1,6 @@
 """What tests of training need to look at runs and to disturb them."""
 
 import dataclasses
-import errno
 import json
 import math
 import signal
@@ -82,16 +81,3 @@ def score_as(scores: list[float], patch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(evaluation, scores=scored)
 
     patch.setattr(validation, "evaluate", evaluate)
-
-
-def fill_disk(patch: pytest.MonkeyPatch, name: str) -> None:
-    """Let the disk be full from the file on that has this in its name, half of which is written."""
-    write = Path.write_text
-
-    def write_half(self: Path, text: str, **options: Any) -> int:
-        if name not in self.name:
-            return write(self, text, **options)
-        write(self, text[: len(text) // 2], **options)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    patch.setattr(Path, "write_text", write_half)

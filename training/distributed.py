@@ -6,6 +6,7 @@ continue or stop together. With a single process all of this is a no-op.
 
 import datetime
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -49,10 +50,11 @@ class Team:
         """
         if self.size == 1:
             return module
-        # Sinusoids are the only buffers, and equal.
-        return DistributedDataParallel(
-            module, broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        # Sinusoids are the only buffers, and equal. PyTorch 2.13 renamed the option.
+        is_renamed = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+        name = "forward_sync_buffers" if is_renamed else "broadcast_buffers"
+        options: dict[str, Any] = {name: False, "gradient_as_bucket_view": True}
+        return DistributedDataParallel(module, **options)
 
     @staticmethod
     def accumulating(module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
@@ -100,7 +102,11 @@ class Team:
         return result
 
     def leave(self) -> None:
-        """Destroy the process group, if there is one."""
+        """Destroy the process group, if there is one; wrapped modules must be gone by then.
+
+        Otherwise the last of them destroys the group while it holds Python's global lock, for which
+        the threads of the group may wait.
+        """
         if self.size > 1:
             distributed.destroy_process_group()
 

@@ -7,7 +7,7 @@ reads at least `MIN_KEYS` entries, of which the mask hides those not yet written
 from torch import Tensor
 from torch.nn import functional
 
-from hubnmt.model.kv_cache import DecoderCache, keep_rows
+from hubnmt.model.kv_cache import DecoderCache
 
 MIN_KEYS = 16
 """With fewer keys, PyTorch's softmax does not fill a vector register and is up to ten times slower,
@@ -44,7 +44,7 @@ class PackedLayerCache:
         return k, v
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep only these sentences, in place; see `kv_cache.LayerCache.keep`."""
+        """See `kv_cache.LayerCache.keep`; in place, so only what changes position is copied."""
         n_src_tokens = self.memory_k.shape[2]
         self.memory_k = keep_rows(self.memory_k, n_src_tokens, rows, moved)
         self.memory_v = keep_rows(self.memory_v, n_src_tokens, rows, moved)
@@ -59,6 +59,14 @@ class PackedLayerCache:
         self._kv.narrow(3, 0, n_used).copy_(old)
         if n_used < self._min_keys:  # entries read before they are written must be finite
             self._kv.narrow(3, n_used, self._min_keys - n_used).zero_()
+
+
+def keep_rows(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
+    """Move the used part of the rows that change position, and truncate the batch."""
+    if len(moved):
+        used = x.narrow(2, 0, n_used)
+        used.index_copy_(0, moved, used.index_select(0, rows[moved]))
+    return x[: len(rows)]
 
 
 class PackedCache(DecoderCache[PackedLayerCache]):

@@ -19,9 +19,8 @@ class LayerCache:
         """Start with the projected encoder output, (B, H, S, E) each, and no target tokens."""
         self.memory_k = memory_k
         self.memory_v = memory_v
-        self._k = memory_k.new_empty(0)
-        self._v = memory_v.new_empty(0)
-        self._n_keys = 0
+        self.k: Tensor | None = None
+        self.v: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append the keys and values of this step, (B, H, Q, E) each.
@@ -29,49 +28,21 @@ class LayerCache:
         Returns:
             all keys and all values so far, (B, H, K, E) each.
         """
-        start, end = self._n_keys, self._n_keys + k.shape[2]
-        self._n_keys = end
-        if start == 0:  # the only call with teacher forcing: no copy needed
-            self._k, self._v = k, v
-            return k, v
-        if end > self._v.shape[2]:
-            # Targets are about as long as their sources, so this is usually the only reallocation.
-            n_expected = k.shape[2] * (self.memory_k.shape[2] + 8)
-            self._reallocate(start, max(2 * start, end, n_expected))
-        self._k.narrow(2, start, end - start).copy_(k)
-        self._v.narrow(2, start, end - start).copy_(v)
-        return self._k.narrow(2, 0, end), self._v.narrow(2, 0, end)  # (B, H, K, E)
+        if self.k is not None and self.v is not None:
+            k, v = torch.cat((self.k, k), dim=2), torch.cat((self.v, v), dim=2)  # (B, H, K, E)
+        self.k, self.v = k, v
+        return k, v
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep only these sentences, in place; see `DecoderCache.keep`.
+        """Keep only these sentences; see `DecoderCache.keep`.
 
         Args:
             rows: (B',) int64.
             moved: positions in `rows` whose sentence changes its position.
         """
-        n_src_tokens = self.memory_k.shape[2]
-        self.memory_k = keep_rows(self.memory_k, n_src_tokens, rows, moved)
-        self.memory_v = keep_rows(self.memory_v, n_src_tokens, rows, moved)
-        if self._n_keys:
-            self._k = keep_rows(self._k, self._n_keys, rows, moved)
-            self._v = keep_rows(self._v, self._n_keys, rows, moved)
-
-    def _reallocate(self, n_keys: int, capacity: int) -> None:
-        """Move to larger buffers; capacity at least doubles, so appending is amortized O(1)."""
-        old_k, old_v = self._k, self._v
-        n_rows, n_heads, _, d_head = old_v.shape
-        self._k = old_k.new_empty(n_rows, n_heads, capacity, d_head)
-        self._v = old_v.new_empty(n_rows, n_heads, capacity, d_head)
-        self._k[:, :, :n_keys] = old_k[:, :, :n_keys]
-        self._v[:, :, :n_keys] = old_v[:, :, :n_keys]
-
-
-def keep_rows(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
-    """Move the used part of the rows that change position, and truncate the batch."""
-    if len(moved):
-        used = x.narrow(2, 0, n_used)
-        used.index_copy_(0, moved, used.index_select(0, rows[moved]))
-    return x[: len(rows)]
+        self.memory_k, self.memory_v = self.memory_k[rows], self.memory_v[rows]
+        if self.k is not None and self.v is not None:
+            self.k, self.v = self.k[rows], self.v[rows]
 
 
 class Kept(Protocol):

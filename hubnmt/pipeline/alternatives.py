@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.attention.replay import next_log_probs, readable_pieces
+from hubnmt.attention.replay import next_log_probs, readable_pieces, score_targets
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
@@ -171,7 +171,9 @@ def _translate(
     search = search_parts(
         parts,
         functools.partial(engine.search, decoding=decoding),
+        functools.partial(score_targets, model, tokenizers),
         tokenizers,
+        length_penalty=decoding.length_penalty,
         max_src_tokens=model.config.max_src_tokens,
     )
     return "".join(

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol, TypeVar
 
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -15,16 +15,14 @@ from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.fallback import fallback_search
+from hubnmt.pipeline.names import restore_names
 from hubnmt.pipeline.prefix import bind_prefix
-from hubnmt.pipeline.protection import keeps_spans, search_parts
+from hubnmt.pipeline.protection import Replay, keeps_spans, rescore, search_parts
 from hubnmt.pipeline.segmentation import Part, make_plan
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Translation
 
 Result = TypeVar("Result")
-
-Replay = Callable[[Sequence[tuple[Sequence[int], Sequence[int]]]], list[tuple[float, ...]]]
-"""Map (source ids, target ids) pairs to log-probabilities of each target token and eos, nats."""
 
 
 class Engine(Protocol):
@@ -183,7 +181,9 @@ class Pipeline:
             functools.partial(
                 self.engine.search, decoding=decoding, max_batch_tokens=max_batch_tokens
             ),
+            self._replay,
             self._tokenizers,
+            length_penalty=decoding.length_penalty,
             prefix=prefix,
             max_src_tokens=self._config.max_src_tokens,
         )
@@ -232,10 +232,8 @@ class Pipeline:
             n_given=len(pairs),
             open_prefix=bound.open,
             found=[
-                [_to_hypothesis(ids, log_probs, decoding.length_penalty)]
-                for (_, ids), log_probs in zip(
-                    pairs, self._replay(pairs) if pairs else [], strict=True
-                )
+                [each]
+                for each in rescore(self._replay, pairs, length_penalty=decoding.length_penalty)
             ],
             warnings=plan.warnings,
         )
@@ -249,10 +247,7 @@ class Pipeline:
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
         """Apply fallback decoding, then join the parts of each text."""
-        notes = [
-            [*draft.warnings, *self._caps_reached(draft, decoding), *self._spans_lost(draft)]
-            for draft in drafts
-        ]
+        notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
             yield from self._retry(drafts, decoding, notes, max_batch_tokens=max_batch_tokens)
         return [
@@ -281,7 +276,7 @@ class Pipeline:
         *,
         max_batch_tokens: int,
     ) -> Generator[list[int], None, None]:
-        """Decode degenerate parts again, except those that the user's prefix constrains."""
+        """Decode degenerate parts again and restore names, except where a prefix constrains."""
         places = [
             (draft, number, part, draft_notes)
             for draft, draft_notes in zip(drafts, notes, strict=True)
@@ -295,10 +290,13 @@ class Pipeline:
             functools.partial(self.engine.search, max_batch_tokens=max_batch_tokens),
             tokenizers=self._tokenizers,
         )
+        score = functools.partial(rescore, self._replay, length_penalty=decoding.length_penalty)
         results = zip(places, kept, new_notes, strict=True)
         for (draft, number, part, draft_notes), hypotheses, note in results:
             if self._keeps_spans(part, hypotheses[0]):
                 draft.found[number] = hypotheses
+            best, *others = draft.found[number]
+            draft.found[number] = [restore_names(part, best, self._tokenizers, score), *others]
             draft_notes.append(note)
             draft.n_fallbacks += bool(note)
 
@@ -311,16 +309,6 @@ class Pipeline:
             if is_cut(draft.found[number][0].ids, len(part.ids), decoding, prefix):
                 warnings.append("the translation reached max_new_tokens and was cut")
         return warnings
-
-    def _spans_lost(self, draft: _Draft) -> list[str]:
-        """Return one warning per part that lost protected spans and is too long without them."""
-        warning = "the translation lost a URL, number or other text that should be kept"
-        pairs = zip(draft.translatable, draft.found, strict=True)
-        return [
-            warning
-            for part, (best, *_) in pairs
-            if part.protected and not self._keeps_spans(part, best)
-        ]
 
     def _keeps_spans(self, part: Part, hypothesis: Hypothesis) -> bool:
         return keeps_spans(part, hypothesis.ids, self._tokenizers)
@@ -346,11 +334,3 @@ class Pipeline:
                     break
             shown += part.space
         return shown
-
-
-def _to_hypothesis(
-    ids: Sequence[int], log_probs: tuple[float, ...], length_penalty: float
-) -> Hypothesis:
-    """Return a given translation as a hypothesis with the model's scores."""
-    total = sum(log_probs)
-    return Hypothesis(list(ids), total, total / len(log_probs) ** length_penalty, log_probs)

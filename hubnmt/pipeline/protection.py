@@ -1,16 +1,19 @@
 """Search that keeps the protected spans of sentences, see `hubnmt.text.protected_spans`.
 
 A translation keeps them if it has each placeholder as often as its source. A sentence none of whose
-translations does so is translated again, with its spans as text.
+translations does so is translated again, with its spans as text. If these are lost as well, the
+placeholders are inserted into the first translation where the model gives them the highest
+probability.
 """
 
-from collections.abc import Generator, Sequence
+import functools
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.engine import force_prefix
 from hubnmt.pipeline.segmentation import Part
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers, single_spaced
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize, single_spaced
 
 
 class StartSearch(Protocol):
@@ -21,6 +24,21 @@ class StartSearch(Protocol):
     ) -> Search:
         """See `hubnmt.pipeline.pipeline.Engine.search`."""
         ...
+
+
+IdPairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+Replay = Callable[[IdPairs], list[tuple[float, ...]]]
+"""Map (source ids, target ids) pairs to log-probabilities of each target token and eos, nats."""
+
+
+def rescore(replay: Replay, pairs: IdPairs, *, length_penalty: float) -> list[Hypothesis]:
+    """Return the target ids of each pair with the model's scores."""
+    found = []
+    for (_, ids), log_probs in zip(pairs, replay(pairs) if pairs else [], strict=True):
+        total = sum(log_probs)
+        score = total / len(log_probs) ** length_penalty
+        found.append(Hypothesis(list(ids), total, score, log_probs))
+    return found
 
 
 def keeps_spans(part: Part, tgt_ids: Sequence[int], tokenizers: Tokenizers) -> bool:
@@ -37,11 +55,59 @@ def unprotect(part: Part, tokenizer: Tokenizer) -> Part:
     return part._replace(ids=tokenizer.encode(single_spaced(text)), protected=())
 
 
+def _continues_word(piece: bytes) -> bool:
+    """Return whether a piece begins with a letter or digit, or inside a character."""
+    first = piece.decode(errors="replace")[:1]
+    return first.isalnum() or first == "\N{REPLACEMENT CHARACTER}"
+
+
+def restore_spans(
+    part: Part,
+    ids: Sequence[int],
+    tokenizers: Tokenizers,
+    score: Callable[[IdPairs], list[Hypothesis]],
+    *,
+    prefix: str,
+) -> Hypothesis:
+    """Insert the placeholders that a translation lost, each at the place that the model prefers.
+
+    Args:
+        part: the part, encoded with placeholders.
+        ids: target ids; surplus placeholders are removed.
+        tokenizers: source and target tokenizer.
+        score: scores the candidates, see `rescore`.
+        prefix: forced prefix, which is left as it is.
+    """
+    tokenizer = tokenizers.tgt
+    missing = tokenizers.src.count_placeholders(part.ids)
+    kept = []
+    for token_id in ids:
+        mark = tokenizer.count_placeholders([token_id])
+        if mark <= missing:
+            kept.append(token_id)
+            missing -= mark
+    bound = tokenizer.with_spans(part.protected)
+    (best,) = score([(part.ids, kept)])
+    for mark_id in [tokenizer.encode(mark)[0] for mark in missing.elements()]:
+        places = [
+            place
+            for place in range(len(best.ids) + 1)
+            if place == len(best.ids) or not _continues_word(bound.piece_bytes(best.ids[place]))
+            if bound.decode(best.ids[:place]).startswith(prefix)
+        ]
+        candidates = [[*best.ids[:place], mark_id, *best.ids[place:]] for place in places]
+        scored = score([(part.ids, candidate) for candidate in candidates])
+        best = max(scored, key=lambda hypothesis: hypothesis.log_prob)
+    return best
+
+
 def search_parts(
     parts: Sequence[Part],
     search: StartSearch,
+    replay: Replay,
     tokenizers: Tokenizers,
     *,
+    length_penalty: float,
     prefix: str = "",
     max_src_tokens: int,
 ) -> Generator[list[int], None, list[tuple[Part, list[Hypothesis]]]]:
@@ -50,7 +116,9 @@ def search_parts(
     Args:
         parts: translatable parts; with a prefix, all have the same protected spans.
         search: decodes their ids.
+        replay: scores translations into which spans are inserted.
         tokenizers: source and target tokenizer.
+        length_penalty: that of the scores.
         prefix: forced prefix of every target.
         max_src_tokens: parts that are longer than this without placeholders, eos included, are not
             translated again.
@@ -59,8 +127,8 @@ def search_parts(
         the steps of the search.
 
     Returns:
-        for each part the part as it was translated, and its hypotheses, best first; only those that
-        keep the protected spans if there are any.
+        for each part the part as it was translated, and its hypotheses, best first, which keep the
+        protected spans.
     """
     bound = tokenizers.tgt.with_spans(parts[0].protected if prefix else ())
     found = yield from search([part.ids for part in parts], prefix=force_prefix(prefix, bound))
@@ -68,13 +136,31 @@ def search_parts(
     lost: dict[int, Part] = {}
     for number, (part, hypotheses) in enumerate(zip(parts, found, strict=True)):
         kept = [each for each in hypotheses if keeps_spans(part, each.ids, tokenizers)]
-        plain = unprotect(part, tokenizers.src)
-        if part.protected and not kept and len(plain.ids) < max_src_tokens:
-            lost[number] = plain
+        if not kept:
+            lost[number] = unprotect(part, tokenizers.src)
         results.append((part, kept or hypotheses))
-    if lost:
-        rows = [part.ids for part in lost.values()]
-        again = yield from search(rows, prefix=force_prefix(prefix, tokenizers.tgt.with_spans(())))
-        for (number, part), hypotheses in zip(lost.items(), again, strict=True):
-            results[number] = part, hypotheses
+    again = {number: part for number, part in lost.items() if len(part.ids) < max_src_tokens}
+    as_text: dict[int, list[Hypothesis]] = {}
+    if again:
+        rows = [part.ids for part in again.values()]
+        plain = tokenizers.tgt.with_spans(())
+        found = yield from search(rows, prefix=force_prefix(prefix, plain))
+        as_text = dict(zip(again, found, strict=True))
+    score = functools.partial(rescore, replay, length_penalty=length_penalty)
+    for number in lost:
+        part, hypotheses = results[number]
+        spans = {normalize(single_spaced(span)) for span in part.protected}
+        kept = [
+            each
+            for each in as_text.get(number, [])
+            if all(span in tokenizers.tgt.decode(each.ids) for span in spans)
+        ]
+        if kept:
+            results[number] = lost[number], kept
+        else:
+            restored = [
+                restore_spans(part, each.ids, tokenizers, score, prefix=prefix)
+                for each in hypotheses
+            ]
+            results[number] = part, restored
     return results

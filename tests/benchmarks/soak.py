@@ -2,11 +2,11 @@
 
     python tests/benchmarks/soak.py [--minutes 10] [--visitors 30] [--hostile 10] [--one-address]
 
-Honest visitors translate a sentence, wait for the answer, read and go on. The hostile ones take
-turns in: the longest texts without a listener, letters without a space, the longest text that is
-admitted, answers that they leave, files of junk, bodies that trickle, and requests of wrong types.
-Each visitor has an address of its own, as behind a proxy; with `--one-address` all share one.
-Prints a table for RESULTS.md.
+Honest visitors translate a sentence, wait for the answer, read and go on. The hostile ones, if any,
+take turns in: the longest texts without a listener, letters without a space, the longest text that
+is admitted, answers that they leave, files of junk, bodies that trickle, and requests of wrong
+types. Each visitor has an address of its own, as behind a proxy; with `--one-address` all share
+one. Prints a table for RESULTS.md.
 """
 
 import argparse
@@ -30,8 +30,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import psutil
-from load import ROOT, SENTENCES, wait_until_open
 
+ROOT = Path(__file__).parents[2]
+SENTENCES = (ROOT / "tests" / "fixtures" / "captions.de").read_text("utf-8").splitlines()
 READING_S = (1.0, 4.0)
 """Between an answer and the next question of an honest visitor."""
 TIMEOUT_S = 120.0
@@ -40,6 +41,15 @@ LAST_ANSWERS_S = 30.0
 LONG = " ".join(SENTENCES * 3)[:10_000]
 DENSE = "qwxzjkvb" * 1_250
 JUNK: tuple[object, ...] = ("\ud800", 10**400, float("nan"), None, [], {"a": 1}, "x" * 10**6, -1)
+
+
+def wait_until_open(port: int, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise SystemExit("the app did not open its port")
 
 
 @contextlib.contextmanager

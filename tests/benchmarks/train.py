@@ -12,8 +12,8 @@ The same shape in every system, the same batches (of real text with `--train`, e
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
 clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns;
 medians over the rounds are printed as a Markdown table, with the share of the rate of matrix
-products that is measured in the same run, the most memory of a GPU, and the floor: what operations
-and bytes alone would take. `--compile` adds each system under `torch.compile`. Asserts nothing.
+products that is measured in the same run and the most memory of a GPU. `--compile` adds each system
+under `torch.compile`. Asserts nothing.
 """
 
 import argparse
@@ -206,7 +206,7 @@ def make_batches(
     ]
 
 
-# --- the floor -----------------------------------------------------------------------------------
+# --- the rate of matrix products -----------------------------------------------------------------
 
 
 def count_operations(shape: Shape, batch: Batch) -> float:
@@ -232,19 +232,6 @@ def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
             a @ a
         synchronize(device)
         best = max(best, 4 * 2 * size**3 / (time.perf_counter() - started))
-    return best
-
-
-def measure_bandwidth(device: torch.device) -> float:
-    """Bytes read and written per second by copying much more than a cache holds."""
-    source = torch.ones(2**26, device=device)  # 256 MiB
-    target = torch.empty_like(source)
-    best = 0.0
-    for _ in range(5):
-        started = time.perf_counter()
-        target.copy_(source)
-        synchronize(device)
-        best = max(best, 2 * source.nbytes / (time.perf_counter() - started))
     return best
 
 
@@ -294,36 +281,11 @@ def warm_up(step: Step, bench: Bench) -> float:
     return (peak - before) / 2**20
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Floor:
-    """What the steps of a round would take if nothing but these had to be done."""
-
-    operations: float
-    n_bytes: float
-    rate: float
-    """Operations per second of one large product, measured here and now."""
-    bandwidth: float
-    """Bytes per second of one large copy, likewise."""
-
-    @property
-    def seconds(self) -> float:
-        return self.operations / self.rate + self.n_bytes / self.bandwidth
-
-
-def find_floor(bench: Bench) -> Floor:
-    # AdamW reads weight, gradient and two moments and writes three of them; the gradients are
-    # cleared, filled and clipped. Activations come on top; how often they move depends on fusion.
-    return Floor(
-        operations=sum(count_operations(bench.shape, batch) for batch in bench.batches),
-        n_bytes=4 * model_config(bench.shape).n_parameters * 11 * len(bench.batches),
-        rate=measure_matrix_rate(bench.device, getattr(torch, bench.dtype)),
-        bandwidth=measure_bandwidth(bench.device),
-    )
-
-
 def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
     measured = measure(make_steps(bench, is_compiled_too=is_compiled_too), bench, n_rounds)
-    floor, n_batches = find_floor(bench), len(bench.batches)
+    operations = sum(count_operations(bench.shape, batch) for batch in bench.batches)
+    rate = measure_matrix_rate(bench.device, getattr(torch, bench.dtype))
+    n_batches = len(bench.batches)
     n_tokens = sum(len(batch.labels) for batch in bench.batches)
     print(f"\n{bench.dtype}: {n_batches} batches, {n_tokens:,} target tokens a round")
     print("\n| system | target tokens/s, median | range | ours is | matrix rate | peak MiB |")
@@ -334,15 +296,11 @@ def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
         print(
             f"| {name} | {n_tokens / median:,.0f} | {n_tokens / max(each.seconds):,.0f} to "
             f"{n_tokens / min(each.seconds):,.0f} | {median / ours:.2f} x | "
-            f"{floor.operations / median / floor.rate:.0%} | "
+            f"{operations / median / rate:.0%} | "
             f"{f'{each.peak_mib:,.0f}' if each.peak_mib else '-'} |"
         )
-    gop, mib = floor.operations / 1e9 / n_batches, floor.n_bytes / 2**20 / n_batches
-    print(
-        f"| floor | {n_tokens / floor.seconds:,.0f} | {gop:,.1f} Gop a step at "
-        f"{floor.rate / 1e9:,.0f} Gop/s, {mib:,.0f} MiB at {floor.bandwidth / 2**30:,.0f} GiB/s | "
-        f"{floor.seconds / ours:.2f} x | | |"
-    )
+    gop = operations / 1e9 / n_batches
+    print(f"\n{gop:,.1f} Gop a step; one large product: {rate / 1e9:,.0f} Gop/s")
 
 
 def describe_run(options: argparse.Namespace, device: torch.device) -> str:

@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
-from tests.page import FakeTranslator, serving
-
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -30,20 +26,8 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
     "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
-    "load": (["--users", "1", "--seconds", "1", "--url", "{url}"], "1 users"),
-    "memory": (
-        [PAIR[0], "--lines", "20", "--beam-size", "1", "--model", "{model}"],
-        "20 lines",
-    ),
-    "names": (["--src", "names.de", "--ref", "names.en", "{model}"], "of 1 |"),
+    "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
-    "pieces": (
-        [
-            *(FARM, "--valid", ",".join(PAIR), "--folder", "runs", "--sizes", "320"),
-            *("--steps", "1", "--patterns", "ours", "--set", TEXTS[0]),
-        ],
-        "| 320 | ours |",
-    ),
     "prepare": (["50", "--text", *PAIR], "second"),
     "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
     "soak": (["--minutes", "0.05", "--visitors", "2", "--hostile", "1"], "honest answers"),
@@ -75,22 +59,11 @@ def test_a_script_prints_its_table(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
-    Path("names.de").write_text("Anna hat 3 Hunde.\n", encoding="utf-8")
-    Path("names.en").write_text("Anna has 3 dogs.\n", encoding="utf-8")
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
-
-    def run(url: str = "") -> None:
-        given = [each.format(model=model_folder, url=url) for each in arguments]
-        monkeypatch.setattr(sys, "argv", [name, *given])
-        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
-
-    if name == "load":
-        registry = ModelRegistry(FakeTranslator, {"first": tmp_path})
-        with serving(Handlers(registry)) as url:
-            run(url)
-    else:
-        run()
+    given = [each.format(model=model_folder) for each in arguments]
+    monkeypatch.setattr(sys, "argv", [name, *given])
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     assert said in capsys.readouterr().out
 
 

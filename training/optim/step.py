@@ -4,9 +4,10 @@ The loss is divided by the number of non-pad target tokens of all batches on all
 splitting the work differently changes the result by rounding only.
 """
 
+import contextlib
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -118,8 +119,17 @@ class Stepper:
         )
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
-        self._reduced_loss = team.wrap(self.batch_loss)
+        self._reduced_loss: nn.Module = self.batch_loss
         self._n_skipped = 0
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Exchange gradients between the processes; afterwards nothing refers to their group."""
+        self._reduced_loss = self.team.wrap(self.batch_loss)
+        try:
+            yield
+        finally:
+            self._reduced_loss = self.batch_loss
 
     def launch(self, batches: Sequence[Batch], *, lr: float, must_stop: bool = False) -> Tensor:
         """Run one step; on a GPU it may still be in progress on return.

@@ -132,7 +132,7 @@ class Run:
             disable=not self.team.is_leader,
         )
         try:
-            with bar, logging_redirect_tqdm():
+            with self.stepper.connected(), bar, logging_redirect_tqdm():
                 if self._needs_initial_validation():
                     self._validate_initial()
                 evaluation = self._loop(bar)

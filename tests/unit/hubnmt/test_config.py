@@ -1,19 +1,14 @@
 """Config: what makes sense is accepted, what does not is named with its allowed range."""
 
-import dataclasses
 import json
-import typing
 from typing import Any
 
 import pytest
 
 from hubnmt.config import (
-    MAX_PARAMETERS,
     NAMES_ELSEWHERE,
     DecodingConfig,
-    DecodingOptions,
     ModelConfig,
-    find_problems,
 )
 from hubnmt.errors import ConfigError
 
@@ -50,11 +45,6 @@ def test_unknown_key_is_refused_and_the_nearest_name_suggested() -> None:
         ModelConfig.from_dict(PAIR | {"d_modle": 64})
 
 
-def test_unknown_key_like_no_other_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key .xyzzy. \(known: beam_size, .*_tokens\)"):
-        DecodingConfig.from_dict({"xyzzy": 1})
-
-
 def test_all_problems_are_named_at_once_with_the_place() -> None:
     values = {"src_lang": 5, "tgt_lang": "en", "tgt_vocab_size": 300, "droput": 0.1}
     with pytest.raises(ConfigError) as caught:
@@ -63,11 +53,6 @@ def test_all_problems_are_named_at_once_with_the_place() -> None:
     assert message.startswith("config.json: ")
     for part in ("src_lang = 5 must be str", "src_vocab_size is missing", "did you mean 'dropout'"):
         assert part in message
-
-
-def test_range_errors_also_name_the_place() -> None:
-    with pytest.raises(ConfigError, match=r"^config\.json: n_heads = 0 must be 1 to 256"):
-        ModelConfig.from_dict(PAIR | {"n_heads": 0}, where="config.json")
 
 
 @pytest.mark.parametrize("values", [None, [], "d_model", 3])
@@ -79,20 +64,15 @@ def test_something_that_is_no_table_is_refused(values: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("d_model", 64.0, "int"),
         ("d_model", "64", "int"),
         ("n_heads", True, "int"),
-        ("dropout", "0.1", "float"),
         ("dropout", False, "float"),
         ("dropout", None, "float"),
         ("tie_output", 1, "bool"),
-        ("tie_output", "yes", "bool"),
         ("norm_order", "middle", "'pre' or 'post'"),
         ("activation", ["relu"], "'relu' or 'gelu'"),
         ("alignment_head", [1], "null"),
-        ("alignment_head", [1, 2, 3], "null"),
         ("alignment_head", [1, 2.0], "null"),
-        ("alignment_head", 1, "null"),
         ("src_lang", None, "str"),
     ],
 )
@@ -103,11 +83,6 @@ def test_a_value_of_the_wrong_type_is_refused(key: str, value: Any, wanted: str)
     assert wanted in str(caught.value)
 
 
-def test_a_whole_number_is_a_fine_float() -> None:
-    assert ModelConfig.from_dict(PAIR | {"dropout": 0}).dropout == 0
-    assert DecodingConfig.from_dict({"length_penalty": 1}).length_penalty == 1
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -116,19 +91,16 @@ def test_a_whole_number_is_a_fine_float() -> None:
         ({"tgt_lang": "en\x1b[2J"}, r"tgt_lang = 'en\\x1b\[2J' must be language tags"),
         ({"tgt_lang": "e" * 41}, "must be language tags"),
         ({"d_model": 2**14 + 8}, "d_model = 16392 must be 1 to 16384"),
-        ({"n_encoder_layers": 0}, "n_encoder_layers = 0 must be 1 to 256"),
         ({"n_decoder_layers": -1}, "n_decoder_layers = -1 must be 1 to 256"),
         ({"d_ff": 10**9}, "d_ff = 1000000000 must be 1 to 131072"),
         ({"max_src_tokens": 0}, "max_src_tokens = 0 must be 1 to"),
         ({"dropout": 1.0}, r"dropout = 1.0 must be in \[0, 1\)"),
-        ({"attention_dropout": -0.1}, r"attention_dropout = -0.1 must be in \[0, 1\)"),
         ({"ff_dropout": float("nan")}, r"ff_dropout = nan must be in \[0, 1\)"),
         ({"d_model": 36, "n_heads": 8}, "d_model = 36 must be a multiple of n_heads = 8"),
         ({"d_model": 15, "n_heads": 3}, "d_model = 15 must be even"),
         ({"tgt_vocab_size": 301}, "share_embeddings needs one vocabulary"),
         ({"alignment_head": (6, 0)}, r"alignment_head = \(6, 0\) must be \(decoder layer, head\)"),
         ({"alignment_head": (0, 8)}, "counted from 0"),
-        ({"alignment_head": (-1, 0)}, "counted from 0"),
         (
             {"d_model": 2**14, "d_ff": 2**17, "n_encoder_layers": 256},
             "parameters are more than the 4,000,000,000 allowed",
@@ -140,16 +112,6 @@ def test_a_model_that_makes_no_sense_is_refused(changes: dict[str, Any], message
         make_model_config(**changes)
 
 
-def test_several_ranges_are_reported_together() -> None:
-    with pytest.raises(ConfigError, match=r"n_heads = 0 .*; dropout = 2 "):
-        make_model_config(n_heads=0, dropout=2)
-
-
-def test_largest_allowed_model_is_within_the_limit_that_is_named() -> None:
-    config = make_model_config(d_model=4096, d_ff=16384, n_encoder_layers=8, n_decoder_layers=8)
-    assert 10**9 < config.n_parameters <= MAX_PARAMETERS
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -157,7 +119,6 @@ def test_largest_allowed_model_is_within_the_limit_that_is_named() -> None:
         ({"beam_size": 257}, "beam_size = 257 must be 1 to 256"),
         ({"length_penalty": float("inf")}, "length_penalty = inf must be -5 to 5"),
         ({"length_penalty": float("nan")}, "length_penalty = nan must be -5 to 5"),
-        ({"length_penalty": 6.0}, "length_penalty = 6.0 must be -5 to 5"),
         ({"n_best": 0}, "n_best = 0 must be at least 1"),
         ({"n_best": 6}, "n_best = 6 must be at most beam_size = 5"),
         ({"n_best": 257, "sample": True}, "n_best = 257 must be at most 256"),
@@ -178,34 +139,11 @@ def test_a_search_that_makes_no_sense_is_refused(changes: dict[str, Any], messag
         DecodingConfig(**changes)
 
 
-def test_samples_may_outnumber_beams() -> None:
-    DecodingConfig(sample=True, n_best=20, beam_size=1)
-
-
-@dataclasses.dataclass(kw_only=True)
-class Files:
-    paths: list[str]
-    weights: tuple[float, ...] = ()
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-def test_the_typed_options_are_the_fields_of_the_config() -> None:
-    hints = typing.get_type_hints(DecodingConfig)
-    assert typing.get_type_hints(DecodingOptions) == hints
-
-
 def test_a_smaller_beam_lowers_the_number_of_translations() -> None:
     config = DecodingConfig(beam_size=5, n_best=3)
     assert config.with_options(beam_size=2) == DecodingConfig(beam_size=2, n_best=2)
     with pytest.raises(ConfigError, match="n_best = 3 must be at most beam_size = 2"):
         config.with_options(beam_size=2, n_best=3)
-
-
-def test_lists_tuples_and_tables_are_checked_inside() -> None:
-    assert find_problems(Files, {"paths": ["a"], "weights": [1, 0.5], "extra": {"b": 1}}) == []
-    bad = {"paths": ["a", 1], "weights": [1, "x"], "extra": []}
-    named = [problem.split(" = ")[0] for problem in find_problems(Files, bad)]
-    assert named == ["paths", "weights", "extra"]
 
 
 # --- values of a stranger's file -----------------------------------------------------------------
@@ -231,7 +169,6 @@ def test_of_many_unknown_keys_the_first_are_named_and_the_others_counted() -> No
     ("cls", "values", "words"),
     [
         (ModelConfig, {"x" * 10**6: 1}, ["unknown key 'xxx"]),
-        (ModelConfig, {"d_model": "x" * 10**6}, ["d_model = 'xxx", "must be int"]),
         (ModelConfig, {"d_model": [[[[[[0]]]]]] * 10**5}, ["d_model = [[", "must be int"]),
         (ModelConfig, {"d_model": 10**4000}, ["d_model = 1000", "must be 1 to 16384"]),
         (ModelConfig, {"src_lang": "x" * 10**6}, ["src_lang = 'xxx", "letters, digits and - _"]),
@@ -244,10 +181,3 @@ def test_a_long_value_is_shortened_and_its_rule_is_not(
     message = say(cls, {**(PAIR if cls is ModelConfig else {}), **values})
     assert [word for word in words if word not in message] == []
     assert len(message) < 1000
-
-
-def test_a_value_nested_as_deep_as_json_goes_is_named() -> None:
-    value: list[Any] = []
-    for _ in range(5000):
-        value = [value]
-    assert "d_model = [[[" in say(ModelConfig, {**PAIR, "d_model": value})

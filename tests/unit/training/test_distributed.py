@@ -1,6 +1,7 @@
 """A team: several processes end with the weights of one, tell the same curve, and stop together."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,23 @@ Launch = Callable[..., "subprocess.Popen[str]"]
 
 STILL = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
 """Without dropout, which each process draws for itself, the curves must be the same."""
+
+
+TRAIN_AND_COUNT = """
+import os, sys
+from pathlib import Path
+from training import train
+
+finished = []
+run = train.run
+train.run = lambda *arguments, **options: finished.append(run(*arguments, **options))
+status = train.main()
+names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+print(f"{sum('gloo' in name for name in names)} gloo threads left", file=sys.stderr)
+sys.exit(status)
+"""
+"""Train as the command does, keep the run, and count the threads of its process group."""
+THREADS_LEFT = re.compile(r"^(\d+) gloo threads left$", re.MULTILINE)
 
 
 # --- devices -------------------------------------------------------------------------------------
@@ -83,12 +101,19 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
 
     def start(*settings: str, extra: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         sets = [word for option in farm_options(tmp_path, *settings) for word in ("--set", option)]
+        script = tmp_path / "train_and_count.py"
+        script.write_text(TRAIN_AND_COUNT, encoding="utf-8")
         torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        command = [*torchrun, "-m", "training.train", str(farm_recipe), *sets, *extra]
+        command = [*torchrun, str(script), str(farm_recipe), *sets, *extra]
         return subprocess.Popen(
             [sys.executable, "-m", *command],
             cwd=repo,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "CUDA_VISIBLE_DEVICES": "",
+                "PYTHONPATH": str(repo),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -98,8 +123,11 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
 
 
 def wait(process: "subprocess.Popen[str]") -> str:
-    _, errors = process.communicate(timeout=240)
-    return errors
+    try:
+        return process.communicate(timeout=240)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()  # or its open pipes are reported by a later test
+        raise
 
 
 def curve(folder: Path) -> list[list[float]]:
@@ -116,57 +144,45 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     }
 
 
-def test_two_processes_learn_what_one_learns_with_twice_the_batches(
+@pytest.mark.slow
+def test_two_processes_stop_and_resume_and_learn_what_one_learns_with_twice_the_batches(
     launch: Launch, run_farm: RunFarm, tmp_path: Path
 ) -> None:
-    process = launch(*STILL, "optimizer.accumulate=1")
-    alone = run_farm(tmp_path / "alone", *STILL, "optimizer.accumulate=2")
-    errors = wait(process)
-    assert process.returncode == 0, errors[-3000:]
     folder = tmp_path / "farm"
-    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
-        assert mine == pytest.approx(theirs, rel=1e-4)
-    mine, theirs = read_metrics(folder, "valid"), read_metrics(alone.folder, "valid")
-    assert [r["step"] for r in mine] == [r["step"] for r in theirs] == [4, 8]
-    expected = weights(alone.folder / "last")
-    for name, tensor in weights(folder / "last").items():
-        torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-4)
-    assert errors.count("BLEU") == 3  # two validations and the end: one voice speaks
-    state = torch.load(folder / "state.pt", weights_only=True)
-    assert len(state["generators"]) == 2
-    assert not torch.equal(*(each["torch"] for each in state["generators"]))
-
-
-@pytest.mark.slow
-def test_two_processes_stop_together_and_go_on_as_if_they_had_not(
-    launch: Launch, tmp_path: Path
-) -> None:
-    process = launch("run.max_steps=300", "run.eval_every=1000")
-    metrics = tmp_path / "farm" / "metrics.jsonl"
+    shared = (*STILL, "run.eval_every=6")
+    process = launch(*shared, "optimizer.accumulate=1", "run.max_steps=300")
+    metrics = folder / "metrics.jsonl"
     deadline = time.monotonic() + 120
-    while not (metrics.exists() and metrics.read_text(encoding="utf-8").count("\n") > 3):
+    while not (metrics.exists() and metrics.read_text(encoding="utf-8").count("\n") > 2):
         assert time.monotonic() < deadline
         assert process.poll() is None, wait(process)[-3000:]
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     errors = wait(process)
-    assert f"--resume {tmp_path / 'farm'}" in errors
-    state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
-    stopped = state["progress"]["step"]
-    assert 3 < stopped < 300
-    assert read_metrics(tmp_path / "farm", "train")[-1]["step"] == stopped
-    end = stopped + 5
-    resume = ("--resume", str(tmp_path / "farm"))
-    again = launch(f"run.max_steps={end}", "run.eval_every=1000", extra=resume)
-    errors = wait(again)
-    assert again.returncode == 0, errors[-3000:]
-    curves = [curve(tmp_path / "farm")]
-    (tmp_path / "farm").rename(tmp_path / "cut")
-    straight = launch(f"run.max_steps={end}", "run.eval_every=1000")
-    errors = wait(straight)
-    assert straight.returncode == 0, errors[-3000:]
-    curves.append(curve(tmp_path / "farm"))
-    assert curves[0] == curves[1]
+    assert f"--resume {folder}" in errors
+    stopped = torch.load(folder / "state.pt", weights_only=True)["progress"]["step"]
+    assert 2 < stopped < 300
+    assert read_metrics(folder, "train")[-1]["step"] == stopped
+    settings = (*shared, f"run.max_steps={stopped + 5}")
+    resume = ("--resume", str(folder))
+    process = launch(*settings, "optimizer.accumulate=1", extra=resume)
+    errors = wait(process)
+    assert process.returncode == 0, errors[-3000:]
+    assert "Warning" not in errors
+    # A group that outlives the run can hang the end of the process.
+    assert THREADS_LEFT.findall(errors) == ["0", "0"]
+    alone = run_farm(tmp_path / "alone", *settings, "optimizer.accumulate=2")
+    for mine, theirs in zip(curve(folder), curve(alone.folder), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-3)
+    evaluations = [read_metrics(each, "valid") for each in (folder, alone.folder)]
+    steps = [[record["step"] for record in records] for records in evaluations]
+    assert steps[0] == steps[1]
+    expected = weights(alone.folder / "last")
+    for name, tensor in weights(folder / "last").items():
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-2, atol=1e-3)
+    state = torch.load(folder / "state.pt", weights_only=True)
+    assert len(state["generators"]) == 2
+    assert not torch.equal(*(each["torch"] for each in state["generators"]))
 
 
 @pytest.mark.slow

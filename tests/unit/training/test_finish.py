@@ -1,6 +1,5 @@
 """Finishing: what is stored is what was measured, and the card says no more than that."""
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -8,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
-from safetensors.torch import load_file, save_file
 
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.inference.engine import TorchEngine
@@ -96,25 +93,6 @@ def test_the_card_says_what_the_stored_folder_scores(
     assert scores.bleu_signature in translator.card
 
 
-def test_files_are_read_as_training_reads_them(
-    finish_run: Finish, test_pair: str, tmp_path: Path
-) -> None:
-    """So that the command that a run prints works whatever its recipe names."""
-    names = test_pair.split(",")
-    for name in names:
-        Path(f"{name}.gz").write_bytes(gzip.compress(Path(name).read_bytes()))
-    rows = zip(*read_pair(test_pair), strict=True)
-    table = "".join(json.dumps({"en": tgt, "de": src}) + "\n" for src, tgt in rows)
-    (tmp_path / "t.jsonl").write_text(table, encoding="utf-8")
-    zipped = ",".join(f"{name}.gz" for name in names)
-    more = ["--test", zipped, "--test-name", "zipped"]
-    dest = finish_run(*more, "--test", str(tmp_path / "t.jsonl"), "--test-name", "table")
-    head = yaml.safe_load(load_model(dest).card.split("---\n")[1])
-    results = head["model-index"][0]["results"]
-    assert [each["dataset"]["name"] for each in results] == ["Farm test", "zipped", "table"]
-    assert results[0]["metrics"] == results[1]["metrics"] == results[2]["metrics"]
-
-
 def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Path) -> None:
     stored = load_model(finish_run())
     trials = json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))
@@ -125,53 +103,6 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert stored.decoding.length_penalty == best["length_penalty"]
     chosen = f"beam {best['beam_size']}, length penalty {best['length_penalty']}"
     assert chosen in stored.card
-
-
-def test_weights_and_vocabulary_are_those_of_the_best_folder(
-    finish_run: Finish, run_dir: Path
-) -> None:
-    dest = finish_run()
-    mine, best = (load_file(folder / "model.safetensors") for folder in (dest, run_dir / "best"))
-    assert mine.keys() == best.keys()
-    assert all(torch.equal(mine[name], best[name]) for name in mine)
-    assert (dest / "tokenizer.json").read_bytes() == (run_dir / "best/tokenizer.json").read_bytes()
-    assert "weights stored as: float32" in load_model(dest).card
-
-
-def test_the_last_weights_can_be_taken_in_place_of_the_best(
-    finish_run: Finish, run_dir: Path
-) -> None:
-    path = run_dir / "last" / "model.safetensors"
-    weights = load_file(path)
-    save_file({name: each + 1 for name, each in weights.items()}, path)
-    record = json.loads((run_dir / "last" / "validation.json").read_text(encoding="utf-8"))
-    dest = finish_run("--weights", "last")
-    mine = load_file(dest / "model.safetensors")
-    assert all(torch.equal(mine[name], weights[name] + 1) for name in mine)
-    card = load_model(dest).card
-    assert f"steps until the last weights: {record['step']}" in card
-    assert f"BLEU {record['bleu']:.2f}" in card
-
-
-def test_the_card_tells_how_the_model_came_about(finish_run: Finish, run_dir: Path) -> None:
-    """Each number as the run recorded it."""
-    card = load_model(finish_run()).card
-    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    valid = [each for each in map(json.loads, lines) if each["kind"] == "valid"]
-    best = max(valid, key=lambda record: record["bleu"])
-    cleaning = json.loads((run_dir / "cleaning.json").read_text(encoding="utf-8"))
-    wanted = [
-        "# Farm\n",
-        f"steps until the best weights: {best['step']}",
-        f"BLEU {best['bleu']:.2f}",
-        f"loss {best['dev_loss']:.3f} nats per token",
-        "seed: 5",
-        f"torch {torch.__version__}",
-        f"{cleaning['n_kept']} of {cleaning['n_read']} training pairs kept",
-        "[model]\nd_model = 12\n",
-        "[optimizer]\nlr = 0.01\n",
-    ]
-    assert [words for words in wanted if words not in card] == []
 
 
 # --- the parts -----------------------------------------------------------------------------------
@@ -237,7 +168,6 @@ def test_a_mistake_is_refused_without_a_traceback(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("recipe.json", None),
         ("recipe.json", "{"),
         ("machine.json", None),
         ("cleaning.json", None),
@@ -271,29 +201,6 @@ def test_the_test_set_is_translated_once_and_last(
     finish_run()
     assert asked.count("test") == 1
     assert asked[-1] == "test"
-
-
-@pytest.mark.parametrize(
-    ("options", "answer"),
-    [
-        (("--test-name", "x", "--test-name", "y"), "1 --test and 2 --test-name"),
-        (("--test-dataset", "x", "--test-dataset", "y"), "1 --test and 2 --test-dataset"),
-        (("--test", "a,b"), "2 --test require one --test-name each"),
-        (("--test", "a,b", "--test-name", "x"), "2 --test and 1 --test-name"),
-    ],
-)
-def test_every_test_set_has_its_own_name(
-    options: tuple[str, ...],
-    answer: str,
-    run_dir: Path,
-    valid_pair: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    words = [str(run_dir), str(tmp_path / "dest"), "--valid", valid_pair, "--test", "a,b"]
-    assert main([*words, *options]) == 2
-    assert answer in caplog.text
-    assert not (tmp_path / "dest").exists()
 
 
 # --- the head that aligns ------------------------------------------------------------------------

@@ -12,16 +12,6 @@ for name in ("pyarrow", "datasets", "tensorboard", "gradio", "faker", "pandas"):
 import training.augment.back_translate, training.finish, training.train
 sys.exit(training.train.main(sys.argv[1:]))
 """
-IMPORT_ON_WINDOWS = """
-import importlib, pkgutil, sys
-import torch, psutil, tqdm, hubnmt.translator  # all libraries, as they are here
-for name in ("resource", "fcntl", "pwd", "grp", "termios"):
-    sys.modules[name] = None
-sys.platform = "win32"
-import training
-for module in pkgutil.walk_packages(training.__path__, "training."):
-    importlib.import_module(module.name)
-"""
 
 
 def run_script(script: str, *arguments: str, repo: Path) -> None:
@@ -37,7 +27,3 @@ def test_text_files_are_trained_on_without_the_libraries_of_the_extras(
     sets = [word for option in options for word in ("--set", option)]
     run_script(TRAIN_WITHOUT_EXTRAS, str(farm_recipe), *sets, repo=repo)
     assert (tmp_path / "farm" / "best" / "model.safetensors").is_file()
-
-
-def test_training_can_be_imported_without_what_windows_lacks(repo: Path) -> None:
-    run_script(IMPORT_ON_WINDOWS, repo=repo)

@@ -1,12 +1,13 @@
 """Attention maps: coarser ones stay exact, and no character is torn in any script."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.attention.maps import Attention, TokenSpans, side_by_side
+from hubnmt.attention.maps import Attention, side_by_side
 from hubnmt.attention.replay import locate
 from hubnmt.text.graphemes import number_characters, number_words
 from hubnmt.text.tokenizer import Tokenizer
@@ -45,34 +46,17 @@ TEXTS = [SRC, TGT, "€", " a  b ", "e\u0301 ക്ഷ", "", "🇩🇪🇫🇷",
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_groups_cover_the_text_in_order(text: str, tiny_tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("number", [number_characters, number_words])
+def test_groups_are_whole_characters_and_words_that_cover_the_text(
+    number: Callable[[str], list[int]], text: str, tiny_tokenizer: Tokenizer
+) -> None:
     tokens = locate(tiny_tokenizer.encode(text), tiny_tokenizer)
-    for number in (number_characters, number_words):
-        groups, sizes = tokens.group(number)
-        assert sum(sizes) == len(tokens.tokens)
-        assert groups.text == tokens.text
-        position = 0
-        for start, end in groups.chars:
-            assert start == position
-            position = end
-        assert position == len(tokens.text)
-        assert "".join(tokens.text[start:end] for start, end in groups.chars) == tokens.text
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_groups_are_whole_characters_and_words(text: str, tiny_tokenizer: Tokenizer) -> None:
-    tokens = locate(tiny_tokenizer.encode(text), tiny_tokenizer)
-    for number in (number_characters, number_words):
-        units = number(tokens.text)
-        groups, _ = tokens.group(number)
-        borders = {end for _, end in groups.chars} - {0, len(tokens.text)}
-        assert all(units[border] != units[border - 1] for border in borders)
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_bytes_and_characters_name_the_same_places(text: str, tiny_tokenizer: Tokenizer) -> None:
-    groups, _ = locate(tiny_tokenizer.encode(text), tiny_tokenizer).group(number_characters)
-    raw = groups.text.encode()
+    groups, sizes = tokens.group(number)
+    assert sum(sizes) == len(tokens.tokens)
+    assert "".join(tokens.text[start:end] for start, end in groups.chars) == tokens.text
+    units, raw = number(tokens.text), groups.text.encode()
+    borders = {end for _, end in groups.chars} - {0, len(tokens.text)}
+    assert all(units[border] != units[border - 1] for border in borders)
     for (start, end), (first, last) in zip(groups.chars, groups.utf8, strict=True):
         assert raw[first:last].decode() == groups.text[start:end]
 
@@ -113,14 +97,6 @@ def test_words_are_read_as_words(attention: Attention) -> None:
     assert words.tgt_tokens == (" മഞ്ഞിൽ", " ഒരു", " നായ", " 👩\u200d👧", ".", "<eos>")
 
 
-def test_no_byte_is_left_among_characters(attention: Attention) -> None:
-    assert any(token.startswith("<") for token in attention.tgt_tokens[:-1])
-    characters = attention.by_character()
-    assert not any(token.startswith("<") for token in characters.tgt_tokens[:-1])
-    assert "".join(characters.tgt_tokens) == f" {TGT}<eos>"
-    assert " 👩\u200d👧" in characters.by_word().tgt_tokens
-
-
 def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
     tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
     assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1
@@ -151,29 +127,6 @@ def test_keys_are_summed_and_queries_averaged(level: str, attention: Attention) 
     # Column k of the decoder is what went in at step k: bos, then all but the last.
     inputs = [1, *tgt[:-1]]
     torch.testing.assert_close(coarse.decoder_self, by_hand(attention.decoder_self, tgt, inputs))
-
-
-@pytest.mark.parametrize("level", ["by_character", "by_word"])
-def test_rows_still_sum_to_one(level: str, attention: Attention) -> None:
-    coarse = getattr(attention, level)()
-    for weights in (coarse.cross, coarse.encoder_self, coarse.decoder_self):
-        ones = torch.ones(weights.shape[:3], dtype=torch.float64)
-        torch.testing.assert_close(weights.sum(-1), ones, rtol=1e-12, atol=0)
-
-
-def test_a_word_has_the_log_probability_of_its_tokens(attention: Attention) -> None:
-    words = attention.by_word()
-    assert len(words.tgt_log_probs) == len(words.tgt_tokens)
-    assert sum(words.tgt_log_probs) == pytest.approx(sum(attention.tgt_log_probs))
-    assert words.tgt_log_probs[-1] == attention.tgt_log_probs[-1]
-
-
-def test_words_of_characters_are_words_of_tokens(attention: Attention) -> None:
-    """Averaging averages is another mean, so only the keys must agree."""
-    straight, round_about = attention.by_word(), attention.by_character().by_word()
-    assert straight.src == round_about.src
-    assert straight.tgt.chars == round_about.tgt.chars
-    torch.testing.assert_close(straight.by_word().cross, straight.cross)
 
 
 # --- alignment -----------------------------------------------------------------------------------
@@ -207,19 +160,7 @@ def test_the_stored_head_is_the_default_and_the_mean_stands_in(attention: Attent
         assert one.weight == pytest.approx(other.weight)
 
 
-def test_linked_spans_have_no_space_around_them(attention: Attention) -> None:
-    links = attention.word_alignment()
-    assert links
-    for link in links:
-        for text, span in ((attention.src.text, link.src), (attention.tgt.text, link.tgt)):
-            assert text[slice(*span)] == text[slice(*span)].strip() != ""
-
-
 # --- several sentences ---------------------------------------------------------------------------
-
-
-def test_one_sentence_beside_nothing_is_itself(attention: Attention) -> None:
-    assert side_by_side([attention], ["\n"], [""]) is attention
 
 
 def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokenizer) -> None:
@@ -239,9 +180,3 @@ def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokeni
     raw = both.tgt.text.encode()
     for (start, end), (a, b) in zip(both.by_word().tgt.chars, both.by_word().tgt.utf8, strict=True):
         assert raw[a:b].decode() == both.tgt.text[start:end]
-
-
-def test_a_group_of_several_tokens_reads_as_its_text(tiny_tokenizer: Tokenizer) -> None:
-    tokens: TokenSpans = locate(tiny_tokenizer.encode("€ €"), tiny_tokenizer)
-    groups, _ = tokens.group(number_words)
-    assert groups.tokens == (" €", " €", "<eos>")

@@ -1,14 +1,13 @@
 """The card: the Hub can read its head, a person its body, and nothing in it was made up."""
 
 import dataclasses
-import itertools
 import re
 from typing import Any
 
 import pytest
 import yaml
 
-from hubnmt.checkpoint.card import CardFacts, TestResult, address_card, escape_cell, write_card
+from hubnmt.checkpoint.card import CardFacts, TestResult, address_card, write_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores
 
@@ -27,17 +26,10 @@ RESULT = TestResult(
     scores=SCORES,
     decoding=DecodingConfig(beam_size=8, length_penalty=1.2),
 )
-NASTY = [
-    "a | b || c",
-    "back\\slash \\| and pipe",
-    "ends with a backslash\\",
-    "<script>alert(1)</script>",
-    "<img src=x onerror=y>",
-    "line\nbreak",
-    "line\r\nbreak",
-    "carriage\rreturn",
-    "| --- | --- |",
-]
+NASTY = ["a | b || c", "back\\slash \\| and pipe", "ends with a backslash\\"]
+NASTY += ["<script>alert(1)</script>", "line\nbreak", "line\r\nbreak", "| --- | --- |"]
+NASTY += ["3 > 2 & so weiter.", "*not bold*, **nor this**, ~~nor gone~~", "&lt;escaped&gt; &#42;"]
+NASTY += ["[click](https://example.org) ![seen](https://example.org/i.png)"]
 
 
 @pytest.fixture
@@ -77,33 +69,14 @@ def read_head(card: str) -> dict[str, Any]:
     return values
 
 
-def tables(card: str) -> list[list[str]]:
-    """Runs of lines that begin with a pipe, as a Markdown reader divides lines."""
-    lines = re.split(r"\r\n|\n|\r", card)
-    groups = itertools.groupby(lines, key=lambda line: line.startswith("|"))
-    return [list(group) for is_table, group in groups if is_table]
-
-
-def count_cells(row: str) -> int:
-    return len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) - 1
-
-
 # --- the head ------------------------------------------------------------------------------------
 
 
-def test_the_head_says_what_the_hub_searches_by(full: CardFacts) -> None:
-    head = read_head(write_card(full))
-    assert head["language"] == ["de", "en"]
-    assert head["license"] == "apache-2.0"
-    assert head["library_name"] == "hubnmt"
-    assert head["pipeline_tag"] == "translation"
-    assert "hubnmt" in head["tags"]
-    assert head["datasets"] == ["bentrevett/multi30k", "user/other"]
-    assert head["metrics"] == ["bleu", "chrf"]
-
-
 def test_the_model_index_has_every_score_with_its_signature(full: CardFacts) -> None:
-    (model,) = read_head(write_card(full))["model-index"]
+    head = read_head(write_card(full))
+    assert (head["library_name"], head["pipeline_tag"]) == ("hubnmt", "translation")
+    assert head["datasets"] == ["bentrevett/multi30k", "user/other"]
+    (model,) = head["model-index"]
     assert model["name"] == "de-en-tiny"
     assert [each["dataset"]["name"] for each in model["results"]] == [RESULT.name, "another set"]
     for each in model["results"]:
@@ -116,9 +89,7 @@ def test_the_model_index_has_every_score_with_its_signature(full: CardFacts) -> 
         assert SCORES.chrf_signature in chrf["name"]
 
 
-@pytest.mark.parametrize(
-    ("src_lang", "tgt_lang"), [("de", "en"), ("no", "en"), ("zxx", "no"), ("pt-BR", "zh-Hant")]
-)
+@pytest.mark.parametrize(("src_lang", "tgt_lang"), [("no", "en"), ("pt-BR", "zh-Hant")])
 def test_languages_are_texts_to_yaml(src_lang: str, tgt_lang: str, bare: CardFacts) -> None:
     """Norwegian is `no`, which YAML takes for false unless it is quoted."""
     config = dataclasses.replace(bare.config, src_lang=src_lang, tgt_lang=tgt_lang)
@@ -128,9 +99,7 @@ def test_languages_are_texts_to_yaml(src_lang: str, tgt_lang: str, bare: CardFac
     assert model["results"][0]["task"]["name"] == f"{src_lang} to {tgt_lang}"
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", 'quo"ted', "colon: here", "# hash", "Grüße", "നായ", "🐕", "a\\b", "- x", "1"]
-)
+@pytest.mark.parametrize("name", ['quo"ted', "colon: here", "# hash", "a\\b", "- x", "1"])
 def test_any_name_survives_the_head(name: str, bare: CardFacts) -> None:
     facts = dataclasses.replace(
         bare, name=name, results=(dataclasses.replace(RESULT, name=name, dataset=name),)
@@ -147,7 +116,7 @@ def test_what_was_not_measured_is_absent(bare: CardFacts) -> None:
     card = write_card(bare)
     head = read_head(card)
     assert {"model-index", "metrics", "datasets"} & set(head) == set()
-    assert tables(card) == []
+    assert "\n|" not in card
     assert "BLEU" not in card
     assert "None" not in card
     headings = [line for line in card.splitlines() if line.startswith("#")]
@@ -159,14 +128,11 @@ def test_what_was_not_measured_is_absent(bare: CardFacts) -> None:
     [
         ("results", (), ["model-index", "metrics", "## Scores", "BLEU"]),
         ("datasets", (), ["datasets:"]),
-        ("pieces_per_word", {}, ["## Tokenizer"]),
+        ("pieces_per_word", {}, ["## Tokenizer", "1.46 in `de`, 1.23 in `en`"]),
         ("good", (), ["## Good translations"]),
-        ("bad", (), ["## Bad translations"]),
         ("limits", "", ["## Limits"]),
-        ("bias", "", ["## Bias"]),
         ("citation", "", ["## How to cite", "```bibtex\n@misc{multi30k,"]),
         ("license", "", ["license:"]),
-        ("recipe", "", ["```toml"]),
         ("cleaning", "", ["29,001"]),
     ],
 )
@@ -187,29 +153,7 @@ def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
     assert address_card("# by hand", "user/new") == "# by hand"
 
 
-def test_an_interval_is_shown_only_if_it_was_computed(full: CardFacts) -> None:
-    assert "| 38.26 ± 1.4 |" in write_card(full)
-    scores = dataclasses.replace(SCORES, bleu_interval=None)
-    plain = dataclasses.replace(full, results=(dataclasses.replace(RESULT, scores=scores),))
-    assert "| 38.26 |" in write_card(plain)
-
-
 # --- the body ------------------------------------------------------------------------------------
-
-
-def test_scores_come_with_how_they_were_reached(full: CardFacts) -> None:
-    body = write_card(full).split("\n---\n", 1)[1]
-    wanted = [
-        "| 1,000 | 38.26 ± 1.4 | 61.50 | 59.12 |",
-        "beam 8, length penalty 1.2",
-        SCORES.bleu_signature,
-        SCORES.chrf_signature,
-        f"{full.config.n_parameters:,} parameters",
-        "1.46 in `de`, 1.23 in `en`",
-        f"{full.config.tgt_vocab_size} pieces",
-        'from_pretrained("de-en-tiny")',
-    ]
-    assert [words for words in wanted if words not in body] == []
 
 
 def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare: CardFacts) -> None:
@@ -223,42 +167,15 @@ def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare:
     assert "## Data\n\nFor the earlier training data and its licence, see the model card of" in card
 
 
-def test_every_row_of_a_table_has_as_many_cells_as_its_head(full: CardFacts) -> None:
-    card = write_card(full)
-    found = tables(card)
-    assert [len(table) for table in found] == [2 + 2, 2 + 5, 2 + len(NASTY) - 5]
-    for table in found:
-        assert {count_cells(row) for row in table} == {count_cells(table[0])}
-        assert set(table[1]) <= set("|-")
-
-
-@pytest.mark.parametrize("name", ["a | b", "<b>bold</b>", "two\nlines"])
-def test_a_test_sets_name_does_not_break_the_table(name: str, full: CardFacts) -> None:
-    card = write_card(dataclasses.replace(full, results=(dataclasses.replace(RESULT, name=name),)))
-    scores = tables(card)[0]
-    assert {count_cells(row) for row in scores} == {5}
-    assert "<b>" not in "".join(scores)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *NASTY[:5],
-        "Zwei Hunde rennen, 3 > 2 & so weiter.",
-        "*not bold*, **nor this**, ~~nor gone~~",
-        "_Ein_ `Hund`",
-        "[click](https://example.org) ![seen](https://example.org/i.png)",
-        "&lt;already escaped&gt; &#42;",
-    ],
-)
-def test_a_reader_sees_the_text_as_it_was(text: str) -> None:
-    """An independent renderer turns the cell back into the very text, without any markup."""
+def test_a_reader_sees_the_samples_as_they_were(full: CardFacts) -> None:
+    """An independent renderer turns the cells back into the texts, without any markup."""
     markdown_it = pytest.importorskip("markdown_it", reason="comes with gradio")
     markdown = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    rendered = markdown.parse(f"| x |\n|---|\n| {escape_cell(text)} |\n")
-    cell = [token for token in rendered if token.type == "inline"][1]
-    assert {token.type for token in cell.children} <= {"text", "text_special"}
-    assert "".join(token.content for token in cell.children) == text
-
-
-# --- the bundled model's -------------------------------------------------------------------------
+    card = write_card(full)
+    tokens = markdown.parse(card[card.index("## Good translations") :])
+    kinds = {child.type for token in tokens for child in token.children or ()}
+    assert kinds <= {"text", "text_special", "softbreak"}
+    cells = ["".join(c.content for c in each.children) for each in tokens if each.level == 4]
+    rows = [text for row in (*full.good, *full.bad) for text in row]
+    seen = [" ".join(cell.split()) for cell in cells]
+    assert [each for each in rows if " ".join(each.split()) not in seen] == []

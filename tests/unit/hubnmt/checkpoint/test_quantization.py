@@ -74,8 +74,3 @@ def test_a_folder_with_other_tensors_is_refused(
     save_file(kept, broken / "model.safetensors")
     with pytest.raises(ModelFolderError, match=problem):
         load_model(broken)
-
-
-def test_inspect_names_the_type_of_the_weights(folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["inspect", str(folder)]) == 0
-    assert "weights: int8" in capsys.readouterr().out

@@ -84,19 +84,6 @@ def test_the_guard_is_said_with_how_often_it_fired(
         assert said in run("evaluate", *files, *flags).splitlines()
 
 
-def test_kept_translations_stay_one_a_line(
-    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever a translation holds, line n of the kept file belongs to line n of the source."""
-    kept = tmp_path / "kept.txt"
-    files = [
-        *("--src", write_lines(tmp_path / "src", ["a\u2028b", "c\r", "d"])),
-        *("--ref", write_lines(tmp_path / "ref", ["x", "y", "z"])),
-    ]
-    run("evaluate", "--model", model, *files, "--save", kept, *QUICK)
-    assert kept.read_bytes().count(b"\n") == 3
-
-
 def test_scores_are_printed_even_if_the_translations_cannot_be_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,15 +95,6 @@ def test_scores_are_printed_even_if_the_translations_cannot_be_kept(
     assert out.startswith("BLEU   100.00")
     assert err.count("\n") == 1
     assert "cannot be written" in err
-
-
-def test_a_broken_link_in_the_place_of_the_translations_shows_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    files = ["--hyp", "no file", "--ref", "no file", "--save", str(tmp_path / "link")]
-    assert main(["evaluate", *files]) == 2
-    assert "link exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("empty", ["", " ", "\u3000\t"])

@@ -137,13 +137,6 @@ def test_a_list_that_is_interrupted_says_that_nothing_is_lost(
     assert capfd.readouterr().err == "hubnmt: interrupted; nothing was changed\n"
 
 
-def test_space_prints_its_link(stored: HubServer, run: Run):
-    assert run("space", "user/demo", "--model", REPO) == f"{stored.url}/spaces/user/demo\n"
-    assert stored.repo("user/demo", "space").variables == {"HUBNMT_MODEL": REPO}
-    said = json.loads(run("space", "user/demo", "--model", REPO, "--json"))
-    assert said["changed"] == []
-
-
 @pytest.mark.parametrize("command", [["pull", REPO], ["push", "dir", REPO], ["list"]])
 def test_no_token_on_the_command_line(command: list[str]):
     with pytest.raises(ConfigError, match="unrecognized arguments: --token"):

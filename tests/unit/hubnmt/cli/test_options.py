@@ -20,14 +20,6 @@ def parse(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_the_help_says_what_every_option_does() -> None:
-    parser = Parser(prog="x")
-    add_decoding_options(parser)
-    silent = [action.dest for action in parser._actions if not action.help]
-    assert silent == []
-    assert "not counting the prefix" in " ".join(parser.format_help().split())
-
-
 @pytest.mark.parametrize("arguments", [["--beam-size", "two"], ["--no-such-option"]])
 def test_a_bad_command_line_is_one_line_that_names_the_help(arguments: list[str]) -> None:
     with pytest.raises(ConfigError, match="see x --help"):

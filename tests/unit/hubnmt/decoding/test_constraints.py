@@ -1,11 +1,8 @@
-"""Constraints: slow loops forbid the same; a forced prefix is said, whatever the search.
-
-The tokens to choose from are random, so nothing but the constraint can bring the prefix about.
-"""
+"""Constraints: slow loops forbid the same; every search over random scores says the prefix."""
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,18 +11,15 @@ from torch import Tensor
 
 from hubnmt.decoding import (
     ForcedPrefix,
-    Hypothesis,
-    beam_search,
+    Search,
     combine,
-    greedy_search,
-    limit_new_tokens,
     repetition_control,
     run_search,
-    sample,
 )
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
-from hubnmt.inference.engine import force_prefix, fork_prefix
+from hubnmt.inference.engine import force_prefix
 from hubnmt.text.tokenizer import Tokenizer
+from tests.tables import SEARCHES
 
 B, W, V = 2, 3, 5
 BOS, EOS = 1, 2
@@ -39,9 +33,6 @@ def random_log_probs(*shape: int) -> Tensor:
     return torch.randn(*shape).log_softmax(-1)
 
 
-# --- repeated n-grams ----------------------------------------------------------------------------
-
-
 def completes_a_repeat(said: list[int], token: int, n: int) -> bool:
     """Tell by looking at every n-gram."""
     grown = [*said, token]
@@ -49,8 +40,8 @@ def completes_a_repeat(said: list[int], token: int, n: int) -> bool:
     return bool(grams) and grams[-1] in grams[:-1]
 
 
-@pytest.mark.parametrize("n_tokens", [0, 1, 2, 3, 4, 7, 11, 30])
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("n_tokens", [0, 2, 4, 11, 30])
+@pytest.mark.parametrize("n", [1, 2, 3])
 def test_exactly_what_would_repeat_an_ngram_is_forbidden(n: int, n_tokens: int) -> None:
     for _ in range(10):
         tokens, before = random_history(n_tokens), random_log_probs(B, W, V)
@@ -61,27 +52,14 @@ def test_exactly_what_would_repeat_an_ngram_is_forbidden(n: int, n_tokens: int) 
             assert after[b, w, token].item() == expected
 
 
-# --- the repetition penalty ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("penalty", [0.5, 1.0, 1.3, 4.0])
-@pytest.mark.parametrize("n_tokens", [0, 1, 4, 9])
+@pytest.mark.parametrize("penalty", [0.5, 1.3])
+@pytest.mark.parametrize("n_tokens", [0, 1, 9])
 def test_what_was_said_costs_as_many_times_more(n_tokens: int, penalty: float) -> None:
     tokens, before = random_history(n_tokens), random_log_probs(B, W, V)
     after = penalize_repetition(before, tokens, penalty)
     for b, w, token in itertools.product(range(B), range(W), range(V)):
         factor = penalty if token in tokens[b, w].tolist() else 1.0
         assert after[b, w, token].item() == pytest.approx(before[b, w, token].item() * factor)
-
-
-def test_saying_it_more_often_costs_no_more() -> None:
-    before = random_log_probs(1, 1, V)
-    once = penalize_repetition(before, torch.tensor([[[3]]]), 1.5)
-    thrice = penalize_repetition(before, torch.tensor([[[3, 3, 3]]]), 1.5)
-    assert torch.equal(once, thrice)
-
-
-# --- which constraints there are -----------------------------------------------------------------
 
 
 def test_both_repetition_options_hold_together() -> None:
@@ -115,15 +93,13 @@ def test_repetition_is_controlled_behind_the_prefix_only() -> None:
 class NoiseStep:
     """Random scores, new ones at each call; pad and bos are impossible, as in a model."""
 
-    def __init__(self, seed: int, vocab_size: int, *, eos_bonus: float = 0.0) -> None:
+    def __init__(self, seed: int, vocab_size: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
         self._vocab_size = vocab_size
-        self._eos_bonus = eos_bonus
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         shape = (*last_ids.shape, self._vocab_size)
         logits = 3 * torch.randn(shape, generator=self._generator)
-        logits[..., EOS] += self._eos_bonus
         log_probs = logits.log_softmax(-1)
         log_probs[..., :EOS] = -torch.inf
         return log_probs
@@ -135,37 +111,15 @@ class NoiseStep:
         pass
 
 
-def run_greedy(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return run_search(greedy_search(step, **options))
+Start = Callable[..., Search]
+STRATEGIES = pytest.mark.parametrize("start", SEARCHES)
 
 
-def run_beam(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    return run_search(beam_search(step, beam_size=4, n_best=4, **options))
-
-
-def run_sampling(step: Any, **options: Any) -> list[list[Hypothesis]]:
-    generators = [torch.Generator().manual_seed(seed) for seed in range(B)]
-    return run_search(sample(step, n_samples=3, generators=generators, temperature=2.0, **options))
-
-
-Strategy = Callable[..., list[list[Hypothesis]]]
-STRATEGIES = pytest.mark.parametrize("strategy", [run_greedy, run_beam, run_sampling])
-
-
-def search(
-    strategy: Strategy, prefix: ForcedPrefix, seed: int, *, n_more: int = 6, eos_bonus: float = 0.0
-) -> list[list[int]]:
+def search(start: Start, prefix: ForcedPrefix, seed: int) -> list[list[int]]:
     """Search B sentences and list the ids of everything found."""
-    step = NoiseStep(seed, 300, eos_bonus=eos_bonus)
-    caps = torch.tensor([prefix.max_tokens + n_more, prefix.max_tokens + n_more + 1])
-    found = strategy(
-        step,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_tgt_tokens=caps,
-        length_penalty=0.0,
-        constraint=prefix,
-    )
+    caps = [prefix.max_tokens + 6, prefix.max_tokens + 7]
+    options = {"bos_id": BOS, "length_penalty": 0.0, "constraint": prefix}
+    found = run_search(start(NoiseStep(seed, 300), caps, range(B), **options))
     assert all(found)
     return [each.ids for hypotheses in found for each in hypotheses]
 
@@ -179,88 +133,43 @@ def force_bytes(raw: bytes, tokenizer: Tokenizer, forced_ids: list[int] | None =
     )
 
 
-LETTERS = "adeginorstäöഞമ്ിൽ👩🐕,.7"
-
-
-def random_text(rng: random.Random) -> str:
-    words = (
-        "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 7)))
-        for _ in range(rng.randint(1, 5))
-    )
-    return " ".join(words)
-
-
-def cut_texts(tiny_texts: list[str]) -> Iterator[str]:
-    """Cut every text of the tokenizer, and random ones, at random places."""
-    rng = random.Random(5)
-    for text in [*tiny_texts, *(random_text(rng) for _ in range(15))]:
-        yield text[: rng.randint(1, len(text))]
-
-
 @STRATEGIES
-@pytest.mark.parametrize("text", ["A dog", "Männer", "ഞിൽ", "👩🐕"])
+@pytest.mark.parametrize("text", ["Männer", "ഞി"])
 def test_every_byte_of_a_word_can_be_the_last_one_forced(
-    strategy: Strategy, text: str, tiny_tokenizer: Tokenizer
+    start: Start, text: str, tiny_tokenizer: Tokenizer
 ) -> None:
     """Also inside a piece, and inside a character."""
     raw = f" {text}".encode()
     for cut in range(1, len(raw) + 1):
         prefix = force_bytes(raw[:cut], tiny_tokenizer)
-        for ids in search(strategy, prefix, seed=cut):
+        for ids in search(start, prefix, seed=cut):
             assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
-
-
-@STRATEGIES
-def test_a_translation_begins_with_the_prefix_wherever_it_is_cut(
-    strategy: Strategy, tiny_texts: list[str], tiny_tokenizer: Tokenizer
-) -> None:
-    for seed, text in enumerate(cut_texts(tiny_texts)):
-        prefix = force_prefix(text, tiny_tokenizer)
-        assert prefix is not None
-        for ids in search(strategy, prefix, seed):
-            assert tiny_tokenizer.decode_bytes(ids).startswith(text.encode())
 
 
 SPACED = [
     "A dog ",
     " A",
-    " A dog",
     "  A dog",
     " ",
-    "   ",
     "A  dog",
-    "A dog\n",
-    "A\ndog",
-    "A \n dog",
+    "A\n dog",
     "\nA",
     "\u3000A\u00a0dog",
-    "A\u2028dog",
+    "A\u2028d",
 ]
 
 
 @STRATEGIES
-@pytest.mark.parametrize("text", SPACED, ids=repr)
-def test_white_space_in_a_prefix_is_said_too(
-    strategy: Strategy, text: str, tiny_tokenizer: Tokenizer
+def test_a_translation_begins_with_the_prefix_wherever_it_is_cut(
+    start: Start, tiny_texts: list[str], tiny_tokenizer: Tokenizer
 ) -> None:
-    prefix = force_prefix(text, tiny_tokenizer)
-    assert prefix is not None
-    for seed in range(4):
-        for ids in search(strategy, prefix, seed):
+    rng = random.Random(5)
+    cut = [text[: rng.randint(1, len(text))] for text in tiny_texts]
+    for seed, text in enumerate([*cut, *SPACED]):
+        prefix = force_prefix(text, tiny_tokenizer)
+        assert prefix is not None
+        for ids in search(start, prefix, seed):
             assert tiny_tokenizer.decode_bytes(ids).startswith(text.encode())
-
-
-@STRATEGIES
-def test_the_end_does_not_come_before_the_prefix_is_said(
-    strategy: Strategy, tiny_tokenizer: Tokenizer
-) -> None:
-    """Eos is by far the likeliest at each step, and comes as soon as it may."""
-    text = "A woman in blue rid"
-    prefix = force_prefix(text, tiny_tokenizer)
-    assert prefix is not None
-    found = search(strategy, prefix, seed=1, eos_bonus=40.0)
-    assert all(tiny_tokenizer.decode(ids).startswith(text) for ids in found)
-    assert not tiny_tokenizer.decode(found[0][:-1]).startswith(text)
 
 
 @pytest.mark.parametrize("n_spaced", [0, 40])
@@ -299,57 +208,3 @@ def test_any_cut_of_the_last_word_is_left_to_the_model(tiny_tokenizer: Tokenizer
             agrees = piece != b"" and all(x == y for x, y in zip(piece, owed, strict=False))
             expected = log_probs[0, 0, token_id].item() if agrees else -torch.inf
             assert after[0, 0, token_id].item() == expected, (said, piece)
-
-
-def test_behind_the_prefix_nothing_is_forbidden(tiny_tokenizer: Tokenizer) -> None:
-    prefix = force_prefix("A dog", tiny_tokenizer)
-    assert prefix is not None
-    said = tiny_tokenizer.encode("A dogs")
-    log_probs = random_log_probs(1, 1, 300)
-    for n_more in range(9):
-        after = prefix(log_probs, torch.tensor([[[*said, *[40] * n_more]]]))
-        assert torch.equal(after, log_probs)
-
-
-def test_hypotheses_side_by_side_owe_what_each_has_not_said(tiny_tokenizer: Tokenizer) -> None:
-    """One has said the word in one piece and goes on, the other is half-way through."""
-    prefix = force_bytes(b" in", tiny_tokenizer)
-    piece_of = {tiny_tokenizer.piece_bytes(i): i for i in range(3, 300)}
-    whole, half = [piece_of[b" in"], piece_of[b"x"]], [piece_of[b" "], piece_of[b"i"]]
-    log_probs = random_log_probs(1, 2, 300)
-    after = prefix(log_probs, torch.tensor([[whole, half]]))
-    assert torch.equal(after[0, 0], log_probs[0, 0])
-    allowed = after[0, 1].isfinite().nonzero()[:, 0].tolist()
-    expected = [i for i in range(300) if tiny_tokenizer.piece_bytes(i).startswith(b"n")]
-    assert allowed == expected
-
-
-def test_each_hypothesis_is_counted_from_where_it_has_said_the_prefix(
-    tiny_tokenizer: Tokenizer,
-) -> None:
-    """Cut into one piece or two, gone beyond by a piece of its own or by one that says more."""
-    prefix = force_bytes(b" in", tiny_tokenizer, forced_ids=[70])
-    piece_of = {tiny_tokenizer.piece_bytes(i): i for i in range(3, 300)}
-    space, i, n, whole, x = (piece_of[each] for each in (b" ", b"i", b"n", b" in", b"x"))
-    said = torch.tensor([[[70, whole, x, x], [70, space, i, n], [70, space, i, whole]]])
-    assert prefix.count_new(said).tolist() == [[2, 0, 1]]
-    assert prefix.count_new(said[:, :, :1]).tolist() == [[0, 0, 0]]
-    log_probs = random_log_probs(1, 3, 300)
-    limited = limit_new_tokens(prefix, 1)(log_probs, said)
-    assert torch.equal(limited[0, 1], log_probs[0, 1])
-    assert not limited[0, [0, 2]].isfinite().any()
-
-
-def test_a_fork_gives_each_row_a_token_of_its_own(tiny_tokenizer: Tokenizer) -> None:
-    prefix = fork_prefix([70, 71], [80, 81, 80], tiny_tokenizer)
-    log_probs = random_log_probs(3, 2, 300)
-    for said, wanted in (([], [70] * 3), ([70], [71] * 3), ([70, 71], [80, 81, 80])):
-        tokens = torch.tensor([[said] * 2] * 3, dtype=torch.int64)
-        after = prefix(log_probs, tokens)
-        for row, token_id in enumerate(wanted):
-            assert after[row].isfinite().nonzero().tolist() == [[0, token_id], [1, token_id]]
-            assert torch.equal(after[row, :, token_id], log_probs[row, :, token_id])
-    behind = torch.tensor([[[70, 71, fork, 9]] * 2 for fork in (80, 81, 80)])
-    assert torch.equal(prefix(log_probs, behind), log_probs)
-    assert prefix.count_new(behind).tolist() == [[1, 1]] * 3
-    assert prefix.max_tokens == 3

@@ -1,6 +1,5 @@
 """Scoring: loops say the same; the bound is never passed and can be reached."""
 
-import math
 import random
 
 import pytest
@@ -11,15 +10,10 @@ from hubnmt.decoding.scoring import (
     best_reachable,
     best_tokens,
     compaction_indices,
-    constrain,
-    count_steps,
     normalize_length,
-    refuse_nan,
 )
-from hubnmt.errors import ModelFolderError
 
 PENALTIES = pytest.mark.parametrize("length_penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 2.0])
-B, W, V = 3, 2, 5
 
 
 def test_a_sum_is_divided_by_a_power_of_its_length() -> None:
@@ -27,19 +21,6 @@ def test_a_sum_is_divided_by_a_power_of_its_length() -> None:
     assert normalize_length(-6.0, 3, 1.0) == -2.0
     assert normalize_length(-6.0, 4, 0.5) == -3.0
     assert normalize_length(-6.0, 2, -2.0) == -24.0
-
-
-def test_a_higher_penalty_favours_the_longer_one() -> None:
-    wins = [
-        normalize_length(-3.0, 6, penalty) > normalize_length(-2.0, 3, penalty)
-        for penalty in (-1.0, 0.0, 0.5, 1.0, 2.0)
-    ]
-    assert wins == [False, False, False, True, True]
-
-
-@PENALTIES
-def test_impossible_stays_impossible(length_penalty: float) -> None:
-    assert normalize_length(-math.inf, 3, length_penalty) == -math.inf
 
 
 @PENALTIES
@@ -57,66 +38,6 @@ def test_no_continuation_passes_the_bound_and_the_luckiest_reaches_it(
         dear = [normalize_length(log_prob - 1, length, length_penalty) for length in lengths]
         assert bound == pytest.approx(max(free))
         assert max(dear) < bound
-
-
-def test_dead_hypotheses_reach_nothing() -> None:
-    for penalty in (-1.0, 0.0, 1.0):
-        bound = best_reachable(-math.inf, n_tokens=2, max_tokens=5, length_penalty=penalty)
-        assert bound == -math.inf
-
-
-def test_only_eos_is_left_and_only_where_asked() -> None:
-    log_probs = torch.randn(B, W, V).log_softmax(-1)
-    before = log_probs.clone()
-    tokens = torch.ones(B, W, 4, dtype=torch.int64)
-    must_end = [False, True, False]
-    masked = constrain(log_probs, tokens, constraint=None, must_end=must_end, eos_id=3)
-    assert torch.equal(masked[0], before[0])
-    assert torch.equal(masked[2], before[2])
-    assert torch.equal(masked[1, :, 3], before[1, :, 3])
-    assert (masked[1, :, [0, 1, 2, 4]] == -torch.inf).all()
-    assert torch.equal(log_probs, before)
-
-
-def test_a_hypothesis_that_could_never_end_is_refused() -> None:
-    log_probs = torch.randn(B, W, V).log_softmax(-1)
-    log_probs[1, 1] = -torch.inf
-    tokens = torch.ones(B, W, 4, dtype=torch.int64)
-    with pytest.raises(ModelFolderError, match="not finite"):
-        constrain(log_probs, tokens, constraint=None, must_end=[True] * B, eos_id=3)
-
-
-def test_what_is_no_number_is_refused() -> None:
-    refuse_nan([-1.0, -math.inf, 0.0])
-    with pytest.raises(ModelFolderError, match="not finite"):
-        refuse_nan([-1.0, math.nan, 0.0])
-
-
-def test_a_search_has_a_step_for_each_token_of_the_longest_target_and_for_eos() -> None:
-    assert [len(count_steps(torch.tensor(caps))) for caps in ([2, 5, 0], [0], [])] == [6, 1, 0]
-
-
-def test_nothing_is_touched_where_nobody_must_end() -> None:
-    log_probs = torch.randn(B, W, V)
-    tokens = torch.ones(B, W, 4, dtype=torch.int64)
-    must_end = [False] * B
-    assert constrain(log_probs, tokens, constraint=None, must_end=must_end, eos_id=3) is log_probs
-
-
-def test_eos_keeps_the_models_score_where_a_constraint_leaves_nothing() -> None:
-    log_probs = torch.randn(B, W, V).log_softmax(-1)
-    tokens = torch.ones(B, W, 4, dtype=torch.int64)
-    dead = torch.tensor([[True, False], [False, False], [False, True]])  # (B, W)
-    allowed = constrain(
-        log_probs,
-        tokens,
-        constraint=lambda lp, _: lp.masked_fill(dead[:, :, None], -torch.inf),
-        must_end=[False] * B,
-        eos_id=2,
-    )
-    assert torch.equal(allowed[~dead], log_probs[~dead])
-    assert torch.equal(allowed[dead][:, 2], log_probs[dead][:, 2])
-    assert (allowed[dead][:, [0, 1, 3, 4]] == -torch.inf).all()
 
 
 @pytest.mark.parametrize(

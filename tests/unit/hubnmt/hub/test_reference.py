@@ -3,7 +3,7 @@
 import pytest
 
 from hubnmt.errors import HubError
-from hubnmt.hub.reference import HubReference, check_repo, check_revision, parse_reference
+from hubnmt.hub.reference import HubReference, check_revision, parse_reference
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -53,16 +53,3 @@ def test_a_revision_given_apart_counts():
     assert parse_reference("user/name@v2", revision="v2") == HubReference("user/name", "v2")
     with pytest.raises(HubError, match="different revisions; give one"):
         parse_reference("user/name@v1", revision="v2")
-
-
-def test_only_a_whole_hash_is_pinned():
-    assert HubReference("user/name", COMMIT).is_pinned
-    assert not HubReference("user/name", COMMIT[:7]).is_pinned
-    assert not HubReference("user/name").is_pinned
-
-
-def test_a_repository_has_no_revision():
-    assert check_repo("user/name") == "user/name"
-    for name in ("name", "user/name@v1", "user/name/x", ""):
-        with pytest.raises(HubError, match="must be USER/NAME"):
-            check_repo(name)

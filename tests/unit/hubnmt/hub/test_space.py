@@ -9,7 +9,7 @@ import yaml
 
 from hubnmt.errors import HubError
 from hubnmt.hub import space
-from hubnmt.hub.space import collect, find_beside, open_space, write_readme
+from hubnmt.hub.space import collect, open_space, write_readme
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
 
@@ -100,13 +100,6 @@ def test_a_model_that_is_not_there_makes_no_space(hub: HubServer):
     assert ("space", SPACE) not in hub.store.repos
 
 
-def test_a_repository_of_another_kind_makes_no_space(hub: HubServer):
-    hub.store.put("other/opus", {"config.json": b'{"model_type": "marian"}'})
-    with pytest.raises(HubError, match="of the library 'transformers'"):
-        open_space(SPACE, "other/opus")
-    assert ("space", SPACE) not in hub.store.repos
-
-
 @pytest.mark.parametrize("closed", ["private", "gated"])
 def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, served: HubServer):
     setattr(served.repo(REPO), closed, True)
@@ -119,10 +112,9 @@ def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, serve
     assert not any(TOKEN.encode() in content for content in made.files().values())
 
 
-@pytest.mark.parametrize("status", [403, 500])
-def test_a_secret_that_cannot_be_set_is_not_shown(status: int, served: HubServer):
-    served.faults.add(Fault("POST .*secrets", times=None, status=status))
-    with pytest.raises(HubError, match=r"forbids|server error") as error:
+def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
+    served.faults.add(Fault("POST .*secrets", times=None, status=403))
+    with pytest.raises(HubError, match="forbids") as error:
         open_space(SPACE, REPO, with_token=True)
     assert TOKEN not in "".join(traceback.format_exception(error.value))
     assert served.repo(SPACE, "space").files() == {}
@@ -143,14 +135,15 @@ def test_private_makes_a_private_space(served: HubServer):
     assert served.repo("user/open", "space").files() == {}
 
 
-@pytest.mark.parametrize("step", ["POST .*variables", "POST .*/commit/", "POST .*preupload"])
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [(401, "POST .*variables"), (429, "POST .*preupload"), (503, "POST .*/commit/")],
+)
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
-    step: str, status: int, served: HubServer
+    status: int, step: str, served: HubServer
 ):
     served.faults.add(Fault(step, times=None, status=status))
-    sentence = r"forbids|server error|accept this token|not found|too many requests"
-    with pytest.raises(HubError, match=sentence) as error:
+    with pytest.raises(HubError, match=r"server error|accept this token|too many") as error:
         open_space(SPACE, REPO)
     assert "\n" not in str(error.value)
     assert served.repo(SPACE, "space").files() == {}
@@ -173,24 +166,6 @@ def test_a_space_with_another_app_is_left_alone(app: str, served: HubServer):
         open_space(SPACE, REPO)
     assert served.repo(SPACE, "space").files() == files
     assert served.repo(SPACE, "space").variables == {}
-
-
-def test_an_empty_space_made_by_hand_is_filled(served: HubServer):
-    served.store.put(SPACE, {"README.md": b"---\nsdk: gradio\n---\n"}, kind="space")
-    open_space(SPACE, REPO)
-    assert "app.py" in served.repo(SPACE, "space").files()
-
-
-def test_a_wheel_carries_what_lies_beside_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(space, "PACKAGE", tmp_path / "site-packages" / "hubnmt")
-    monkeypatch.setattr(space, "WHEEL_FILES", tmp_path / "carried")
-    with pytest.raises(HubError, match=r"has no app\.py"):
-        find_beside("app.py")
-    (tmp_path / "carried").mkdir()
-    (tmp_path / "carried" / "app.py").write_text("x")
-    assert find_beside("app.py") == tmp_path / "carried" / "app.py"
 
 
 def test_what_is_no_part_of_the_package_stays_here(

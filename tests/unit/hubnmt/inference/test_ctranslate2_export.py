@@ -8,9 +8,9 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import Hypothesis, run_search
+from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError
-from hubnmt.inference.ctranslate2_export import PAD, build_spec, export_ctranslate2, list_pieces
+from hubnmt.inference.ctranslate2_export import export_ctranslate2, list_pieces
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -48,34 +48,15 @@ def stored(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> StoredM
 ROWS = [[40, 50, 60, 70, 80], [90, 41], [55, 66, 77, 88, 99, 44, 33, 22]]
 
 
-def peer_of(stored: StoredModel, folder: Path) -> ctranslate2.Translator:
-    export_ctranslate2(stored, folder)
-    return ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
-
-
-def search(stored: StoredModel, **options: int) -> list[list[Hypothesis]]:
-    engine = TorchEngine(stored.model, tokenizers=stored.tokenizers)
-    return run_search(engine.search(ROWS, DecodingConfig(**options)))
-
-
-def test_ctranslate2_finds_the_same_greedy_translations(
-    stored: StoredModel, tmp_path: Path
-) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
-    answers = peer.translate_batch(
-        [[pieces[token_id] for token_id in row] for row in ROWS],
-        beam_size=1,
-        max_decoding_length=9,
-    )
-    for ours, answer in zip(search(stored, beam_size=1, max_new_tokens=9), answers, strict=True):
-        assert [pieces[token_id] for token_id in ours[0].ids] == answer.hypotheses[0]
-
-
 def test_ctranslate2_gives_every_token_the_same_log_probability(
     stored: StoredModel, tmp_path: Path
 ) -> None:
-    peer, pieces = peer_of(stored, tmp_path / "ct2"), list_pieces(stored.tokenizers.src)
-    found = search(stored, beam_size=4, n_best=3, max_new_tokens=7)
+    export_ctranslate2(stored, tmp_path / "ct2")
+    peer = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu", intra_threads=1)
+    pieces = list_pieces(stored.tokenizers.src)
+    engine = TorchEngine(stored.model, tokenizers=stored.tokenizers)
+    decoding = DecodingConfig(beam_size=4, n_best=3, max_new_tokens=7)
+    found = run_search(engine.search(ROWS, decoding))
     pairs = [(row, each) for row, n_best in zip(ROWS, found, strict=True) for each in n_best]
     answers = peer.score_batch(
         [[pieces[token_id] for token_id in row] for row, _ in pairs],
@@ -86,35 +67,7 @@ def test_ctranslate2_gives_every_token_the_same_log_probability(
         assert list(ours.token_log_probs) == pytest.approx(answer.log_probs, abs=1e-4)
 
 
-def test_every_piece_has_a_name_of_its_own_without_white_space(tiny_tokenizer: Tokenizer) -> None:
-    pieces = list_pieces(tiny_tokenizer)
-    assert len(set(pieces)) == tiny_tokenizer.vocab_size
-    assert all(piece and not any(map(str.isspace, piece)) for piece in pieces)
-    assert pieces[tiny_tokenizer.pad_id] == PAD
-
-
 def test_an_unknown_quantization_is_refused(stored: StoredModel, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="CTranslate2"):
         export_ctranslate2(stored, tmp_path / "ct2", quantization="int3")
     assert not (tmp_path / "ct2").exists()
-
-
-def test_a_second_export_takes_the_place_of_the_first(stored: StoredModel, tmp_path: Path) -> None:
-    export_ctranslate2(stored, tmp_path / "ct2")
-    export_ctranslate2(stored, tmp_path / "ct2", quantization="int8")
-    assert ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu") is not None
-    assert [path.name for path in tmp_path.iterdir()] == ["ct2"]
-
-
-def test_without_ctranslate2_the_message_says_what_to_install(
-    stored: StoredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hubnmt.inference.ctranslate2_export.ctranslate2", None)
-    with pytest.raises(ConfigError, match=r"pip install 'hubnmt\[ct2\]'"):
-        export_ctranslate2(stored, tmp_path / "ct2")
-
-
-def test_the_aligning_head_travels_along(stored: StoredModel) -> None:
-    spec = build_spec(stored)
-    head = stored.model.config.alignment_head
-    assert int(spec.decoder.alignment_layer) == (-1 if head is None else head[0])

@@ -18,58 +18,45 @@ def make_config(d_model: int = 128) -> ModelConfig:
 
 
 @pytest.mark.parametrize(
-    ("d_model", "has_units", "expected"),
+    ("d_model", "has_units", "expected", "in_training"),
     [
-        (WIDE, True, "bfloat16"),
-        (WIDE - 128, True, "float32"),
-        (WIDE, False, "float32"),
+        (WIDE, True, "bfloat16", "bfloat16"),
+        (WIDE - 128, True, "float32", "bfloat16"),
+        (WIDE, False, "float32", "float32"),
     ],
 )
-def test_the_faster_type_on_a_cpu(
+def test_the_fastest_type_on_a_cpu(
     d_model: int,
     has_units: bool,
     expected: str,
+    in_training: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = {"amx_bf16": has_units}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
+    capabilities = {"amx_bf16": has_units, "avx512_bf16": True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert resolve_dtype(AUTO, CPU, make_config(d_model=d_model)) == expected
+    assert resolve_training_dtype(AUTO, CPU) == in_training
 
 
-def test_a_release_that_cannot_tell_stays_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_that_cannot_tell_stays_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert resolve_dtype(AUTO, CPU, make_config(d_model=WIDE)) == "float32"
 
 
-@pytest.mark.parametrize(("has_it", "expected"), [(True, "bfloat16"), (False, "float32")])
-def test_the_faster_type_on_a_gpu(
-    has_it: bool,
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("has_it", "expected", "in_training"),
+    [(True, "bfloat16", "bfloat16"), (False, "float32", "float16")],
+)
+def test_the_fastest_type_on_a_gpu(
+    has_it: bool, expected: str, in_training: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
     assert resolve_dtype(AUTO, torch.device("cuda"), make_config()) == expected
-
-
-@pytest.mark.parametrize(("has_units", "expected"), [(True, "bfloat16"), (False, "float32")])
-def test_training_on_a_cpu_takes_bfloat16_where_matrix_units_are(
-    has_units: bool, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = {"amx_bf16": has_units, "avx512_bf16": True}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: said, raising=False)
-    assert resolve_training_dtype(AUTO, CPU) == expected
-
-
-@pytest.mark.parametrize(("has_it", "expected"), [(True, "bfloat16"), (False, "float16")])
-def test_training_on_a_gpu_is_never_in_full(
-    has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
-    assert resolve_training_dtype(AUTO, torch.device("cuda")) == expected
+    assert resolve_training_dtype(AUTO, torch.device("cuda")) == in_training
 
 
 @pytest.mark.parametrize("name", [*dtypes.DTYPES, dtypes.INT8])
-def test_what_was_asked_for_stays(name: str) -> None:
+def test_the_requested_type_is_used(name: str) -> None:
     assert resolve_dtype(name, CPU, make_config()) == name
     assert resolve_training_dtype(name, CPU) == name
 

@@ -14,8 +14,8 @@ from hubnmt.translator import Translator
 pytestmark = pytest.mark.skipif(not is_available(), reason="PyTorch without FBGEMM")
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, 64])
-@pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 1024), (1024, 256)])
+@pytest.mark.parametrize("n_rows", [1, 3])
+@pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 64)])
 def test_a_product_is_close_to_float32(n_rows: int, n_in: int, n_out: int) -> None:
     weight, bias, x = torch.randn(n_out, n_in) * 0.1, torch.randn(n_out), torch.randn(n_rows, n_in)
     exact, affine = pack_affine(weight, bias)(x), pack_int8(pack_affine(weight, bias))
@@ -37,11 +37,13 @@ def test_equal_signs_do_not_saturate() -> None:
 
 def test_texts_in_8_bits_are_nearly_those_of_float32(repo: Path) -> None:
     lines = (repo / "tests/fixtures/phrases/de-en.tsv").read_text(encoding="utf-8").splitlines()
-    texts = [line.split("\t")[0] for line in lines][1:101]
-    exact = Translator.from_pretrained("de-en").translate(texts)
-    found = Translator.from_pretrained("de-en", dtype="int8").translate(texts)
+    texts = [line.split("\t")[0] for line in lines][1:21]
+    exact, found = (
+        Translator.from_pretrained("de-en-multi30k", dtype=dtype).translate(texts, beam_size=1)
+        for dtype in ("float32", "int8")
+    )
     n_equal = sum(one.text == other.text for one, other in zip(exact, found, strict=True))
-    assert n_equal > 80, json.dumps([each.text for each in found])
+    assert n_equal > 15, json.dumps([each.text for each in found])
 
 
 def test_8_bits_are_for_the_cpu() -> None:

@@ -10,12 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.inference.packed_sentence import SentenceCache
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model import Transformer
+from tests.models import make_model
 
-V = 23
-MakeModel = Callable[..., Transformer]
 ARCHITECTURES = pytest.mark.parametrize(
     "changes",
     [
@@ -49,20 +47,8 @@ def replay(model: Transformer, rows: Tensor, src: tuple[Tensor, Tensor], sentenc
 
 @ARCHITECTURES
 @N_SRC_TOKENS
-def test_memory_is_the_reference_models(
-    lengths: list[int], changes: dict[str, Any], make_model: MakeModel, make_source: Any
-) -> None:
-    model = make_model(**changes).requires_grad_(False)
-    src_ids, pad_mask = make_source(lengths)
-    memory = PackedTransformer(model).encode(src_ids, pad_mask)
-    expected = model.encode(src_ids, pad_mask)
-    torch.testing.assert_close(memory[~pad_mask], expected[~pad_mask])
-
-
-@ARCHITECTURES
-@N_SRC_TOKENS
 def test_steps_of_forking_beams_are_the_reference_models_replay(
-    lengths: list[int], changes: dict[str, Any], make_model: MakeModel, make_source: Any
+    lengths: list[int], changes: dict[str, Any], make_source: Any
 ) -> None:
     """Beams fork, merge and grow over the cache's first size; sentences leave half-way."""
     model = make_model(**changes).requires_grad_(False)
@@ -86,19 +72,7 @@ def test_steps_of_forking_beams_are_the_reference_models_replay(
             torch.testing.assert_close(hidden[place], replay(model, rows[place], src, sentence))
 
 
-def test_one_short_sentence_is_read_by_two_matrices(
-    make_model: MakeModel, make_source: Any
-) -> None:
-    packed = PackedTransformer(make_model().requires_grad_(False))
-    for lengths, is_short in (([3], True), ([5], False), ([3, 3], False)):
-        src = make_source(lengths)
-        cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
-        assert isinstance(cache, SentenceCache) is is_short
-
-
-def test_a_padded_sentence_alone_does_not_see_its_padding(
-    make_model: MakeModel, make_source: Any
-) -> None:
+def test_a_padded_sentence_alone_does_not_see_its_padding(make_source: Any) -> None:
     packed = PackedTransformer(make_model().requires_grad_(False))
     (src_ids, pad_mask), first = make_source([3]), torch.ones(1, 1, dtype=torch.int64)
     longer = torch.nn.functional.pad(src_ids, (0, 1)), torch.tensor([[False] * 3 + [True]])
@@ -110,26 +84,7 @@ def test_a_padded_sentence_alone_does_not_see_its_padding(
     torch.testing.assert_close(*(packed.step(first, cache) for cache in caches))
 
 
-@ARCHITECTURES
-def test_logits_are_the_reference_models(changes: dict[str, Any], make_model: MakeModel) -> None:
-    model = make_model(**changes).requires_grad_(False)
-    hidden = torch.randn(2, 3, 12, dtype=torch.float64)
-    torch.testing.assert_close(PackedTransformer(model).project(hidden), model.project(hidden))
-
-
-def test_positions_go_beyond_the_table(
-    make_model: MakeModel, make_source: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hubnmt.model.embedding.N_TABULATED", 3)
-    model = make_model().requires_grad_(False)
-    packed, src = PackedTransformer(model), make_source([5])
-    cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
-    tokens = torch.randint(3, V, (1, 6))
-    hidden = [packed.step(tokens[:, t : t + 1], cache) for t in range(6)][-1]
-    torch.testing.assert_close(hidden[0], replay(model, tokens, src, 0))
-
-
-def test_the_model_itself_is_left_as_it_was(make_model: MakeModel, make_source: Any) -> None:
+def test_the_model_itself_is_left_as_it_was(make_source: Any) -> None:
     model = make_model().requires_grad_(False)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     packed, src = PackedTransformer(model), make_source([5, 3])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hubnmt.model.dropout import Dropout, dropout
+from hubnmt.model.dropout import dropout
 
 RATES = [0.05, 0.1, 0.3, 0.5, 0.9]
 """The byte mask rounds these to multiples of 1/256."""
@@ -18,20 +18,13 @@ def test_share_of_dropped_elements_is_the_rate(p: float) -> None:
 
 
 @pytest.mark.parametrize("p", RATES)
-def test_kept_elements_are_scaled_by_one_over_the_share_kept(p: float) -> None:
-    x = torch.randn(5000)
+def test_kept_values_and_their_gradients_are_scaled_by_one_over_the_share_kept(p: float) -> None:
+    x = torch.randn(5000).requires_grad_()
     y = dropout(x, p)
-    rounded = round(256 * p) / 256
-    torch.testing.assert_close(y[y != 0], x[y != 0] / (1 - rounded))
-
-
-def test_gradient_passes_where_the_value_passed_with_the_same_scale() -> None:
-    x = torch.randn(3, 5, 7, dtype=torch.float64).abs().add(1).requires_grad_()
-    y = dropout(x, 0.4)
-    upstream = torch.randn_like(y)
-    y.backward(upstream)
-    assert x.grad is not None
-    torch.testing.assert_close(x.grad, upstream * (y / x).detach())
+    y.sum().backward()
+    scale = (y != 0) / (1 - round(256 * p) / 256)
+    torch.testing.assert_close(y, x * scale)
+    torch.testing.assert_close(x.grad, scale)
 
 
 def test_neighbours_are_dropped_independently() -> None:
@@ -47,16 +40,6 @@ def test_same_seed_gives_the_same_mask() -> None:
     first = dropout(x, 0.5)
     torch.manual_seed(7)
     assert torch.equal(dropout(x, 0.5), first)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_type_is_kept(dtype: torch.dtype) -> None:
-    assert dropout(torch.ones(5, dtype=dtype), 0.5).dtype == dtype
-
-
-def test_module_is_identity_outside_training() -> None:
-    x = torch.randn(2, 5)
-    assert Dropout(0.9).eval()(x) is x
 
 
 @pytest.mark.gpu

@@ -8,14 +8,9 @@ import torch
 
 from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
-from hubnmt.model.shape_trace import Stage, dissect
+from hubnmt.model.shape_trace import dissect
 
 S, T = 5, 7
-
-
-@pytest.fixture
-def stages(tiny_config: ModelConfig) -> list[Stage]:
-    return dissect(tiny_config, n_src_tokens=S, n_tgt_tokens=T)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +29,8 @@ def test_every_parameter_is_counted_once(tiny_config: ModelConfig, changes: dict
     assert sum(stage.n_parameters for stage in stages) == config.n_parameters
 
 
-def test_shapes_are_those_of_the_real_network(tiny_model: Transformer, stages: list[Stage]):
+def test_shapes_are_those_of_the_real_network(tiny_model: Transformer):
+    stages = dissect(tiny_model.config, n_src_tokens=S, n_tgt_tokens=T)
     ids = torch.full((1, S), 9), torch.full((1, T), 9)
     logits, maps = tiny_model.attend(*ids, torch.zeros(1, S, dtype=torch.bool))
     shapes = {(s.part, s.layer, s.name.split("-")[0]): dict(s.tensors) for s in stages}
@@ -45,11 +41,3 @@ def test_shapes_are_those_of_the_real_network(tiny_model: Transformer, stages: l
     assert shapes["decoder", 2, "Cross"]["weights"] == cross.shape == (1, 3, T, S)
     assert shapes["decoder", 2, "Cross"]["keys"] == (1, 3, S, 4)
     assert shapes["decoder", 1, "Feed"]["widened"] == (1, T, 20)
-
-
-def test_stages_follow_the_pass(stages: list[Stage]):
-    layers = [(stage.part, stage.layer) for stage in stages if stage.layer]
-    assert layers == [("encoder", 1)] * 2 + [("decoder", 1)] * 3 + [("decoder", 2)] * 3
-    assert [stage.part for stage in stages] == sorted(
-        (stage.part for stage in stages), key=["encoder", "decoder", "output"].index
-    )

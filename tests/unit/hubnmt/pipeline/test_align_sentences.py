@@ -64,18 +64,6 @@ def test_of_capitals_only_the_source_is_read_in_small_letters(
     assert "".join(said + space for _, _, said, space in found) == tgt
 
 
-def test_emoji_around_a_sentence_are_of_neither_side(pair: Any) -> None:
-    assert pair("🎉 Ein Hund 🍕", "🎉 A dog 🍕") == [("Ein Hund", "", "A dog", "")]
-
-
-def test_unsplit_lines_are_pairs(pair: Any) -> None:
-    found = pair("Ein Hund. Zwei!\nWer?", "A dog. Two!\nWho?", split=False)
-    assert [(a, b) for a, _, b, _ in found] == [
-        ("Ein Hund. Zwei!", "A dog. Two!"),
-        ("Wer?", "Who?"),
-    ]
-
-
 def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer) -> None:
     """Spelled in bytes, which no tokenizer would do."""
     ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}

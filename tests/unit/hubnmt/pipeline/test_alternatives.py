@@ -70,25 +70,6 @@ def test_an_end_behind_a_space_costs_itself_alone(find: Any, tiny_tokenizer: Tok
     assert first.text.startswith("A dog ")
 
 
-def test_without_a_prefix_the_table_is_the_answer(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    pieces = {tiny_tokenizer.encode(word)[0]: 0.2 + n / 10 for n, word in enumerate(("A", "2"))}
-    found = find({(): {**pieces, tiny_tokenizer.eos_id: 0.5}}, "")
-    assert [each.probability for each in found] == pytest.approx([0.5, 0.3, 0.2][: len(found)])
-    assert (found[0].piece, found[0].text) == ("<eos>", "")
-
-
-def test_k_cuts_the_list_at_the_most_probable(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    table = {(): {token_id: (token_id - 2) / 99 for token_id in range(3, 12)}}
-    assert [each.probability for each in find(table, "", k=2)] == pytest.approx([9 / 99, 8 / 99])
-
-
-def test_what_stands_around_a_sentence_stays(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    table = {(): {tiny_tokenizer.eos_id: 1.0}}
-    (end,) = find(table, "So it is.  ", src="Ja. Nein. Gut.\nEnde.")
-    assert end.text.startswith("So it is.   ")
-    assert end.text.count("\n") == 1
-
-
 def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokenizer) -> None:
     """As text, "A dog" could still become "A dogs"; as tokens it is what was said."""
     said, eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
@@ -99,19 +80,9 @@ def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokeni
     assert found[1].text == "A dog"
 
 
-def test_behind_exact_tokens_a_real_model_is_asked(random_model: Translator) -> None:
-    said = random_model.translate("Ein Hund rennt.", max_new_tokens=6).n_best[0].tgt_ids[0][:2]
-    first, *_ = found = random_model.alternatives("Ein Hund rennt.", said, k=4)
-    assert len(found) == 4
-    before = random_model.tokenizers.tgt.decode(said)
-    assert all(each.text.startswith(before.rstrip()) for each in found)
-    assert first.probability == max(each.probability for each in found)
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
-@pytest.mark.parametrize("n_generated", [0, 4])
+@pytest.mark.parametrize(("beam_size", "n_generated"), [(1, 0), (3, 4)])
 def test_all_are_completed_in_one_search_as_they_would_be_alone(
-    n_generated: int, beam_size: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
+    beam_size: int, n_generated: int, random_model: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     src, engine = "Ein Hund rennt.", random_model.engine
     said = random_model.translate(src, max_new_tokens=6).n_best[0].tgt_ids[0][:n_generated]
@@ -141,12 +112,12 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
         assert each.text == decode_line(alone.ids, tokenizer)
 
 
-@pytest.mark.parametrize("said", ["", "A woman in bl", (70, 71, 72)])
+@pytest.mark.parametrize("said", ["A woman in bl", (70, 71, 72)])
 def test_a_text_that_has_all_the_tokens_asked_for_is_cut(
     said: Any, random_model: Translator
 ) -> None:
     found = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=1)
-    whole = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=900)
+    whole = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=300)
     assert {each.piece for each in found} == {each.piece for each in whole}
     assert not any(each.is_whole for each in found if each.piece != "<eos>")
     for short, long in zip(found, whole, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.assemble import best_combinations, decode_line, join_parts
+from hubnmt.pipeline.assemble import best_combinations, join_parts
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Translation
@@ -34,36 +34,6 @@ def join(
 
 SRC = "  Ein Hund.  Zwei!\n\nWer?\n"
 SAID = [{"A dog.": -0.1, "One dog.": -0.6}, {"Two!": -0.2, "Both!": -0.3}, {"Who?": -0.4}]
-
-
-def test_parts_stand_between_the_white_space_of_the_source(tiny_tokenizer: Tokenizer) -> None:
-    translation = join(SRC, SAID, tiny_tokenizer)
-    assert translation.text == "  A dog.  Two!\n\nWho?\n"
-    assert translation.src == SRC
-
-
-def test_the_map_names_both_sides_of_each_sentence(tiny_tokenizer: Tokenizer) -> None:
-    translation = join(SRC, SAID, tiny_tokenizer)
-    pairs = [
-        (SRC[slice(*pair.src)], translation.text[slice(*pair.tgt)])
-        for pair in translation.sentences
-    ]
-    assert pairs == [("Ein Hund.", "A dog."), ("Zwei!", "Two!"), ("Wer?", "Who?")]
-
-
-def test_n_best_are_the_best_combinations_with_their_mean_score(tiny_tokenizer: Tokenizer) -> None:
-    translation = join(SRC, SAID, tiny_tokenizer)
-    texts = [" ".join(each.text.split()) for each in translation.n_best]
-    assert texts == ["A dog. Two! Who?", "A dog. Both! Who?", "One dog. Two! Who?"]
-    scores = [each.score for each in translation.n_best]
-    assert scores == pytest.approx([-0.7 / 3, -0.8 / 3, -1.2 / 3])
-    assert (translation.text, translation.score) == translation.n_best[0][:2]
-
-
-def test_candidates_remember_their_tokens(tiny_tokenizer: Tokenizer) -> None:
-    for candidate in join(SRC, SAID, tiny_tokenizer).n_best:
-        said = [decode_line(ids, tiny_tokenizer) for ids in candidate.tgt_ids]
-        assert said == [part for part in candidate.text.replace("  ", "\n").split("\n") if part]
 
 
 def test_samples_are_joined_rank_by_rank(tiny_tokenizer: Tokenizer) -> None:
@@ -107,13 +77,3 @@ def test_a_thousand_sentences_are_combined_too(tiny_tokenizer: Tokenizer) -> Non
 def test_equal_notes_are_counted(tiny_tokenizer: Tokenizer) -> None:
     translation = join(SRC, SAID, tiny_tokenizer, notes=["odd", "", "long", "odd"])
     assert translation.warnings == ("odd (2 parts)", "long")
-
-
-def test_white_space_alone_is_its_own_translation(tiny_tokenizer: Tokenizer) -> None:
-    translation = join(" \n", [], tiny_tokenizer)
-    assert [each.text for each in translation.n_best] == [" \n"]
-    assert translation.sentences == translation.src_tokens == ()
-
-
-def test_a_line_stays_a_line(tiny_tokenizer: Tokenizer) -> None:
-    assert decode_line(tiny_tokenizer.encode("a\nb\u2028c"), tiny_tokenizer) == "a b c"

@@ -47,16 +47,6 @@ def test_sentences_that_have_ended_are_said_and_the_last_is_open(
     assert bound == BoundPrefix(tuple(Segment(*each) for each in said), is_open)
 
 
-@pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ein Hund.\nZwei Männer.", "\nEin Hund\n"])
-def test_one_sentence_takes_all_of_the_prefix(text: str, tiny_tokenizer: Tokenizer) -> None:
-    prefix = "A dog runs. Two men cook. And"
-    assert bind(prefix, plan_of(text, tiny_tokenizer)) == BoundPrefix((), prefix)
-
-
-def test_nothing_to_translate_binds_nothing_away(tiny_tokenizer: Tokenizer) -> None:
-    assert bind("A. B", plan_of("\n", tiny_tokenizer)).complete == ()
-
-
 def test_what_is_said_and_what_is_open_are_the_prefix(plan: Plan) -> None:
     prefix = " A dog runs.  Two men cook! Who laughs? Nobody. And then"
     for length in range(len(prefix) + 1):

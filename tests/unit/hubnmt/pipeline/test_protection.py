@@ -15,7 +15,6 @@ from hubnmt.pipeline.segmentation import find_protected
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize
 from hubnmt.translator import Translator
-from hubnmt.ui.services.subject import Subject
 from training.grow import with_pieces
 
 URL = "https://example.org/a?b=1"
@@ -37,7 +36,9 @@ def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
 
 
 @torch.no_grad()
-def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> Translator:
+def make_copier(
+    tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = (), *, weight: float = 2
+) -> Translator:
     """Build a model that says token t of the source in step t.
 
     The first half of the features has the position, which the cross-attention compares, and the
@@ -46,6 +47,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     Args:
         tokenizer: joint vocabulary.
         said: pairs of texts: the model says the last piece of the second for that of the first.
+        weight: logit of what it says, relative to that of the copy.
     """
     size = tokenizer.vocab_size
     config = ModelConfig(
@@ -80,7 +82,7 @@ def make_copier(tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = ()) -> T
     model.output_proj.weight[:, token] = tokens
     for mark, text in said:
         mark_id, text_id = tokenizer.encode(mark)[-1], tokenizer.encode(text)[-1]
-        model.output_proj.weight[text_id, token] = 2 * tokens[mark_id]
+        model.output_proj.weight[text_id, token] = weight * tokens[mark_id]
     stored = StoredModel(
         model=model,
         tokenizers=Tokenizers(tokenizer, tokenizer),
@@ -105,25 +107,15 @@ def private(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_spans_stand_in_the_translation_as_they_are(
-    text: str, beam_size: int, copier: Translator
-) -> None:
-    found = copier.translate(text, beam_size=beam_size, guard=False)
+def test_spans_stand_in_the_translation_as_they_are(text: str, copier: Translator) -> None:
+    found = copier.translate(text, beam_size=3, guard=False)
     assert found.text == text
     assert found.src_tokens == found.tgt_tokens
     for pair in found.sentences:
         assert found.src[slice(*pair.src)] == found.text[slice(*pair.tgt)]
 
 
-def test_the_model_copies_each_span_as_one_token(copier: Translator) -> None:
-    found = copier.translate(TEXTS[0])
-    assert " " + URL in found.tgt_tokens
-    assert " 12:30" in found.tgt_tokens
-
-
-@pytest.mark.parametrize("text", TEXTS[:4])
-@pytest.mark.parametrize("n_best", [1, 2])
+@pytest.mark.parametrize(("text", "n_best"), [(TEXTS[0], 1), (TEXTS[1], 2), (TEXTS[3], 2)])
 def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     text: str, n_best: int, careless: Translator
 ) -> None:
@@ -135,13 +127,25 @@ def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-def test_a_span_that_is_too_long_as_text_is_reported_when_lost(careless: Translator) -> None:
-    found = careless.translate(f"Hund {URL}{'x' * 200}")
-    assert any("lost" in warning for warning in found.warnings)
-    assert not private(found.text)
+def test_a_span_that_is_too_long_as_text_is_inserted_when_lost(careless: Translator) -> None:
+    url = URL + "x" * 200
+    found = careless.translate(f"Hund {url}", guard=False)
+    assert found.text == f"Hund~ {url}"
+    assert found.tgt_tokens[-2:] == (f" {url}", "<eos>")
+    assert not found.warnings
 
 
-@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", "@anna", " 3.500,50 €\n", "`a. b`"])
+def test_a_span_lost_as_text_too_stands_where_the_model_gives_it_most(
+    tokenizer: Tokenizer,
+) -> None:
+    mark = PLACEHOLDERS[0]
+    translator = make_copier(tokenizer, [(mark, "~"), ("0", "~")])  # "12:30" becomes "12:3~"
+    text = "Ein Hund rennt um 12:30 im Schnee"
+    found = translator.translate(text, guard=False)
+    assert found.text.replace("~", "").split() == text.split()
+
+
+@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
 def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Translator) -> None:
     found = careless.translate(text)
     assert found.text == text
@@ -149,20 +153,22 @@ def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Tr
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     text=st.lists(
         st.sampled_from(["Hund ", "1234", " @anna ", "12:30", ". ", "\n", "`", *PLACEHOLDERS[:3]])
-        | st.text(max_size=5)
+        | st.text(max_size=5),
+        max_size=6,
     ).map("".join)
 )
 def test_no_placeholder_is_shown_that_is_not_in_the_text(
     text: str, copier: Translator, careless: Translator
 ) -> None:
+    options = {"max_new_tokens": 9, "beam_size": 1}
     for model in (copier, careless):
-        assert private(model.translate(text, max_new_tokens=20).text) <= private(text)
-        assert all(private(each) <= private(text) for each in model.stream(text, n_together=2))
+        shown = list(model.stream(text, n_together=2, **options))
+        assert all(private(each) <= private(text) for each in shown)
 
 
 def test_attention_shows_a_span_as_one_word(copier: Translator) -> None:
@@ -190,25 +196,18 @@ def test_a_given_translation_has_the_same_placeholders(copier: Translator) -> No
     assert scored.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-@pytest.mark.parametrize("prefix", ["Zwei", "Zwei um 12:30", "Zwei um 12:30 u", "Zwei um 12"])
+@pytest.mark.parametrize("prefix", ["Zwei um 12:30 u", "Zwei um 12"])
 def test_a_prefix_may_contain_spans(prefix: str, copier: Translator) -> None:
     src = "Zwei um 12:30 und 9:30"
     assert copier.translate(src, prefix=prefix, guard=False).text == src
     assert list(copier.stream(src, prefix=prefix, guard=False))[-1] == src
 
 
-def test_complete_sentences_of_a_prefix_may_contain_spans(copier: Translator) -> None:
-    src = "Hund um 12:30. Zwei um 9:30."
-    found = copier.translate(src, prefix="Um 12:30 Hund. Zwei", guard=False)
-    assert found.text == "Um 12:30 Hund. Zwei um 9:30."
-    assert " 12:30" in found.tgt_tokens
-
-
 def test_alternatives_show_the_span(copier: Translator, careless: Translator) -> None:
     one = "Zwei um 12:30 und 9:30."
     for model in (copier, careless):
         assert model.alternatives(one, "Zwei um ")[0].text == one
-        for each in model.alternatives(one, k=400):
+        for each in model.alternatives(one, k=12):
             assert each.piece
             assert not private(each.piece + each.text)
     assert copier.alternatives(one, "Zwei um ")[0].piece == " 12:30"
@@ -228,23 +227,6 @@ def test_a_span_can_be_left_out_as_one_word(copier: Translator) -> None:
     assert falls[4] == pytest.approx(0, abs=0.1)  # the later span keeps its placeholder
 
 
-def test_the_page_replaces_a_sentence_with_spans(copier: Translator) -> None:
-    src = "Zwei um 12:30. Wer um 9:30?"
-    found = copier.translate(src)
-    value = {
-        "src": src,
-        "model": "",
-        "sentences": [list(pair.src) for pair in found.sentences],
-        "candidates": [{"text": found.text, "rows": found.n_best[0].tgt_ids, "probability": 1.0}],
-        "selected": 0,
-        "sentence": 1,
-    }
-    subject = Subject.read(value, copier)
-    row = subject.tokenizer(copier).encode("Um 9:30 wer?")
-    changed = subject.replace_row(row, copier)
-    assert changed["candidates"][0]["text"] == "Zwei um 12:30. Um 9:30 wer?"
-
-
 def test_a_vocabulary_without_placeholders_protects_nothing(tiny_tokenizer: Tokenizer) -> None:
     assert find_protected(TEXTS[0], tiny_tokenizer) == ()
     assert tiny_tokenizer.with_spans(["12:30"]) is tiny_tokenizer
@@ -258,3 +240,17 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
             assert (
                 other.translate(text, guard=False).text == model.translate(text, guard=False).text
             )
+
+
+@pytest.mark.parametrize(
+    ("weight", "text"),
+    [(1.01, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
+)
+def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
+    weight: float, text: str, tokenizer: Tokenizer
+) -> None:
+    translator = make_copier(tokenizer, [("t", "z")], weight=weight)
+    found = translator.translate("Ein Hund und Ancelotti rennt")
+    assert found.text.split()[3] == text.split()[3]
+    raw = translator.translate("Ein Hund und Ancelotti rennt", guard=False)
+    assert "z" in raw.text.split()[3]

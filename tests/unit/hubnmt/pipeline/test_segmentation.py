@@ -7,8 +7,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
-from hubnmt.pipeline.segmentation import Part, Plan, encode_whole, make_plan
-from hubnmt.text.sentences import EMOJI_RUN
+from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
 LINE_BREAKS = [
@@ -24,22 +23,8 @@ LINE_BREAKS = [
     "\u2028",
     "\u2029",
 ]
-WORDS = [
-    "Hund",
-    "läuft,",
-    "z. B.",
-    "Ende.",
-    "Wer?",
-    "നായ",
-    "狗跑了。",
-    "a" * 70,
-    "e\u0301",
-    "<eos>",
-    "1,5",
-    "🍕",
-    "👨‍👩‍👧",
-    "❤️🎉",
-]
+WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>"]
+WORDS += ["1,5", "🍕", "👨‍👩‍👧", "❤️🎉"]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
 
 
@@ -85,53 +70,17 @@ def test_emoji_around_a_sentence_are_kept_from_the_model(
     assert join(plan, tiny_tokenizer) == normalize(text)
 
 
-def test_what_a_prefix_may_say_the_model_sees(tiny_tokenizer: Tokenizer) -> None:
-    text = "🎉 Wer? 🍕"
-    plan = make_plan(
-        text, tiny_tokenizer, language="de", max_src_tokens=40, split=False, copy_apart=False
-    )
-    assert words_of(plan, text) == [text]
-
-
 # --- nothing is lost -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_src_tokens", [1, 2, 9, 40, 5000])
-def test_the_parts_and_their_spaces_are_the_text(
-    max_src_tokens: int, tiny_tokenizer: Tokenizer
-) -> None:
-    for seed in range(12):
-        text = random_text(seed, 3 + 6 * seed)
-        plan = plan_of(text, tiny_tokenizer, max_src_tokens)
-        # Where a limit of one token tears a letter from its accent, they meet again.
-        assert normalize(single_spaced(join(plan, tiny_tokenizer))) == normalize(
-            single_spaced(text)
-        )
-        stretches = [text[slice(*part.span)] + part.space for part in plan.parts]
-        assert "".join(stretches) == text
-
-
-@pytest.mark.parametrize("max_src_tokens", [5, 9, 17, 40])
+@pytest.mark.parametrize("max_src_tokens", [5, 17])
 def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: Tokenizer) -> None:
     """The end of the sentence takes a token, too."""
-    for seed in range(12):
+    for seed in range(6):
         plan = plan_of(random_text(seed, 60), tiny_tokenizer, max_src_tokens)
         for part in plan.translatable:
             is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
             assert len(part.ids) + 1 <= max_src_tokens or is_one_character
-
-
-@pytest.mark.parametrize("max_src_tokens", [9, 40])
-def test_spaces_are_white_space_and_parts_have_none_around_them(
-    max_src_tokens: int, tiny_tokenizer: Tokenizer
-) -> None:
-    for seed in range(12):
-        plan = plan_of(random_text(seed, 40), tiny_tokenizer, max_src_tokens)
-        for part in plan.parts:
-            assert EMOJI_RUN.sub("", part.space).strip() == ""
-            text = tiny_tokenizer.decode(part.ids)
-            assert text == text.strip()
-            assert part.ids or part.space
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -147,23 +96,12 @@ def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: 
     assert plan.warnings == ()
 
 
-def test_sentences_of_a_line_are_apart_unless_asked_to_stay(tiny_tokenizer: Tokenizer) -> None:
-    text = "Ein Hund. Noch ein Hund!  Wo?"
-    apart = plan_of(text, tiny_tokenizer)
-    spoken = [tiny_tokenizer.decode(part.ids) for part in apart.parts]
-    assert spoken == ["Ein Hund.", "Noch ein Hund!", "Wo?"]
-    assert [part.space for part in apart.parts] == [" ", "  ", ""]
-    whole = (Part(tiny_tokenizer.encode(single_spaced(text)), "", (0, len(text))),)
-    assert plan_of(text, tiny_tokenizer, split=False).parts == whole
-    assert apart.warnings == ()
-
-
 @pytest.mark.parametrize("split", [True, False])
-@pytest.mark.parametrize("max_src_tokens", [9, 40, 5000])
+@pytest.mark.parametrize("max_src_tokens", [9, 5000])
 def test_spans_say_where_each_part_stands_in_the_text_as_given(
     max_src_tokens: int, split: bool, tiny_tokenizer: Tokenizer
 ) -> None:
-    for seed in range(12):
+    for seed in range(6):
         text = random_text(seed, 3 + 6 * seed)
         plan, position = plan_of(text, tiny_tokenizer, max_src_tokens, split=split), 0
         for part in plan.parts:
@@ -175,62 +113,23 @@ def test_spans_say_where_each_part_stands_in_the_text_as_given(
         assert position == len(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "n"),
-    [
-        ("", 0),
-        (" \n", 0),
-        ("Eins. Zwei! Drei?", 3),
-        ("Eins. Zwei!\nDrei?", 2),
-        ("\n\nEins.  Zwei!\u2028Drei? Vier.", 2),
-    ],
-    ids=repr,
-)
-def test_the_first_line_with_words_counts_its_parts(
-    text: str, n: int, tiny_tokenizer: Tokenizer
-) -> None:
-    assert plan_of(text, tiny_tokenizer).n_in_first_line == n
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n", " \t\r\n\u2028\u3000", "\u00a0"], ids=repr)
-def test_white_space_alone_has_nothing_to_say(text: str, tiny_tokenizer: Tokenizer) -> None:
-    plan = plan_of(text, tiny_tokenizer)
-    assert plan.translatable == []
-    assert join(plan, tiny_tokenizer) == text
-    assert plan.warnings == ()
-
-
-def test_spoken_parts_are_those_with_ids_in_order(tiny_tokenizer: Tokenizer) -> None:
-    plan = plan_of(" \nEin Hund\n\n Zwei\n", tiny_tokenizer)
-    assert plan.translatable == [part for part in plan.parts if part.ids]
-    assert [part.space for part in plan.translatable] == ["\n", "\n"]
-
-
-def test_characters_are_counted_as_the_model_sees_them(tiny_tokenizer: Tokenizer) -> None:
-    """Two spellings of one letter make one plan."""
-    composed, apart = "Ma\u0308nner \u0d28\u0d4d\u200d", "Männer \u0d7b"
-    one, other = plan_of(composed, tiny_tokenizer), plan_of(apart, tiny_tokenizer)
-    assert [part[:2] for part in one.parts] == [part[:2] for part in other.parts]
-
-
 # --- cuts ----------------------------------------------------------------------------------------
 
 
-def test_an_over_long_line_is_cut_between_sentences_where_that_is_enough(
-    tiny_tokenizer: Tokenizer,
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["Ein kleiner Hund rennt im Schnee.", "Zwei Männer stehen am Herd.", "Wer?"],
+        ["Ein Hund rennt im Schnee,", "weil er eine Katze sieht."],
+    ],
+    ids=["sentences", "clauses"],
+)
+def test_an_over_long_line_is_cut_between_sentences_or_clauses_where_that_is_enough(
+    parts: list[str], tiny_tokenizer: Tokenizer
 ) -> None:
-    sentences = ["Ein kleiner Hund rennt im Schnee.", "Zwei Männer stehen am Herd.", "Wer?"]
-    longest = max(len(tiny_tokenizer.encode(sentence)) for sentence in sentences)
-    plan = plan_of("  ".join(sentences) + " \n", tiny_tokenizer, longest + 1)
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == sentences
-    assert [part.space for part in plan.parts] == ["  ", "  ", " \n"]
-
-
-def test_a_sentence_is_cut_at_a_clause_where_that_is_enough(tiny_tokenizer: Tokenizer) -> None:
-    clauses = ["Ein Hund rennt im Schnee,", "weil er eine Katze sieht."]
-    text = " ".join(clauses)
-    plan = plan_of(text, tiny_tokenizer, len(tiny_tokenizer.encode(text)))
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == clauses
+    longest = max(len(tiny_tokenizer.encode(part)) for part in parts)
+    plan = plan_of("  ".join(parts), tiny_tokenizer, longest + 1)
+    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == parts
 
 
 def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
@@ -240,7 +139,7 @@ def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> No
     assert plan.warnings == ()
 
 
-@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2003", "\u3000", "\t", "  ", " \u00a0 "])
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\t", " \u00a0 "], ids=ascii)
 def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
     space: str, tiny_tokenizer: Tokenizer
 ) -> None:
@@ -269,25 +168,16 @@ def test_the_warning_counts_what_was_cut_and_the_parts(
     assert warning.endswith(f"{n_parts} parts")
 
 
-def test_a_line_is_cut_only_if_it_must_be(tiny_tokenizer: Tokenizer) -> None:
-    text = "Zwei Männer stehen am Herd, und bereiten Essen zu."
-    n_tokens = len(tiny_tokenizer.encode(text))
-    assert len(plan_of(text, tiny_tokenizer, n_tokens + 1).parts) == 1
-    assert plan_of(text, tiny_tokenizer, n_tokens + 1).warnings == ()
-    assert len(plan_of(text, tiny_tokenizer, n_tokens).parts) > 1
-    assert plan_of(text, tiny_tokenizer, n_tokens).warnings != ()
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [None, 5, b"Ein Hund", ["Ein Hund"]], ids=repr)
+@pytest.mark.parametrize("text", [None, b"Ein Hund"], ids=repr)
 def test_what_is_no_string_is_refused_with_its_type(text: Any, tiny_tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match=type(text).__name__):
         plan_of(text, tiny_tokenizer)
 
 
-@pytest.mark.parametrize("text", ["\ud83d", "Ein H\udcfcnd", "\udc15\ud83d"], ids=ascii)
+@pytest.mark.parametrize("text", ["\ud83d", "\udc15\ud83d"], ids=ascii)
 def test_half_a_surrogate_pair_is_refused(text: str, tiny_tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match="surrogate"):
         plan_of(text, tiny_tokenizer)
@@ -350,11 +240,6 @@ def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
     text: str, expected: str, quiet_tokenizer: Tokenizer
 ) -> None:
     assert quiet_tokenizer.decode(encode_whole(text, quiet_tokenizer).ids) == expected
-
-
-def test_a_vocabulary_of_capitals_is_given_capitals() -> None:
-    loud = Tokenizer.train(["STORM WARNING FOR ALL COASTS"] * 9, 400)
-    assert loud.decode(encode_whole("STORM WARNING", loud).ids) == "STORM WARNING"
 
 
 def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:

@@ -1,11 +1,10 @@
 """Characters and words: nothing a reader sees as one is counted as two."""
 
 import itertools
-from typing import Any
 
 import pytest
 
-from hubnmt.text.graphemes import joins_previous, number_characters, number_words
+from hubnmt.text.graphemes import number_characters, number_words
 
 
 def cut(text: str, numbers: list[int]) -> list[str]:
@@ -57,24 +56,9 @@ def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: lis
     assert cut("".join(words), number_words("".join(words))) == words
 
 
-@pytest.mark.parametrize("number", [number_characters, number_words])
-def test_numbers_count_upwards_from_zero_without_gaps(number: Any) -> None:
-    text = " Ein Hund, മഞ്ഞിൽ 👩\u200d👧 12!\n"
-    numbers = number(text)
-    assert len(numbers) == len(text)
-    assert numbers[0] == 0
-    assert {later - sooner for sooner, later in itertools.pairwise(numbers)} == {0, 1}
-
-
 def test_no_word_ends_inside_a_character() -> None:
     text = "A\u0301b 👩\u200d👧, ക്ഷ\u200d 👍🏽🇩🇪x\u0301"
     characters, words = number_characters(text), number_words(text)
     for place in range(1, len(text)):
         if characters[place] == characters[place - 1]:
             assert words[place] == words[place - 1]
-
-
-def test_the_first_of_a_text_joins_nothing() -> None:
-    assert number_characters("\u0301") == [0]
-    assert joins_previous("x\u0301", 1)
-    assert not joins_previous("xy", 1)

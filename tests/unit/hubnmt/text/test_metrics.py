@@ -41,18 +41,6 @@ def test_the_signature_names_every_choice() -> None:
     assert set(scores.chrf_signature.split("|")) == expected
 
 
-def test_a_perfect_translation_scores_100() -> None:
-    scores = score_corpus(REFERENCES, REFERENCES)
-    assert scores.bleu == pytest.approx(100)
-    assert scores.chrf == pytest.approx(100)
-    assert scores.chrf_plus_plus == pytest.approx(100)
-
-
-def test_case_counts() -> None:
-    lowered = [line.lower() for line in REFERENCES]
-    assert score_corpus(lowered, REFERENCES).bleu < 99
-
-
 def test_the_interval_is_there_if_asked_for_and_changes_no_score() -> None:
     rng = random.Random(1)
     references = [" ".join(rng.choices("abcdefg", k=9)) for _ in range(40)]
@@ -63,17 +51,6 @@ def test_the_interval_is_there_if_asked_for_and_changes_no_score() -> None:
     assert sampled.bleu_interval is not None
     assert 1 < sampled.bleu_interval < 30
     assert (sampled.bleu, sampled.chrf) == (plain.bleu, plain.chrf)
-
-
-def test_empty_translations_are_scored_as_what_they_are() -> None:
-    assert score_corpus(["", *HYPOTHESES[1:]], REFERENCES).bleu < 99
-    assert score_corpus([""] * 4, REFERENCES).bleu == 0
-
-
-def test_the_texts_given_are_not_changed() -> None:
-    hypotheses, references = list(HYPOTHESES), tuple(REFERENCES)
-    score_corpus(hypotheses, references)
-    assert hypotheses == HYPOTHESES
 
 
 @pytest.mark.parametrize(("n_hypotheses", "n_references"), [(3, 4), (4, 3), (0, 4), (4, 0), (0, 0)])

@@ -4,18 +4,16 @@ import json
 import random
 import unicodedata
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import models, pre_tokenizers
+from tokenizers import pre_tokenizers
 
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.text.tokenizer import (
     MAX_FILE_MIB,
-    MIN_VOCAB_SIZE,
     SPECIAL_PIECES,
     Tokenizer,
     max_file_bytes,
@@ -82,12 +80,6 @@ def random_text(generator: random.Random) -> str:
     return "".join(random_char() for _ in range(generator.randint(1, 30)))
 
 
-def gpt2_pre_tokens(text: str) -> list[str]:
-    return [
-        word for word, _ in pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
-    ]
-
-
 # --- round trips ---------------------------------------------------------------------------------
 
 
@@ -98,30 +90,16 @@ def test_awkward_text_comes_back_as_its_normal_form(tokenizer: Tokenizer, text: 
 
 def test_any_text_comes_back_as_its_normal_form(tokenizer: Tokenizer) -> None:
     generator = random.Random(1)
-    for _ in range(1000):
-        text = random_text(generator)
+    for text in (random_text(generator) for _ in range(300)):
         assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
 
 
 def test_every_character_comes_back_as_its_normal_form(tokenizer: Tokenizer) -> None:
-    codes = [*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 37)]
+    codes = [*range(0xD800), *range(0xE000, 0x10000), *range(0x10000, 0x110000, 317)]
     chars = list(map(chr, codes))  # all of the first plane, a sample of the others
     for start in range(0, len(chars), 4096):
         text = "x".join(chars[start : start + 4096])
         assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
-
-
-def test_every_mark_comes_back_in_normal_order(tokenizer: Tokenizer) -> None:
-    codes = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
-    marks = [char for char in map(chr, codes) if unicodedata.category(char).startswith("M")]
-    texts = [f"a\u0315{mark}\u0301" for mark in marks]  # canonical order must move most of these
-    decoded = map(tokenizer.decode, tokenizer.encode_batch(texts))
-    wrong = [
-        f"U+{ord(mark):04X}"
-        for mark, text, back in zip(marks, texts, decoded, strict=True)
-        if back != normalize(text)
-    ]
-    assert wrong == []
 
 
 def test_the_library_alone_decodes_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -131,11 +109,6 @@ def test_the_library_alone_decodes_the_same(tokenizer: Tokenizer, tmp_path: Path
         ids = tokenizer.encode(text)
         assert library.encode(text, add_special_tokens=False).ids == ids
         assert library.decode(ids) == normalize(text)
-
-
-def test_half_a_character_is_shown_as_a_replacement_not_an_error(tokenizer: Tokenizer) -> None:
-    ids = tokenizer.encode("😀")
-    assert tokenizer.decode(ids[:-1]) == "\ufffd"
 
 
 def test_specials_are_left_out_of_decoded_text(tokenizer: Tokenizer) -> None:
@@ -151,25 +124,12 @@ def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_batch([]) == []
 
 
-def test_merges_build_every_piece_from_bytes(tokenizer: Tokenizer) -> None:
-    merges, byte_ids = tokenizer.merges(), tokenizer.byte_ids()
-    assert [tokenizer.piece_bytes(token_id) for token_id in byte_ids] == [
-        bytes([byte]) for byte in range(256)
-    ]
-    for (left, right), (_, whole) in merges.items():
-        spelled = tokenizer.piece_bytes(left) + tokenizer.piece_bytes(right)
-        assert tokenizer.piece_bytes(whole) == spelled
-    assert sorted(rank for rank, _ in merges.values()) == list(range(len(merges)))
-    reached = {whole for _, whole in merges.values()} | set(byte_ids)
-    assert len(reached) == tokenizer.vocab_size - 3  # all but the special ones
-
-
 # --- normalisation -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("consonant", "chillu"),
-    [("NNA", "NN"), ("NA", "N"), ("RA", "RR"), ("LA", "L"), ("LLA", "LL"), ("KA", "K")],
+    [("NNA", "NN"), ("RA", "RR"), ("LLA", "LL")],
 )
 def test_a_chillu_has_one_spelling(tokenizer: Tokenizer, consonant: str, chillu: str) -> None:
     letter = unicodedata.lookup(f"MALAYALAM LETTER CHILLU {chillu}")
@@ -178,25 +138,10 @@ def test_a_chillu_has_one_spelling(tokenizer: Tokenizer, consonant: str, chillu:
     assert tokenizer.encode(f"അ{spelled}അ") == tokenizer.encode(f"അ{letter}അ")
 
 
-def test_joiners_outside_chillus_are_kept(tokenizer: Tokenizer) -> None:
-    for text in (f"മ{VIRAMA}{ZWJ}", f"ന{VIRAMA}{ZWNJ}", f"न\u094d{ZWJ}", f"a{ZWJ}b{ZWNJ}"):
+def test_other_joiners_and_compatibility_characters_are_kept(tokenizer: Tokenizer) -> None:
+    for text in (f"മ{VIRAMA}{ZWJ}", f"ന{VIRAMA}{ZWNJ}", f"न\u094d{ZWJ}", f"a{ZWJ}b", "ﬁ ² ½ Ａ"):
         assert normalize(text) == text
         assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_composed_and_decomposed_letters_are_the_same_tokens(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode("Ma\u0308nner") == tokenizer.encode("Männer")
-
-
-def test_normal_form_is_stable() -> None:
-    generator = random.Random(2)
-    for _ in range(1000):
-        once = normalize(random_text(generator))
-        assert normalize(once) == once
-
-
-def test_compatibility_characters_are_not_folded() -> None:
-    assert normalize("ﬁ ² ½ Ａ") == "ﬁ ² ½ Ａ"
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -213,46 +158,16 @@ def test_compatibility_characters_are_not_folded() -> None:
         "Việt Nam tiếng",
         "naïve Ma\u0308nner",
     ],
-    ids=[
-        "Hindi",
-        "Tamil",
-        "Arabic with marks",
-        "Persian with ZWNJ",
-        "Bengali",
-        "Vietnamese",
-        "Latin",
-    ],
 )
 def test_a_word_stays_whole_with_its_marks_and_joiners(tokenizer: Tokenizer, text: str) -> None:
     words = normalize(text).split(" ")
     assert tokenizer.pre_tokens(text) == [f" {word}" for word in words]
-    assert len(gpt2_pre_tokens(unicodedata.normalize("NFD", text))) > len(words)
 
 
 def test_punctuation_digits_and_white_space_stand_apart(tokenizer: Tokenizer) -> None:
     text = "Am 12. Mai,  sagte er: (ja!)\n"
     expected = [" Am", " 1", "2", ".", " Mai", ",", " ", " sagte", " er", ":", " (", "ja", "!)"]
     assert tokenizer.pre_tokens(text) == [*expected, "\n"]
-
-
-def test_pre_tokens_lose_nothing(tokenizer: Tokenizer) -> None:
-    generator = random.Random(3)
-    for text in [*AWKWARD_TEXTS.values(), *(random_text(generator) for _ in range(300))]:
-        assert "".join(tokenizer.pre_tokens(text)) == f" {normalize(text)}"
-
-
-def test_no_token_crosses_a_word_border(tokenizer: Tokenizer) -> None:
-    for text in TEXTS:
-        borders, length = set(), 0
-        for word in tokenizer.pre_tokens(text):
-            length += len(word.encode())
-            borders.add(length - 1)  # the space in front is no part of the text
-        ends = {end for _, end in tokenizer.offsets(tokenizer.encode(text))}
-        assert borders <= ends
-
-
-def test_a_word_is_the_same_tokens_first_and_later(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode("Hund Hund") == tokenizer.encode("Hund") * 2
 
 
 # --- addresses -----------------------------------------------------------------------------------
@@ -270,20 +185,6 @@ def test_offsets_cut_the_text_into_the_bytes_of_each_piece(tokenizer: Tokenizer)
         assert cut == [pieces[0][1:], *pieces[1:]]  # the space in front is no part of the text
 
 
-def test_offsets_follow_each_other_without_gaps_to_the_last_byte(tokenizer: Tokenizer) -> None:
-    for text in AWKWARD_TEXTS.values():
-        spans = tokenizer.offsets(tokenizer.encode(text))
-        assert spans[0][0] == 0
-        assert spans[-1][1] == len(normalize(text).encode())
-        assert all(span[1] == after[0] for span, after in pairwise(spans))
-
-
-def test_specials_have_fixed_ids_and_no_bytes(tokenizer: Tokenizer) -> None:
-    specials = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
-    assert specials == (0, 1, 2)
-    assert all(tokenizer.piece_bytes(token_id) == b"" for token_id in specials)
-
-
 def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
     for text in ("<pad>", "<bos> x <eos>", "a<eos>", "".join(SPECIAL_PIECES)):
         assert min(tokenizer.encode(text)) > tokenizer.eos_id
@@ -292,29 +193,10 @@ def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
 # --- training ------------------------------------------------------------------------------------
 
 
-def test_no_text_still_gives_the_bytes() -> None:
-    tokenizer = Tokenizer.train([], MIN_VOCAB_SIZE)
-    assert tokenizer.vocab_size == MIN_VOCAB_SIZE
-    assert tokenizer.decode(tokenizer.encode(MALAYALAM)) == MALAYALAM
-
-
-def test_training_twice_gives_the_same_vocabulary(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        Tokenizer.train(iter(TEXTS), 300).save(tmp_path / name)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
 @pytest.mark.parametrize("vocab_size", [-1, 0, 258])
 def test_a_vocabulary_without_room_for_the_bytes_is_refused(vocab_size: int) -> None:
     with pytest.raises(ConfigError, match=f"vocab_size = {vocab_size} must be at least 259"):
         Tokenizer.train(TEXTS, vocab_size)
-
-
-def test_training_on_special_strings_teaches_no_special_merge() -> None:
-    tokenizer = Tokenizer.train(["<eos> <eos> <pad>"] * 9, 300)
-    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2)
-    assert min(tokenizer.encode("<eos> <pad>")) > 2
-    assert tokenizer.decode(tokenizer.encode("<eos> <pad>")) == "<eos> <pad>"
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -340,28 +222,16 @@ def assert_refused(path: Path, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert_refused(tmp_path / "tokenizer.json", "no such file")
-
-
-def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
-    assert_refused(tmp_path, "no such file")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_a_torn_file_is_named(tokenizer: Tokenizer, tmp_path: Path, share: float) -> None:
-    path = tmp_path / "tokenizer.json"
-    tokenizer.save(path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    assert_refused(path, "not a tokenizer file")
-
-
-@pytest.mark.parametrize("content", [b"{}", b"[]", b"null", b'"x"', b"\xff\xfe\x00", b"PK\x03\x04"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": ', b"\xff\xfe\x00"])
 def test_a_foreign_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
     assert_refused(path, "not a tokenizer file")
+
+
+@pytest.mark.parametrize("name", [".", "tokenizer.json"])
+def test_a_missing_file_or_a_folder_is_named(name: str, tmp_path: Path) -> None:
+    assert_refused(tmp_path / name, "no such file")
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -400,12 +270,6 @@ def test_more_pieces_or_merges_than_the_vocabulary_has_are_refused_before_they_a
         Tokenizer.load(path, vocab_size=size)
 
 
-def test_another_kind_of_tokenizer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]")).save(str(path))
-    assert_refused(path, r"model\.type.*not a hubnmt tokenizer")
-
-
 @pytest.fixture
 def file_with(tokenizer: Tokenizer, tmp_path: Path) -> Callable[..., Path]:
     """Write a good tokenizer, edited, to a file."""
@@ -420,37 +284,7 @@ def file_with(tokenizer: Tokenizer, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def rename_piece(content: dict[str, Any], piece: str, other: str) -> None:
-    model = content["model"]
-    model["vocab"] = {other if p == piece else p: token for p, token in model["vocab"].items()}
-    model["merges"] = [pair for pair in model["merges"] if piece not in "".join(pair)]
-
-
-@pytest.mark.parametrize(
-    ("piece", "other", "reason"),
-    [
-        ("<bos>", "aaaa", "no <bos>; not a hubnmt tokenizer"),
-        ("Ã", "aaaa", "no piece for 1 of the 256 bytes, such as 0xC3"),
-        ("Ã", "日", "no piece for 1 of the 256 bytes, such as 0xC3"),
-    ],
-)
-def test_a_vocabulary_that_lacks_something_is_refused(
-    file_with: Callable[..., Path], piece: str, other: str, reason: str
-) -> None:
-    assert_refused(file_with(lambda content: rename_piece(content, piece, other)), reason)
-
-
-def test_a_vocabulary_with_words_that_are_no_bytes_is_refused(
-    file_with: Callable[..., Path],
-) -> None:
-    def add(content: dict[str, Any]) -> None:
-        vocab = content["model"]["vocab"]
-        vocab["日"] = len(vocab)
-
-    assert_refused(file_with(add), "'日' is not a byte-level piece")
-
-
-@pytest.mark.parametrize("number", [10**6, 2**32, -1, 0.5, "7", None])
+@pytest.mark.parametrize("number", [10**6, 2**32, -1, "7"])
 def test_ids_that_are_not_in_a_row_are_refused(
     file_with: Callable[..., Path], number: object
 ) -> None:
@@ -461,7 +295,7 @@ def test_ids_that_are_not_in_a_row_are_refused(
 
 
 @pytest.mark.parametrize(
-    "merges", [None, 7, [7], [["a"]], [["a", "b", "c"]], [["日", "a"]], ["a"], [["", ""]], {}]
+    "merges", [None, [7], [["a", "b", "c"]], [["日", "a"]], ["a"], [["", ""]], {}]
 )
 def test_merges_of_another_shape_are_refused_or_change_nothing(
     file_with: Callable[..., Path], merges: object
@@ -473,33 +307,33 @@ def test_merges_of_another_shape_are_refused_or_change_nothing(
         assert str(error).startswith(f"{path}: not a tokenizer file")  # noqa: PT017
 
 
-OTHER_SETTINGS = [
-    {"continuing_subword_prefix": "x" * 50},
-    {"unk_token": "nope"},
-    {"end_of_word_suffix": "</w>"},
-    {"ignore_merges": True},
-    {"dropout": 0.5},
-    {"fuse_unk": True},
-    {"byte_fallback": True},
-    {"colour": "red"},
-]
-
-
-@pytest.mark.parametrize("settings", OTHER_SETTINGS, ids=lambda settings: next(iter(settings)))
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"type": "WordLevel"}, r"model\.type.*not a hubnmt tokenizer|not a tokenizer file"),
+        ({"continuing_subword_prefix": "x" * 50}, "model.continuing_subword_prefix"),
+        ({"unk_token": "nope"}, "model.unk_token"),
+        ({"dropout": 0.5}, "model.dropout"),
+        ({"colour": "red"}, "model.colour"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
 def test_other_settings_of_the_model_are_refused_by_name(
-    file_with: Callable[..., Path], settings: dict[str, Any]
+    file_with: Callable[..., Path], settings: dict[str, Any], reason: str
 ) -> None:
-    path = file_with(lambda content: content["model"].update(settings))
-    assert_refused(path, rf"model\.{next(iter(settings))}.*not a hubnmt tokenizer")
+    assert_refused(file_with(lambda content: content["model"].update(settings)), reason)
 
 
-def test_of_a_key_that_is_there_twice_the_library_sees_what_was_checked(
-    tokenizer: Tokenizer, tmp_path: Path
+@pytest.mark.parametrize("piece", ["<bos>", "Ã"])
+def test_a_vocabulary_that_lacks_something_is_refused(
+    file_with: Callable[..., Path], piece: str
 ) -> None:
-    path = tmp_path / "tokenizer.json"
-    twice = '{"normalizer":{"type":"Precompiled","precompiled_charsmap":""},'
-    path.write_text(tokenizer.to_json().replace("{", twice, 1), encoding="utf-8")
-    assert Tokenizer.load(path).to_json() == tokenizer.to_json()
+    def rename(content: dict[str, Any]) -> None:
+        model = content["model"]
+        model["vocab"]["aaaa"] = model["vocab"].pop(piece)
+        model["merges"] = [pair for pair in model["merges"] if piece not in "".join(pair)]
+
+    assert_refused(file_with(rename), "no <bos>|no piece for 1 of the 256 bytes, such as 0xC3")
 
 
 def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) -> None:
@@ -508,23 +342,6 @@ def test_a_file_nested_without_end_is_refused(file_with: Callable[..., Path]) ->
     text = path.read_text(encoding="utf-8").replace('"HERE"', "[" * depth + "]" * depth)
     path.write_text(text, encoding="utf-8")
     assert_refused(path, "not a tokenizer file")
-
-
-def test_settings_that_are_off_need_not_be_written(
-    file_with: Callable[..., Path], tokenizer: Tokenizer
-) -> None:
-    """Older versions of the library write fewer, and merges as one text each."""
-
-    def edit(content: dict[str, Any]) -> None:
-        model = content["model"]
-        for key in ("ignore_merges", "byte_fallback", "dropout"):
-            del model[key]
-        del content["truncation"]
-        model["continuing_subword_prefix"] = ""
-        model["merges"] = [" ".join(pair) for pair in model["merges"]]
-
-    loaded = Tokenizer.load(file_with(edit))
-    assert loaded.encode(MALAYALAM) == tokenizer.encode(MALAYALAM)
 
 
 @pytest.mark.parametrize(
@@ -549,16 +366,8 @@ def test_the_right_pieces_with_other_rules_are_refused(
     assert_refused(path, "not a hubnmt tokenizer")
 
 
-@pytest.mark.parametrize("text", [*TEXTS, *AWKWARD_TEXTS.values()])
+@pytest.mark.parametrize("text", [TEXTS[3], *AWKWARD_TEXTS.values()])
 def test_merge_steps_end_where_encode_ends(tokenizer: Tokenizer, text: str) -> None:
     ends = [tokenizer.merge_steps(word)[-1] for word in tokenizer.pre_tokens(text)]
     encoded = [tokenizer.piece_bytes(token_id) for token_id in tokenizer.encode(text)]
     assert [piece for pieces in ends for piece in pieces] == encoded
-
-
-def test_each_merge_step_joins_one_pair_and_loses_nothing(tokenizer: Tokenizer) -> None:
-    for word in tokenizer.pre_tokens(TEXTS[0]):
-        steps = tokenizer.merge_steps(word)
-        assert steps[0] == [bytes([byte]) for byte in word.encode()]
-        assert {b"".join(pieces) for pieces in steps} == {word.encode()}
-        assert all(len(a) == len(b) + 1 for a, b in pairwise(steps))

@@ -96,8 +96,9 @@ def test_each_line_becomes_a_pair_with_its_translation_as_source(
     assert rows[1] == ["", ""]  # the line stays in its place; cleaning drops it
 
 
-@pytest.mark.parametrize("options", [[], ["--sample", "--seed", "3", "--top-k", "50"]], ids=str)
-@pytest.mark.parametrize("n_chunks", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("n_chunks", "options"), [(0, []), (1, ["--sample", "--seed", "3", "--top-k", "50"])]
+)
 def test_stopped_and_started_again_it_is_the_same_file(
     n_chunks: int, options: Sequence[str], call: Call, tmp_path: Path
 ) -> None:
@@ -111,7 +112,7 @@ def test_stopped_and_started_again_it_is_the_same_file(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize("cut", [1, 7, 30, 60])
+@pytest.mark.parametrize("cut", [1, 30])
 def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
     """As a power cut would leave it: not at a line's end, not at a chunk's."""
     assert call() == 0

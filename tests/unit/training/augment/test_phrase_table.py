@@ -9,10 +9,6 @@ import pytest
 
 from tests.lexicon import LEXICON
 from training.augment.phrase_table import (
-    Phrase,
-    add_lowercase,
-    find_phrases,
-    find_words,
     main,
     make_phrase_book,
 )
@@ -23,62 +19,6 @@ from training.data.corpora import read_clean
 FarmOptions = Callable[..., list[str]]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Guten Morgen, Tom!", ["Guten", "Morgen", ",", "Tom", "!"]),
-        ("  Er  geht . ", ["Er", "geht", "."]),
-        (
-            "I don't (ever) wear T-shirts...",
-            ["I", "don't", "(", "ever", ")", "wear", "T-shirts", "..."],
-        ),
-        ("– 3.5 € ©", ["–", "3.5", "€", "©"]),
-        ("നായ ഓടുന്നു.", ["നായ", "ഓടുന്നു", "."]),
-        ("", []),
-        (" ", []),
-    ],
-)
-def test_words_and_marks_are_found_where_they_stand(text: str, words: list[str]) -> None:
-    found = find_words(text)
-    assert [word.text for word in found] == words
-    assert [text[word.start : word.end] for word in found] == words
-    marks = {*",!.()–€©", "...", "don't"}
-    assert [word.is_one for word in found] == [word not in marks for word in words]
-
-
-def phrases_of(
-    src: str, tgt: str, links: set[tuple[int, int]], *, longest: int = 3
-) -> set[tuple[str, str]]:
-    sides = [text.split() for text in (src, tgt)]
-    found = find_phrases(*(find_words(text) for text in (src, tgt)), links, longest=longest)
-    return {
-        (" ".join(sides[0][a : b + 1]), " ".join(sides[1][c : d + 1])) for (a, b), (c, d) in found
-    }
-
-
-def test_a_phrase_is_linked_to_its_translation_and_nothing_else() -> None:
-    # den → the, Hund → dog, sehe → see; links are (target, source)
-    found = phrases_of("den Hund sehe ich", "I see the dog", {(2, 0), (3, 1), (1, 2), (0, 3)})
-    assert found == {
-        ("den", "the"),
-        ("Hund", "dog"),
-        ("sehe", "see"),
-        ("ich", "I"),
-        ("den Hund", "the dog"),
-        ("sehe ich", "I see"),
-        ("den Hund sehe", "see the dog"),
-    }  # "Hund sehe" would need "see … dog" without its "the"
-
-
-@pytest.mark.parametrize(
-    ("src", "tgt"), [("ja, gut", "yes, good"), ("ich kann gehen", "I can't go")]
-)
-def test_marks_and_contractions_end_a_phrase(src: str, tgt: str) -> None:
-    words = [find_words(text) for text in (src, tgt)]
-    found = set(find_phrases(*words, {(0, 0), (1, 1), (2, 2)}, longest=3))
-    assert found == {((0, 0), (0, 0)), ((2, 2), (2, 2))}
-
-
 def sentences(n_pairs: int) -> list[tuple[str, str]]:
     """Words of the lexicon in any order; a capital in front and a full stop behind."""
     rng = random.Random(3)
@@ -87,20 +27,6 @@ def sentences(n_pairs: int) -> list[tuple[str, str]]:
         words = rng.sample(sorted(LEXICON), rng.randint(4, 6))
         pairs.append((" ".join(words), " ".join(LEXICON[word] for word in words)))
     return [(f"{src.capitalize()}.", f"{tgt.capitalize()}.") for src, tgt in pairs]
-
-
-def test_the_book_of_sentences_is_the_lexicon_they_were_made_of() -> None:
-    book = make_phrase_book(sentences(300), longest=2)
-    assert all(type(each) is Phrase for each in book)
-    assert [each.n_times for each in book] == sorted((each.n_times for each in book), reverse=True)
-    words = {src: tgt for src, tgt, _ in book if " " not in src and src.islower()}
-    assert words == LEXICON
-    capitals = {src: tgt for src, tgt, _ in book if " " not in src and not src.islower()}
-    assert capitals == {src.capitalize(): tgt.capitalize() for src, tgt in LEXICON.items()}
-    for src, tgt, _ in book:
-        assert [LEXICON[word] for word in src.lower().split()] == tgt.lower().split()
-    assert any(" " in src for src, _, _ in book)
-    assert not any("." in src + tgt for src, tgt, _ in book)
 
 
 def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
@@ -118,19 +44,6 @@ def test_what_is_a_sentence_by_itself_keeps_its_translation() -> None:
     assert [each for each in book if each.src == "Hund"] == [("Hund", "Good dog", 2)]
     assert ("Na so was", "Oh", 1) in book
     assert not any(each.src.startswith("Das") for each in book)
-
-
-def test_small_letters_stand_beside_capitals() -> None:
-    book = [
-        Phrase("Hallo", "Hello", 9),
-        Phrase("Weg", "way", 5),
-        Phrase("weg", "away", 4),
-        Phrase("Öl", "oil", 3),
-        Phrase("ÖL", "Oil", 1),
-    ]
-    small = [Phrase("hallo", "Hello", 9), Phrase("öl", "oil", 3)]
-    assert add_lowercase(book) == [*book, *small]
-    assert add_lowercase([]) == []
 
 
 # --- from a recipe, as a corpus ------------------------------------------------------------------

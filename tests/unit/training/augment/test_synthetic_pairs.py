@@ -1,7 +1,6 @@
 """Frames are filled with the same values on both sides."""
 
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,6 @@ def test_both_sides_have_the_same_values() -> None:
     assert "1" not in columns[3]
 
 
-def test_a_number_after_in_or_since_is_a_year() -> None:
-    years = [int(src[:4]) for src, _ in fill("{number} starb er.", "He died in {number}.")]
-    assert all(1850 <= year <= 2030 for year in years)
-    days = fill("in {number} Tagen", "in {number} days")
-    assert any(len(number) != 4 for src, _ in days for number in re.findall(r"\d+", src))
-
-
 def test_a_share_is_protected_by_placeholders() -> None:
     frame = ("{number} starb er.", "He died in {number}.")
     assert all(src[0] in PLACEHOLDERS for src, _ in fill(*frame, share=1.0))
@@ -55,16 +47,13 @@ def test_the_command_fills_the_frames_of_the_project(
 ) -> None:
     pytest.importorskip("faker")
     frames = repo / "training" / "phrasebook" / "frames-en-fr.tsv"
-    texts = []
-    for name in ("a.tsv", "b.tsv"):
-        command = [str(frames), "--output", str(tmp_path / name), "--times", "2", "--seed", "5"]
-        assert main(command) == 0
-        texts.append((tmp_path / name).read_text(encoding="utf-8"))
-    assert texts[0] == texts[1]
-    header, *rows = texts[0].splitlines()
+    command = [str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2", "--seed", "5"]
+    assert main(command) == 0
+    text = (tmp_path / "a.tsv").read_text(encoding="utf-8")
+    header, *rows = text.splitlines()
     assert header == "en\tfr"
     assert len(rows) == 2 * (len(frames.read_text(encoding="utf-8").splitlines()) - 1)
-    assert "{" not in texts[0]
+    assert "{" not in text
     assert main([str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2"]) == 2
     assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2

@@ -5,63 +5,14 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.data import CorpusConfig, DataConfig, group_files, suffix_of
+from training.config.data import CorpusConfig, DataConfig
 
 
 def make(**changes: Any) -> DataConfig:
     return DataConfig.from_dict({"src_lang": "de", "tgt_lang": "en", **changes}, where="[data]")
 
 
-# --- files ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "suffix"),
-    [
-        ("a.tsv", ".tsv"),
-        ("x/b.c/a.jsonl.gz", ".jsonl"),
-        ("a.de", ".de"),
-        ("a.de.gz", ".de"),
-        ("a", ""),
-        ("a.gz", ""),
-    ],
-)
-def test_gz_hides_no_format(name: str, suffix: str) -> None:
-    assert suffix_of(name) == suffix
-
-
-def test_tables_stand_alone_and_texts_in_twos() -> None:
-    files = ("a.de", "a.en", "b.tsv", "c.de.gz", "c.en", "d.parquet")
-    assert group_files(files) == [("a.de", "a.en"), ("b.tsv",), ("c.de.gz", "c.en"), ("d.parquet",)]
-
-
-@pytest.mark.parametrize("files", [("a.de",), ("a.de", "b.tsv"), ("a.tsv", "a.xlsx"), ("a.json",)])
-def test_a_text_without_partner_is_named_with_the_formats_there_are(files: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"no matching translation file.*SRC,TGT.*\.parquet"):
-        group_files(files)
-
-
 # --- the corpora of a recipe ---------------------------------------------------------------------
-
-
-def test_files_of_a_split_win_over_the_dataset() -> None:
-    config = make(dataset="user/name", train=["a.de", "a.en"], limit=7)
-    (main,) = config.training_corpora().values()
-    assert (main.files, main.limit) == (("a.de", "a.en"), 7)
-    valid = config.held_out_corpus("valid")
-    assert valid is not None
-    assert (valid.files, valid.dataset, valid.split) == ((), "user/name", "validation")
-
-
-def test_named_corpora_follow_the_main_one_in_their_order() -> None:
-    named = {
-        "zeta": {"files": ["z.tsv"], "weight": 0.5, "tag": "<bt>"},
-        "alpha": {"dataset": "a/b", "where_column": "source", "where_values": ["x"]},
-    }
-    corpora = make(train=["a.de", "a.en"], valid=["b.de", "b.en"], corpora=named).training_corpora()
-    assert list(corpora) == ["main", "zeta", "alpha"]
-    assert (corpora["zeta"].weight, corpora["zeta"].tag) == (0.5, "<bt>")
-    assert corpora["alpha"].where_values == ("x",)
 
 
 @pytest.mark.parametrize(

@@ -32,20 +32,6 @@ def override(*overrides: str) -> RunConfig:
     return parse_recipe(tables, where="recipe.toml")
 
 
-# --- what is accepted ----------------------------------------------------------------------------
-
-
-def test_the_resolved_recipe_survives_json() -> None:
-    config = parse(
-        data={"corpora": {"back": {"files": ["a.tsv"], "weight": 0.5}}},
-        model={"d_model": 64},
-        decoding={"beam_size": 3},
-        card={"datasets": ["a/b"]},
-    )
-    tables = json.loads(json.dumps(config.to_dict()))
-    assert parse_recipe(tables, where="recipe.json") == config
-
-
 # --- --set ---------------------------------------------------------------------------------------
 
 
@@ -74,24 +60,6 @@ def test_set_gives_a_known_key_a_value_of_its_type(
     result = getattr(getattr(override(text), section), key)
     assert result == value
     assert type(result) is type(value)
-
-
-@pytest.mark.parametrize("name", ["7", "2024-05-01", "true", "1e3", "inf"])
-def test_set_takes_a_text_as_it_stands_even_if_it_looks_like_a_number(name: str) -> None:
-    assert override(f"run.name={name}").run.name == name
-
-
-def test_set_reaches_a_corpus_by_its_name() -> None:
-    config = override(
-        "data.corpora.back.files=a.de,a.en",
-        "data.corpora.back.weight=0.5",
-        "data.corpora.back.tag=<bt>",
-        "data.corpora.more.files=b.tsv",
-    )
-    corpora = config.data.training_corpora()
-    assert list(corpora) == ["main", "back", "more"]
-    assert corpora["back"].files == ("a.de", "a.en")
-    assert (corpora["back"].weight, corpora["back"].tag) == (0.5, "<bt>")
 
 
 @pytest.mark.parametrize("text", ["run.seed", "seed=3", "run=3", "=", ".=1", "run.=1", ""])
@@ -157,21 +125,6 @@ def test_mistakes_of_all_sections_are_reported_at_once() -> None:
     assert "'modle'" in str(caught.value)
 
 
-@pytest.mark.parametrize("section", ["run", "data", "model", "decoding", "optimizer"])
-@pytest.mark.parametrize("value", [3, "x", ["x"]])
-def test_a_section_that_is_no_table_is_refused(section: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"\[{section}\].*must be a table"):
-        parse_recipe(MINIMAL | {section: value}, where="recipe.toml")
-
-
-@pytest.mark.parametrize("content", [b"[run\nname=1", b"\xff\xfe\x00binary", b"name"])
-def test_a_file_that_is_no_toml_is_refused(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"recipe\.toml: not valid TOML"):
-        load_recipe(path)
-
-
 # --- a model to start from -----------------------------------------------------------------------
 
 
@@ -180,11 +133,6 @@ def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:
     assert parse(run={"pretrained": "user/name"}, **part).model == {"n_heads": 3}
     with pytest.raises(ConfigError, match="multiple of n_heads"):
         parse(**part)
-
-
-def test_a_slip_is_told_before_the_model_is_looked_for() -> None:
-    with pytest.raises(ConfigError, match=r"\[model\] unknown key 'd_modl' .*d_model"):
-        parse(run={"pretrained": "user/name"}, model={"d_modl": 64})
 
 
 @pytest.mark.parametrize("name", [path.name for path in RECIPES.glob("*.toml")])

@@ -14,23 +14,6 @@ def write_hello(folder: Path) -> None:
     (folder / "hello.txt").write_text("hello", encoding="utf-8")
 
 
-def never(_: Path) -> None:
-    raise AssertionError("it was built already")
-
-
-def test_an_entry_is_built_once(tmp_path: Path) -> None:
-    first = cached(tmp_path / "cache", "key", write_hello)
-    assert (first / "hello.txt").read_text(encoding="utf-8") == "hello"
-    assert cached(tmp_path / "cache", "key", never) == first
-
-
-def test_an_entry_is_as_open_to_others_as_the_cache(tmp_path: Path) -> None:
-    for mode in (0o750, 0o755):
-        tmp_path.chmod(mode)
-        entry = cached(tmp_path, f"key-{mode}", write_hello)
-        assert entry.stat().st_mode & 0o777 == mode
-
-
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         write_hello(folder)

@@ -31,13 +31,6 @@ def test_a_final_mark_goes_from_both_sides_or_from_none(
     assert change(*pair) == pair
 
 
-def test_only_the_source_loses_its_capitals() -> None:
-    assert change("Der ÄRGER Ilses.", "Ilse's Anger.", lower=1.0) == (
-        "der ärger ilses.",
-        "Ilse's Anger.",
-    )
-
-
 def test_a_share_is_a_share_and_the_two_are_chosen_apart() -> None:
     pairs = [(f"Satz Nummer {n}.", f"Sentence number {n}.") for n in range(4000)]
     changed = [change(*pair, drop=0.3, lower=0.5) for pair in pairs]

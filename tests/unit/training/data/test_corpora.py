@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from hubnmt.errors import InputError
-from training.config.data import CorpusConfig, DataConfig
+from training.config.data import DataConfig
 from training.data.cleaning import CleaningReport
 from training.data.corpora import (
-    check_tests,
     content_key,
     read_clean,
-    read_sides,
     read_valid,
     valid_key,
 )
@@ -63,39 +60,12 @@ def test_pairs_come_corpus_by_corpus_and_the_rest_is_counted(config: DataConfig)
     }
 
 
-def test_an_empty_test_file_is_told_at_the_start(config: DataConfig, tmp_path: Path) -> None:
-    check_tests(config)
-    check_tests(dataclasses.replace(config, test=()))
-    empty = write(tmp_path, "empty.tsv")
-    with pytest.raises(InputError, match=r"empty\.tsv: empty"):
-        check_tests(dataclasses.replace(config, test=(*config.test, empty)))
-
-
-def test_sides_to_measure_on_are_whole(config: DataConfig, tmp_path: Path) -> None:
-    table = write(tmp_path, "t.jsonl", '{"de": " eins ", "en": "one"}', '{"de": "", "en": "two"}')
-    langs = {"src_lang": "de", "tgt_lang": "en"}
-    assert read_sides(CorpusConfig(files=(table,)), **langs) == (["eins", ""], ["one", "two"])
-    write(tmp_path, "t.jsonl", '{"de": "eins", "en": "one"}', '{"de": "x", "en": "\\udfff"}')
-    with pytest.raises(InputError, match=r"t\.jsonl, pair 2: contains a lone surrogate"):
-        read_sides(CorpusConfig(files=(table,)), **langs)
-
-
 def test_a_phrase_book_may_keep_what_is_held_out(tmp_path: Path) -> None:
     files = (write(tmp_path, "a", "Tschüss!", "Ein Hund."), write(tmp_path, "b", "Bye!", "A dog."))
     valid = (write(tmp_path, "v", "Tschüss!"), write(tmp_path, "w", "Bye!"))
     for keep, kept in ((False, ["Ein Hund."]), (True, ["Tschüss!", "Ein Hund."])):
         config = make(corpora={"book": {"files": files, "keep_held_out": keep}}, valid=valid)
         assert [pair.src for pair in read_clean(config, CleaningReport())] == kept
-
-
-def test_pairs_may_read_as_people_type_them(tmp_path: Path) -> None:
-    files = (write(tmp_path, "a", "Guten Tag!", "Ja."), write(tmp_path, "b", "Hello!", "Yes"))
-    settings = {"drop_final_mark": 1.0, "lowercase_src": 1.0, "drop_held_out": False}
-    pairs = read_clean(make(train=files, valid=files, **settings), CleaningReport())
-    assert [(pair.src, pair.tgt) for pair in pairs] == [
-        ("guten tag", "Hello"),
-        ("ja.", "Yes"),
-    ]
 
 
 def test_validation_pairs_are_put_as_typed_only_if_asked_for(tmp_path: Path) -> None:

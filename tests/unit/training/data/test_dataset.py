@@ -10,16 +10,6 @@ from training.data.dataset import PairDataset, write_pairs
 ROWS = [(0, [1, 2], [3]), (0, [4], [5, 6, 7]), (2, [8, 9, 10], [11, 2**31 - 1]), (2, [], [1])]
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 4])
-def test_pairs_come_back_by_number(n_rows: int, tmp_path: Path) -> None:
-    rows = ROWS[:n_rows]
-    write_pairs(tmp_path, iter(rows), n_corpora=3)
-    store = PairDataset(tmp_path)
-    assert list(store) == [(src, tgt) for _, src, tgt in rows]
-    assert store.lengths.tolist() == [[len(src), len(tgt)] for _, src, tgt in rows]
-    assert store.counts == [sum(corpus == n for corpus, _, _ in rows) for n in range(3)]
-
-
 @pytest.mark.parametrize("rows", [[0], [3, 0, 2], [2, 2, 1]])
 def test_some_pairs_can_be_gathered_in_any_order(rows: list[int], tmp_path: Path) -> None:
     write_pairs(tmp_path, ROWS, n_corpora=3)

@@ -1,4 +1,3 @@
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,6 @@ from training.data.prepare import cache_folder, prepare_corpus
 @pytest.fixture
 def config(farm_recipe: Path, farm_options, tmp_path: Path) -> RunConfig:
     return load_recipe(farm_recipe, farm_options(tmp_path))
-
-
-def test_ids_spell_the_cleaned_texts(config: RunConfig) -> None:
-    corpus = prepare_corpus(config, None)
-    sources = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
-    spelled = {corpus.tokenizers.src.decode(src) for src, _ in corpus.train}
-    assert spelled <= {line.strip() for line in sources}
-    assert len(corpus.train) == corpus.report.n_kept > 0
 
 
 def test_the_vocabulary_is_learned_from_the_training_texts_alone(
@@ -47,25 +38,6 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert list(again.train) == list(first.train)
     assert (again.tokenizers.src is again.tokenizers.tgt) == joint
     assert (tmp_path / "cleaning.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("limit", "n_pieces", "is_warned"),
-    [(None, 261, True), (200, 261, False), (None, 1000, False)],
-)
-def test_small_pieces_of_the_target_are_spoken_of(
-    limit: int | None,
-    n_pieces: int,
-    is_warned: bool,
-    config: RunConfig,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    config = dataclasses.replace(config, decoding={"max_new_tokens": limit})
-    texts = [Path(name).read_text(encoding="utf-8").splitlines() for name in config.data.train]
-    tokenizers = (Tokenizer.train(texts[0], 1000), Tokenizer.train(texts[1], n_pieces))
-    with caplog.at_level("WARNING", "training"):
-        prepare_corpus(config, None, tokenizers=tokenizers)
-    assert ("set decoding.max_new_tokens (the longest has" in caplog.text) == is_warned
 
 
 @pytest.mark.parametrize(("n_broken", "is_told"), [(70, True), (20, False)])
@@ -134,16 +106,3 @@ def test_only_what_a_change_touches_is_made_anew(
         config = load_recipe(farm_recipe, farm_options(tmp_path, *more))
         prepare_corpus(config, None)
     assert entries(config) == kinds
-
-
-def test_reports_of_long_pairs_and_corpora_are_complete(
-    farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    (tmp_path / "more.tsv").write_text(
-        "de\ten\nKurz.\tShort.\n" + "lang " * 60 + "\t" + "long " * 60 + "\n", encoding="utf-8"
-    )
-    options = farm_options(tmp_path, f"data.corpora.more.files={tmp_path / 'more.tsv'}")
-    corpus = prepare_corpus(load_recipe(farm_recipe, options), None)
-    assert corpus.train.counts == [120, 1]
-    assert corpus.report.drops == {"more": {"longer than 40 tokens": 1}}
-    assert corpus.report.n_kept == len(corpus.train) == 121

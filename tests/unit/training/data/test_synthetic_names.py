@@ -29,15 +29,6 @@ def test_a_name_is_another_on_both_sides(src: str, tgt: str) -> None:
     assert other.istitle()
 
 
-@pytest.mark.parametrize("number", ["25", "347", "15", "9"])
-def test_a_number_is_another_with_as_many_digits(number: str) -> None:
-    src, tgt = change(f"Das kostet {number} Euro.", f"It costs {number} euros.")
-    found = re.findall(r"\d+", src)
-    assert found == re.findall(r"\d+", tgt)
-    assert len(found[0]) == len(number)
-    assert found[0][0] not in "01"
-
-
 @pytest.mark.parametrize(
     ("src", "tgt"),
     [
@@ -65,11 +56,3 @@ def test_the_share_is_of_the_pairs_and_the_choice_hangs_on_the_pair() -> None:
     assert first == [exchange_names(*pair, share=0.3) for pair in pairs]
     assert [exchange_names(*pair, share=0.0) for pair in pairs] == pairs
     assert len({re.split(" ", new[0])[2] for new in first}) > 200
-
-
-def test_the_same_name_stays_the_same_within_a_pair() -> None:
-    src, tgt = change("Anna sah Berlin, und Anna blieb.", "We know Anna saw Berlin; Anna stayed.")
-    names = re.fullmatch(r"(\w+) sah (\w+), und (\w+) blieb\.", src)
-    assert names
-    assert names[1] == names[3] != names[2]
-    assert tgt == f"We know {names[1]} saw {names[2]}; {names[1]} stayed."

@@ -8,7 +8,6 @@ from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.model import Transformer
 from training.optim.averaging import (
     MovingAverage,
-    average,
     copy_weights,
     with_weights,
 )
@@ -18,21 +17,6 @@ def shift(model: Transformer, amount: float) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(amount)
-
-
-def test_the_average_is_the_mean_of_each_element() -> None:
-    snapshots = [{"a": torch.randn(2, 3), "b": torch.randn(4)} for _ in range(3)]
-    for name, mean in average(snapshots).items():
-        by_hand = (snapshots[0][name] + snapshots[1][name] + snapshots[2][name]) / 3
-        torch.testing.assert_close(mean, by_hand)
-
-
-def test_a_snapshot_does_not_follow_the_model(tiny_model: Transformer) -> None:
-    snapshot = copy_weights(tiny_model)
-    before = {name: tensor.clone() for name, tensor in snapshot.items()}
-    shift(tiny_model, 1.0)
-    assert all(torch.equal(snapshot[name], tensor) for name, tensor in before.items())
-    assert "output_proj.weight" not in snapshot  # tied, so it is there once
 
 
 def test_a_copy_with_other_weights_is_tied_still_and_leaves_the_run_alone(
@@ -50,7 +34,7 @@ def test_a_copy_with_other_weights_is_tied_still_and_leaves_the_run_alone(
     assert torch.equal(torch.get_rng_state(), random_state)
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.2, 0.5, 0.999])
+@pytest.mark.parametrize("decay", [0.2, 0.999])
 def test_the_moving_average_by_hand(decay: float, tiny_model: Transformer) -> None:
     following = MovingAverage(tiny_model, decay)
     expected: dict[str, Tensor] = copy_weights(tiny_model)

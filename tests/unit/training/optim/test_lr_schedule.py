@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from training.config.run import OptimizerConfig
-from training.optim.lr_schedule import cosine, inverse_sqrt, noam, rate_at
+from training.optim.lr_schedule import inverse_sqrt, rate_at
 
 
 @pytest.mark.parametrize("warmup_steps", [1, 7, 4000])
@@ -18,20 +18,6 @@ def test_it_is_the_formula_of_the_paper_times_its_peak(warmup_steps: int) -> Non
 
 
 # --- the others ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", [1, 2, 3999, 4000, 4001, 100_000])
-def test_noam_is_the_formula_of_the_paper(step: int) -> None:
-    papers = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-    assert noam(step, warmup_steps=4000, d_model=512) == pytest.approx(papers, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("step", "factor"),
-    [(1, 1 / 10), (5, 1 / 2), (10, 1.0), (15, 0.5 + 0.5**1.5), (20, 0.5), (30, 0.0), (99, 0.0)],
-)
-def test_cosine_by_hand(step: int, factor: float) -> None:
-    assert cosine(step, warmup_steps=10, decay_steps=30) == pytest.approx(factor, abs=1e-12)
 
 
 @pytest.mark.parametrize(

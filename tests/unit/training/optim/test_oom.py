@@ -8,7 +8,7 @@ import torch
 from hubnmt.errors import ConfigError
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.data.batching import Batch, collate
-from training.optim.oom import explain_out_of_memory, is_out_of_memory
+from training.optim.oom import explain_out_of_memory
 
 
 @pytest.fixture
@@ -53,18 +53,3 @@ def test_the_message_names_what_fits_and_how_to_set_it(
     )
     assert "\n" not in message
     assert tokens * accumulate >= 4096 * 2  # a step learns from as much as before
-
-
-@pytest.mark.parametrize(
-    ("error", "is_it"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (MemoryError(), True),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"), True),
-        (RuntimeError("not enough memory: you tried to allocate 3 bytes"), True),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-        (ValueError("out of memory"), False),
-    ],
-)
-def test_memory_errors_are_told_from_others(error: BaseException, is_it: bool) -> None:
-    assert is_out_of_memory(error) is is_it

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.data.batching import Batch, collate
-from training.optim.step import MOST_SKIPPED, Outcome, Stepper
+from training.optim.step import Outcome, Stepper
 from training.run.trainer import Run
 
 MakeRun = Callable[..., Run]
@@ -152,29 +152,6 @@ def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> N
     )
     assert not outcomes[-1].is_skipped
     assert not all(map(torch.equal, before, stepper.parameters))
-
-
-def test_float16_that_overflows_for_ever_stops_the_run(make_run: MakeRun) -> None:
-    current = make_run("run.dtype=float16")
-    numbers = torch.tensor([1.0, math.inf, 5.0, 0.0])
-    for _ in range(MOST_SKIPPED - 1):
-        assert current.stepper.read(numbers, step=3).is_skipped
-    with pytest.raises(
-        FloatingPointError, match=r"step 3: float16 overflowed .*bfloat16 or float32 instead"
-    ):
-        current.stepper.read(numbers, step=3)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_number_that_is_none_stops_the_run(value: float, place: int, make_run: MakeRun) -> None:
-    numbers = torch.tensor([1.0, 1.0, 5.0, 0.0])
-    numbers[place] = value
-    with pytest.raises(FloatingPointError, match=r"step 12: loss .*lower optimizer\.lr"):
-        make_run().stepper.read(numbers, step=12)
-
-
-# --- a GPU that never waits ----------------------------------------------------------------------
 
 
 # --- what decays ---------------------------------------------------------------------------------

@@ -1,46 +1,13 @@
 """Facts: counted by hand, and no more than the run recorded."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from hubnmt.checkpoint.folder import load_model, read_json, write_json
-from hubnmt.errors import InputError
+from hubnmt.checkpoint.folder import load_model
 from hubnmt.text.metrics import sentence_chrf
 from hubnmt.translator import Translator
 from training.release.card_facts import add_test, facts_of_run, pick_samples
 from training.run.validation import encode_pairs
 from training.train import Run
-
-
-@pytest.mark.parametrize(
-    ("name", "commit", "said", "base"),
-    [
-        ("user/name", None, "user/name", ""),
-        ("user/name", "abc", "user/name at commit abc", "user/name"),
-        ("run", None, "an earlier run", ""),
-    ],
-)
-def test_a_run_that_started_from_a_model_names_it(
-    name: str, commit: str | None, said: str, base: str, farm_run: Run, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    machine = read_json(folder / "machine.json")
-    record = {"name": name, "commit": commit}
-    write_json(folder / "machine.json", machine | {"pretrained": record})
-    facts = facts_of_run(folder, name="run", config=farm_run.model.config)
-    assert facts.training["started from"] == facts.started_from == said
-    assert facts.base_model == base
-    before = facts_of_run(farm_run.folder, name="run", config=farm_run.model.config)
-    assert (before.started_from, before.base_model) == ("", "")
-
-
-def test_a_run_without_a_validation_has_nothing_to_tell(farm_run: Run, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
-    shutil.rmtree(folder / "best")
-    with pytest.raises(InputError, match="no validation yet"):
-        facts_of_run(folder, name="run", config=farm_run.model.config)
 
 
 @pytest.mark.parametrize(("said", "kept"), [("user/data", "user/data"), ("", "local")])

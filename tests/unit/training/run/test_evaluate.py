@@ -9,7 +9,6 @@ import torch
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.model.transformer import Transformer
-from hubnmt.pipeline.fallback import longest_loop
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
@@ -49,23 +48,6 @@ def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
     return evaluate(translator, held_out(translator, pairs), batch_tokens=1000)
 
 
-@torch.no_grad()
-def greedy_by_loop(translator: Translator, src: str) -> str:
-    """The most probable token, one after the other, and nothing else."""
-    tokenizer = translator.tokenizers.src
-    ids = tokenizer.encode(src)
-    src_ids = torch.tensor([[*ids, tokenizer.eos_id]])
-    tgt_in = torch.tensor([[tokenizer.bos_id]])
-    for _ in range(translator.decoding.max_tgt_tokens(len(ids))):
-        logits = translator.model(src_ids, tgt_in, torch.zeros_like(src_ids, dtype=torch.bool))
-        logits[0, -1, [tokenizer.pad_id, tokenizer.bos_id]] = -torch.inf
-        best = logits[0, -1].argmax()
-        if best == tokenizer.eos_id:
-            break
-        tgt_in = torch.cat([tgt_in, best.view(1, 1)], dim=1)
-    return " ".join(tokenizer.decode(tgt_in[0, 1:].tolist()).splitlines())
-
-
 def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
     """One sentence and one token at a time, eos included."""
     tokenizer, total, n_tokens = translator.tokenizers.src, 0.0, 0
@@ -85,24 +67,6 @@ def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) 
     translator = make_translator()
     mine = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=1000)
     assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
-
-
-@pytest.mark.parametrize("limit", [None, 1, 200])
-def test_translations_are_greedy_and_may_grow_as_long_as_the_folder_says(
-    limit: int | None, make_translator: MakeTranslator
-) -> None:
-    translator = make_translator(beam_size=4, n_best=3, max_new_tokens=limit)
-    greedy = [greedy_by_loop(translator, src) for src, _ in PAIRS]
-    assert list(judge(translator, PAIRS).translations) == greedy
-    assert limit == 1 or any(
-        longest_loop(translator.tokenizers.tgt.encode(each)) for each in greedy
-    )
-
-
-def test_an_empty_side_is_no_stumbling_block(make_translator: MakeTranslator) -> None:
-    evaluation = judge(make_translator(), [*PAIRS, ("", "x"), ("y", "")])
-    assert evaluation.translations[len(PAIRS)] == ""
-    assert evaluation.dev_loss > 0
 
 
 def test_loss_and_scores_are_of_the_same_pairs(

@@ -1,27 +1,19 @@
 """A run that starts from a model: what it takes of it, what it begins anew, what it says."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from hubnmt import Translator
-from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import ConfigError
-from hubnmt.text.tokenizer import Tokenizer
-from tests.hub import REPO, read_folder
-from tests.hub_server import HubServer
 from tests.runs import differing, read_metrics, score_as, stop_at
-from training.run.finetune import describe_pretrained, load_pretrained, public_name
+from training.run.finetune import public_name
 from training.run.trainer import Run, seed_everything
 from training.train import run
 
 FarmOptions = Callable[..., list[str]]
-RunFarm = Callable[..., Run]
 TrainMore = Callable[..., Run]
 
 
@@ -54,36 +46,6 @@ def train_more(short_recipe: Path, farm_options: FarmOptions, tmp_path: Path) ->
     return train
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return values
-
-
-# --- what a run takes ----------------------------------------------------------------------------
-
-
-def test_shape_vocabulary_and_weights_are_the_models(parent: Path, train_more: TrainMore) -> None:
-    done = train_more("more", f"run.pretrained={parent}", "run.max_steps=1", "optimizer.lr=1e-9")
-    before, after = load_model(parent), load_model(done.folder / "last")
-    assert after.model.config == before.model.config
-    assert (parent / "tokenizer.json").read_text() == (done.folder / "tokenizer.json").read_text()
-    for mine, theirs in zip(after.model.parameters(), before.model.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
-    recipe = read_json(done.folder / "recipe.json")
-    assert (recipe["model"]["d_model"], recipe["model"]["dropout"]) == (12, 0.2)
-    assert recipe["tokenizer"] == {"vocab_size": before.tokenizers.src.vocab_size, "joint": True}
-
-
-def test_dropout_and_languages_may_be_others(parent: Path, train_more: TrainMore) -> None:
-    settings = ["model.dropout=0.4", "data.tgt_lang=nl", "data.max_tokens=60", "run.max_steps=1"]
-    done = train_more("more", f"run.pretrained={parent}", *settings)
-    config = done.model.config
-    assert (config.dropout, config.attention_dropout, config.tgt_lang) == (0.4, 0.1, "nl")
-    assert config.max_src_tokens == 61
-    shorter = train_more("shorter", f"run.pretrained={parent}", "data.max_tokens=30", settings[-1])
-    assert shorter.model.config.max_src_tokens == 41  # of its elder's longest it has not forgotten
-
-
 # --- what a recipe cannot have -------------------------------------------------------------------
 
 
@@ -101,14 +63,6 @@ def test_all_that_contradicts_the_model_is_told_at_once(
 
 
 # --- the first validation ------------------------------------------------------------------------
-
-
-def test_the_model_itself_is_validated_first_and_is_in_no_average(
-    parent: Path, train_more: TrainMore
-) -> None:
-    done = train_more("more", f"run.pretrained={parent}")
-    assert [each["step"] for each in read_metrics(done.folder, "valid")] == [0, 4, 8]
-    assert [*done.progress.snapshots] == [4, 8]
 
 
 def test_best_is_never_worse_than_the_start(
@@ -131,11 +85,10 @@ def load_stored(folder: Path) -> Translator:
 # --- going on ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("judged", ["average", "ema"])
 def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
-    judged: str, parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
+    parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = [f"run.pretrained={parent}", f"run.judged={judged}"]
+    settings = [f"run.pretrained={parent}", "run.judged=ema"]
     straight = train_more("straight", *settings)
     with monkeypatch.context() as patch:
         stop_at(3, patch)
@@ -161,41 +114,7 @@ def same_models(*folders: Path) -> bool:
     return files[0] == files[1]
 
 
-def test_a_run_does_not_go_on_as_if_from_another_model(parent: Path, train_more: TrainMore) -> None:
-    train_more("more", f"run.pretrained={parent}", "run.max_steps=1")
-    for other in ("de-en", ""):
-        with pytest.raises(ConfigError, match=r"run\.pretrained was .*best', is"):
-            train_more("more", f"run.pretrained={other}", resume=True)
-    with pytest.raises(ConfigError, match=r"model\.dropout was 0\.2, is 0\.3"):
-        train_more("more", "model.dropout=0.3", resume=True)
-
-
 # --- what is said of it --------------------------------------------------------------------------
-
-
-def test_card_and_record_name_the_run_and_no_path(
-    parent: Path, train_more: TrainMore, tmp_path: Path
-) -> None:
-    done = train_more("more", f"run.pretrained={parent}", "run.max_steps=1")
-    machine = read_json(done.folder / "machine.json")
-    assert machine["pretrained"] == {"name": "elders", "commit": None}
-    card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
-    assert "trained by fine-tuning elders with hubnmt" in card
-    assert "- started from: elders\n" in card
-    assert "base_model" not in card
-    assert str(tmp_path) not in card
-
-
-def test_a_model_of_the_hub_comes_with_its_commit(
-    hub: HubServer, model_folder: Path, tiny_tokenizer: Tokenizer
-) -> None:
-    hub.store.put(REPO, read_folder(model_folder))
-    commit = hub.repo(REPO).branches["main"]
-    found = load_pretrained(REPO)
-    assert found.record() == {"name": REPO, "commit": commit}
-    assert describe_pretrained(found.record()) == f"{REPO} at commit {commit}"
-    assert found.tokenizers[0].to_json() == tiny_tokenizer.to_json()
-    assert load_pretrained(f"{REPO}@main").record() == found.record()
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,3 @@ def test_a_library_that_is_missing_is_one_line(hook: str, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match=f"{hook} is not installed: pip install {hook}") as error:
         Tracker(settings, Path("runs/farm"), {})
     assert "\n" not in str(error.value)
-
-
-@HOOKS
-def test_a_library_that_does_not_let_us_in_is_one_line(
-    hook: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, hook, FakeLibrary(RuntimeError("no API key\nlog in first")))
-    with pytest.raises(ConfigError, match=r"cannot start \(no API key\); log in") as error:
-        Tracker(LogConfig.from_dict({"hook": hook}), Path("runs/farm"), {})
-    assert "\n" not in str(error.value)

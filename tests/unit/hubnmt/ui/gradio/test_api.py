@@ -109,11 +109,6 @@ def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
     assert len(details["worst"]) == rooms.N_WORST
 
 
-def test_a_client_hears_what_is_wrong_with_a_file(client: Client, upload: Path):
-    with pytest.raises(AppError, match="has no column 'fr'"):
-        client.predict(handle_file(upload), column="fr", api_name="/translate_file")
-
-
 def test_a_cancelled_file_frees_its_line(
     client: Client, handlers: Handlers, upload: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -6,8 +6,6 @@ import pytest
 
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.ui.gradio.events import (
-    draw_static,
-    line,
     public_message,
     said_in_page,
     said_to_client,
@@ -50,24 +48,6 @@ def test_a_generator_stays_one_and_says_what_went_wrong():
     assert next(running) == 0
     with pytest.raises(gr.Error, match="no <number> below 0"):
         next(running)
-
-
-def test_other_errors_are_not_hidden():
-    for told in (said_to_client(_double), said_in_page(_double, ())):
-        with pytest.raises(TypeError):
-            told("no number")
-
-
-def test_texts_travel_as_values_not_inside_templates():
-    assert line("<b>{{x}}</b>").html_template == '<div class="slot">${value}</div>'
-
-
-def test_a_drawing_reads_all_its_scripts():
-    explorer = draw_static("explorer")
-    assert "function drawMap" in explorer.js_on_load
-    assert explorer.js_on_load.index("function drawMap") < explorer.js_on_load.index(
-        "function draw()"
-    )
 
 
 def test_an_error_shows_no_folder_of_the_cache_and_nothing_that_cannot_be_sent():

@@ -1,5 +1,4 @@
 import inspect
-from typing import Any
 
 import gradio as gr
 import pytest
@@ -7,8 +6,7 @@ import pytest
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
-from hubnmt.ui.services import decoding_controls
-from hubnmt.ui.services.look import Look, Steered
+from hubnmt.ui.services.look import Look
 from hubnmt.ui.services.translate import Handlers
 
 
@@ -28,31 +26,6 @@ def test_every_event_gives_its_outputs_a_value(panels: InspectPanels):
         inspect.signature(event.fn).bind(*nothing)
         values = event.fn(*nothing)
         assert len(event.outputs) == (len(values) if isinstance(values, tuple) else 1)
-
-
-def test_what_steering_cannot_do_leaves_the_translation_alone(panels: InspectPanels):
-    text, value, explorer, steering, switches = panels._steer(
-        None, None, *[None] * len(decoding_controls.NAMES)
-    )
-    assert [text, value, explorer, switches] == [gr.skip()] * 4
-    assert steering["message"]
-
-
-def test_steering_completes_as_the_controls_say(
-    panels: InspectPanels, monkeypatch: pytest.MonkeyPatch
-):
-    asked = []
-
-    def steer(*_: Any, **options: Any) -> Steered:
-        asked.append(options)
-        return Steered(None, None, None, {}, None)
-
-    monkeypatch.setattr(Look, "steer", steer)
-    values = decoding_controls.control_values(DecodingConfig()) | {"beam_size": 7}
-    panels._steer({}, {}, *values.values())
-    (options,) = asked
-    assert options["beam_size"] == 7
-    assert set(options) == set(decoding_controls.STEERED)
 
 
 def test_clicks_are_answered_one_by_one(panels: InspectPanels):

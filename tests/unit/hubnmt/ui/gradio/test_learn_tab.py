@@ -10,7 +10,6 @@ import pytest
 from hubnmt.ui.gradio.events import draw_static
 from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -35,14 +34,6 @@ def make_tab(make_registry: Callable[..., ModelRegistry]) -> Callable[..., Learn
 def _event(tab: LearnTab, n_inputs: int) -> Any:
     (event,) = [f for f in tab.demo.fns.values() if len(f.inputs) == n_inputs]
     return event.fn
-
-
-def test_opening_the_tab_draws_all_of_it(make_tab: Callable[..., LearnTab]):
-    pieces, positions, network, run = _event(make_tab(), 3)("ein hund", "", None)
-    assert len(pieces["words"]) == 2
-    assert positions["rows"] > 0
-    assert examples("de")[0] in network
-    assert "no training record" in run
 
 
 def test_a_language_without_examples_leaves_only_the_network_blank(
@@ -71,19 +62,6 @@ def test_what_is_wrong_with_one_part_leaves_the_others(
     assert "no training record" in run
 
 
-def test_typing_takes_the_text_apart_or_says_why_not(make_tab: Callable[..., LearnTab]):
-    watch = _event(make_tab(), 2)
-    assert len(watch("ein hund rennt", "")["words"]) == 3
-    assert watch("x" * 1000, "")["message"].startswith("The text has 1,000 bytes")
-
-
-def test_a_model_that_is_not_here_is_said_once(make_tab: Callable[..., LearnTab]):
-    pieces, positions, network, run = _event(make_tab(), 3)("ein hund", "no/such", None)
-    assert "is not available on this page" in pieces["message"]
-    assert "is not available on this page" in network
-    assert (positions, run) == (None, "")
-
-
 def test_run_folders_are_offered_only_on_the_persons_own_machine(
     make_tab: Callable[..., LearnTab], tmp_path: Path
 ):
@@ -95,10 +73,3 @@ def test_run_folders_are_offered_only_on_the_persons_own_machine(
         shown = _event(tab, 1)(str(tmp_path))
         assert ("<svg" in shown) is allowed
         assert ("does not open local folders" in shown) is not allowed
-
-
-def test_the_text_to_watch_is_an_example_of_the_language(make_tab: Callable[..., LearnTab]):
-    tab = make_tab()
-    assert tab._text.value == examples("de")[0]
-    (described,) = tab.describe(tab._handlers.choose("second"))
-    assert described.value == tab._text.value

@@ -14,7 +14,6 @@ from hubnmt.ui.services import tables
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
-TABS = ["Translate", "Compare", "Files", "Learn"]
 LINES = ("model", "files", "hub", "opening")
 
 
@@ -25,12 +24,6 @@ def demo(handlers: Handlers) -> gr.Blocks:
 
 def _components(demo: gr.Blocks, kind: type) -> list[Any]:
     return [block for block in demo.blocks.values() if isinstance(block, kind)]
-
-
-def test_building_opens_the_first_model(make_registry: Callable[..., ModelRegistry]):
-    registry = make_registry()
-    build_demo(Handlers(registry))
-    assert registry.is_open("first")
 
 
 def test_a_model_that_cannot_be_opened_stops_the_building(tmp_path: Path):
@@ -57,29 +50,6 @@ def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Bl
     light = [f for f in demo.fns.values() if f.concurrency_id not in LINES]
     assert all(f.fn is None or not f.queue or f.api_name == "models" for f in light)
     assert demo._queue.max_size == page.MAX_QUEUED
-
-
-def test_every_tab_is_there_and_the_first_one_translates(demo: gr.Blocks):
-    assert [tab.label for tab in _components(demo, gr.Tab)] == TABS
-
-
-def test_picking_a_model_sets_every_tab_to_it(demo: gr.Blocks):
-    (event,) = [
-        f
-        for f in demo.fns.values()
-        if f.concurrency_id == "opening" and f.inputs[0].elem_id == "model"
-    ]
-    values = event.fn("second", "first")
-    assert len(values) == len(event.outputs)
-    shown = dict(zip((block.elem_id for block in event.outputs), values, strict=True))
-    assert shown["model-a"] == "second"
-    assert sum(value == "second" for value in values) == 3  # opened, and A, where it is opened, too
-    notice, *rest = event.fn("no/such", "first")
-    assert "is not available on this page" in notice
-    assert rest == [gr.skip()] * (len(event.outputs) - 1)
-    notice, *rest = event.fn("second", "second")
-    assert notice == ""
-    assert rest == [gr.skip()] * (len(event.outputs) - 1)
 
 
 def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, handlers: Handlers):

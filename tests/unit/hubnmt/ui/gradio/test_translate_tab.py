@@ -1,4 +1,3 @@
-import functools
 import inspect
 
 import gradio as gr
@@ -6,7 +5,6 @@ import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.gradio.translate_tab import TranslateTab
-from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.decoding_controls import control_values
 from hubnmt.ui.services.translate import Handlers
 
@@ -41,12 +39,6 @@ def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: Tr
         assert refused[1:] == ("", "", None)
 
 
-def test_a_preset_for_a_model_that_cannot_be_opened_takes_general_defaults(tab: TranslateTab):
-    functions = [inspect.unwrap(event.fn) for event in tab.demo.fns.values()]
-    (preset,) = [fn for fn in functions if isinstance(fn, functools.partial)]
-    assert [preset(name, "no/such")[0] for name in decoding_controls.PRESETS] == [1, 5, 5]
-
-
 def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
     values = tab.describe(handlers.choose("second"))
     assert len(values) == len(tab.described)
@@ -63,19 +55,3 @@ def test_languages_are_swapped_with_the_model_that_translates_back(
     assert tab._reverse("A dog.", "first") == ("", "A dog.", "second")
     (shown,) = [each for each in tab.describe(handlers.choose("")) if isinstance(each, gr.Button)]
     assert shown.visible is True
-
-
-def test_clearing_stops_whatever_is_translating(tab: TranslateTab):
-    streams = {f._id for f in tab.demo.fns.values() if inspect.isgeneratorfunction(f.fn)}
-    (clear,) = [f for f in tab.demo.fns.values() if f.cancels]
-    assert streams <= set(clear.cancels)
-    assert len(streams) == 3
-
-
-def test_a_link_sends_nothing_to_the_server(tab: TranslateTab):
-    with tab.demo:
-        tab.open_link(gr.Dropdown(["first"], label="Model"), tab.demo)
-    links = [f for f in tab.demo.fns.values() if f.js and "location" in str(f.js)]
-    assert len(links) == 2
-    assert all(f.fn is None for f in links)
-    assert '["first", "second"].includes' in str(links[-1].js)

@@ -37,11 +37,3 @@ def test_on_such_a_space_the_function_asks_first(
     assert zero_gpu.on_gpu(double)(3) == ("on gpu", 6)
     assert asked == [double]
     assert zero_gpu.device() == "cuda"
-
-
-def test_a_space_with_other_hardware_asks_for_nothing(
-    asked: list[Callable[..., object]], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
-    assert zero_gpu.on_gpu(double) is double
-    assert asked == []

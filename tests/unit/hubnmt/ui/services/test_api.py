@@ -1,22 +1,13 @@
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
+from hubnmt.errors import ConfigError, InputError
 from hubnmt.ui.services.api import Endpoints
-from hubnmt.ui.services.limits import MAX_TEXT_CHARS
-from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 
 TEXT = "ein hund rennt im schnee"
-
-
-def test_options_not_given_are_left_to_the_model(endpoints: Endpoints):
-    endpoints.translate(TEXT, length_penalty=0.7)
-    assert endpoints.handlers.registry.get("").asked == {"length_penalty": 0.7}
 
 
 @pytest.mark.parametrize(
@@ -32,28 +23,6 @@ def test_options_not_given_are_left_to_the_model(endpoints: Endpoints):
 def test_impossible_options_are_named(endpoints: Endpoints, options: dict[str, Any], named: str):
     with pytest.raises(ConfigError, match=named):
         endpoints.translate(TEXT, **options)
-
-
-@pytest.mark.parametrize("text", ["", " \n\t ", None, 3, ["a"], "x" * (MAX_TEXT_CHARS + 1)])
-def test_what_is_no_text_to_translate_is_refused_by_all(endpoints: Endpoints, text: Any):
-    for call in (endpoints.translate, endpoints.attention):
-        with pytest.raises(InputError):
-            call(text)
-
-
-def test_an_unknown_model_is_refused(endpoints: Endpoints):
-    with pytest.raises(ModelNotFoundError):
-        endpoints.translate(TEXT, "no-such-model")
-
-
-def test_the_endpoint_returns_text_first_and_plain_values(endpoints: Endpoints):
-    text, details = endpoints.translate(TEXT, n_best=2)
-    assert text == TEXT.upper()
-    assert details["model"] == "first"
-    assert [c["score"] for c in details["n_best"]] == [-0.5, -1.5]
-    assert details["tgt_log_probs"] == [-0.1, -0.2, -0.3]
-    assert details["warnings"] == []
-    assert details["seconds"] >= 0
 
 
 def test_attention_averages_or_picks(endpoints: Endpoints):
@@ -90,16 +59,6 @@ def test_a_layer_or_head_that_is_not_there_is_named(endpoints: Endpoints, wrong:
         endpoints.attention(TEXT, **wrong)
 
 
-def test_models_are_listed_without_opening_them(make_registry: Callable[..., ModelRegistry]):
-    registry = make_registry(opening="second")
-    listed = Endpoints(Handlers(registry)).models()
-    assert [(each["name"], each["opening"]) for each in listed] == [
-        ("second", True),
-        ("first", False),
-    ]
-    assert not registry.is_open("second")
-
-
 def test_every_decoding_option_reaches_the_model(endpoints: Endpoints):
     options = {
         "beam_size": 3,
@@ -118,10 +77,3 @@ def test_every_decoding_option_reaches_the_model(endpoints: Endpoints):
     assert sorted(options) == sorted({"prefix", *DecodingConfig().to_dict()})
     endpoints.translate(TEXT, **options)
     assert endpoints.handlers.registry.get("").asked == options
-
-
-def test_a_pair_is_scored_token_by_token(endpoints: Endpoints):
-    scored = endpoints.score(TEXT, "the dog")
-    assert "".join(scored["tgt_tokens"]) == " the dog<eos>"
-    assert scored["log_prob"] == pytest.approx(sum(scored["tgt_log_probs"]))
-    assert scored["perplexity"] > 1

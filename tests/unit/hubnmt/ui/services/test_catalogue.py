@@ -42,37 +42,12 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
     ]
 
 
-def test_the_same_page_asks_the_hub_once(hub: HubServer, make_registry: Make):
-    registry, catalogue = make_registry(allow_hub=True), Catalogue()
-    for _ in range(3):
-        suggest_models(registry, catalogue)
-    assert len(hub.asked("GET /api/models")) == 1
-
-
 def test_a_hundred_models_take_one_request(hub: HubServer, make_registry: Make):
     for number in range(101):
         hub.store.put(f"user/m{number:03}", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
     suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
     assert [name for _, name in suggested[2:]] == [f"user/m{number:03}" for number in range(100)]
     assert len(hub.asked("GET /api/models")) == 1
-
-
-def test_a_page_that_opens_no_others_asks_nobody(hub: HubServer, make_registry: Make):
-    assert suggest_models(make_registry(), Catalogue()) == [
-        ("first", "first"),
-        ("second", "second"),
-    ]
-    assert hub.requests == []
-
-
-def test_without_the_hub_the_cache_is_suggested(
-    hub: HubServer, model_folder: Path, make_registry: Make
-):
-    hub.store.put(REPO, read_folder(model_folder))
-    pull(HubReference(REPO))
-    hub.faults.add(Fault(".", times=None, status=503))
-    names = [name for _, name in suggest_models(make_registry(allow_hub=True), Catalogue())]
-    assert names == ["first", "second", REPO]
 
 
 @pytest.mark.parametrize(
@@ -104,17 +79,6 @@ def test_models_and_folders_are_not_searched_for(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-run").mkdir()
     assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
-
-
-def test_no_path_has_a_null_character(make_registry: Make):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    assert read_search(registry, "a\0b") == Search("a\0b", "", "a\0b")
-
-
-def test_words_longer_than_a_file_name_are_searched_for(make_registry: Make):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    words = "ക" * 100  # 300 bytes
-    assert read_search(registry, words) == Search(words, "", words)
 
 
 def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):

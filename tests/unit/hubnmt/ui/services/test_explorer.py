@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -60,24 +59,6 @@ def test_weights_arrive_as_they_were_sent():
     assert figure["alignment"] == [3, 1]
 
 
-def test_words_are_sent_beside_pieces():
-    maps = _maps()
-    words = explorer.explorer_figure(maps, None)["units"]["words"]
-    assert (words["src"], words["tgt"]) == (["Ein", " Hund", "<eos>"], [" dog", " runs", "<eos>"])
-    together = maps.cross[:, :, :2].mean(2)
-    np.testing.assert_allclose(_unpack(words["maps"]["cross"], 3, 3)[:, :, 0], together, atol=1e-5)
-
-
-def test_characters_are_sent_only_where_they_are_not_the_pieces():
-    units = explorer.explorer_figure(_maps(), None)["units"]
-    assert units["characters"] is None
-    src = TokenSpans(
-        "ö", ("<C3>", "<B6>", "<eos>"), ((0, 1), (0, 1), (1, 1)), ((0, 1), (1, 2), (2, 2))
-    )
-    characters = explorer.explorer_figure(_maps(src=src), None)["units"]["characters"]
-    assert characters["src"] == [" ö", "<eos>"]
-
-
 def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
     maps = _maps(alignment_shift=1)
     figure = explorer.explorer_figure(maps, None)
@@ -86,17 +67,6 @@ def test_a_head_that_aligns_one_step_late_is_sent_one_step_earlier():
     assert figure["shift"] == 1
     assert "aligned" not in _pieces()["maps"]
     assert "aligned" not in _pieces(alignment_head=None, alignment_shift=1)["maps"]
-
-
-def test_falls_are_summed_by_words_of_the_translation():
-    left_out = Occlusion(
-        src_words=("Ein", "Hund"),
-        spans=((0, 3), (3, 8)),
-        tgt_tokens=("d", "og", " runs", "<eos>"),
-        falls=((0.1, 0.2, 0.5, 0.0), (1.0, 2.0, 0.0, -0.25)),
-    )
-    falls = explorer.explorer_figure(_maps(), left_out)["falls"]
-    assert falls == [[0.3, 3.0], [0.5, 0.0], [0.0, -0.25]]
 
 
 def test_weights_slightly_outside_their_range_do_not_wrap_around():

@@ -1,5 +1,4 @@
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
 from hubnmt.ui.services.registry import BoundedLoad
 from tests.hub import REPO, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import HubServer
 
 
 @pytest.fixture
@@ -49,31 +48,6 @@ def test_a_model_that_grew_since_it_came_is_refused(
     assert _load(False)(f"{REPO}@{commit}").commit == commit  # pinned, and here
 
 
-def test_a_model_pushed_while_one_is_opened_waits_for_the_next_time(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    before = hub.repo(REPO).branches["main"]
-
-    def load(name: str) -> Translator:
-        hub.store.put(REPO, {"README.md": b"x" * 20_000})
-        return Translator.from_pretrained(name)
-
-    assert BoundedLoad(load, forgets=False)(REPO).commit == before
-
-
-READ: list[str] = []
-sys.addaudithook(lambda event, args: READ.append(str(args[0])) if event == "open" else None)
-
-
-def test_a_model_that_is_here_is_hashed_once_and_asked_for_once(hub: HubServer, stored: None):
-    commit = pull(HubReference(REPO)).commit
-    READ.clear()
-    hub.requests.clear()
-    assert _load(False)(REPO).commit == commit
-    assert len([path for path in READ if path.endswith(WEIGHTS)]) == 1
-    assert len(hub.requests) == 1
-
-
 def test_a_page_for_strangers_takes_no_large_tokenizers(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -81,15 +55,6 @@ def test_a_page_for_strangers_takes_no_large_tokenizers(
     with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
         _load(True)(REPO)
     assert _load(False)(REPO).config.src_lang == "de"
-
-
-def test_a_model_of_the_hub_or_of_this_machine_opens(
-    hub: HubServer, stored: None, model_folder: Path
-):
-    assert _load(True)(REPO).config.src_lang == "de"
-    asked = len(hub.requests)
-    assert _load(True)(str(model_folder)).config.src_lang == "de"
-    assert len(hub.requests) == asked
 
 
 def test_only_a_page_for_strangers_makes_room(
@@ -129,14 +94,3 @@ def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(
 def test_a_name_that_no_file_can_have_is_no_model(name: str):
     with pytest.raises(ModelNotFoundError):
         _load(False)(name)
-
-
-def test_a_reference_that_no_file_can_be_named_by_is_looked_up(hub: HubServer):
-    with pytest.raises(HubError, match="there is no folder"):
-        _load(False)(f"user/{'n' * 60}@{'r' * 199}")
-
-
-def test_a_hub_in_trouble_is_said_by_whoever_fetches(hub: HubServer, stored: None):
-    hub.faults.add(Fault(".", times=None, status=503))
-    with pytest.raises(HubError, match="503"):
-        _load(False)(REPO)

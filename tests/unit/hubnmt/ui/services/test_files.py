@@ -9,7 +9,7 @@ from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.services import files as rooms
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.files import FileProgress, FileResult, Files, find_worst
+from hubnmt.ui.services.files import FileProgress, FileResult, Files
 from hubnmt.ui.services.translate import Handlers
 
 N_ROWS = 40
@@ -42,21 +42,6 @@ def _run(files: Files, path: str, **options: Any) -> tuple[list[FileProgress], F
     return progress, result, text
 
 
-def test_an_upload_is_described_with_its_likely_columns(files: Files, upload: str):
-    assert files.describe(upload, "") == (("id", "de", "en"), "de", "en", N_ROWS)
-
-
-def test_columns_are_guessed_by_what_people_call_them(files: Files, tmp_path: Path):
-    path = tmp_path / "a.tsv"
-    for head, source, reference in (
-        ("n\tsource\tReference", "source", "Reference"),
-        ("x\ty\tz", "x", ""),
-        ("text\tlabel\tlabel 2", "text", ""),
-    ):
-        path.write_text(f"{head}\na\tb\tc\n")
-        assert files.describe(str(path), "")[1:3] == (source, reference)
-
-
 @pytest.mark.parametrize(
     ("content", "source", "reference"),
     [
@@ -84,12 +69,6 @@ def test_a_file_is_translated_in_chunks_with_progress(files: Files, upload: str)
     assert result.worst == ()
 
 
-def test_the_result_is_removed_when_it_was_fetched(files: Files, upload: str):
-    _, result, _ = _run(files, upload)
-    assert result.path.name == "translation.csv"
-    assert not result.path.parent.exists()
-
-
 def test_references_give_scores_and_the_worst_sentences(files: Files, upload: str):
     _, result, _ = _run(files, upload, reference="en")
     texts = [f"SATZ NUMMER {n} HIER" for n in range(39)]
@@ -98,17 +77,6 @@ def test_references_give_scores_and_the_worst_sentences(files: Files, upload: st
     assert len(result.worst) == rooms.N_WORST
     assert result.worst[0].row == N_ROWS
     assert result.worst[0][2:] == ("der letzte", "DER LETZTE", "something else")
-
-
-def test_the_worst_come_first_and_a_short_file_has_fewer():
-    worst = find_worst(["a", "b"], ["same words", "wrong"], ["same words", "right thing"])
-    assert [each.row for each in worst] == [2, 1]
-    assert worst[0].chrf < worst[1].chrf == pytest.approx(100)
-
-
-def test_options_reach_the_model(files: Files, upload: str):
-    _run(files, upload, beam_size=3)
-    assert files.registry.get("").asked == {"beam_size": 3}
 
 
 def test_stopping_early_runs_no_further_chunk(

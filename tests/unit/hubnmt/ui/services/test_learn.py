@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubnmt.errors import InputError, ModelNotFoundError
+from hubnmt.errors import InputError
 from hubnmt.ui.services import learn
-from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -23,11 +22,6 @@ def test_words_come_apart_and_together_again(lessons: Lessons):
     found = lessons.pieces("ab cde", "")
     assert (found["vocabulary"], found["text"]) == (300, "ab cde")
     assert found["words"] == [[["a", "b"], ["ab"]], [["c", "d", "e"], ["cd", "e"], ["cde"]]]
-
-
-def test_bytes_that_are_no_character_are_shown_as_such(lessons: Lessons):
-    (word,) = lessons.pieces("ü", "")["words"]
-    assert word == [["<C3>", "<BC>"], ["ü"]]
 
 
 def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
@@ -68,10 +62,6 @@ def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, han
     assert sum(stage.n_parameters for stage in found.stages) == found.config.n_parameters
 
 
-def test_nothing_translated_yet_shows_an_example(lessons: Lessons, handlers: Handlers):
-    assert lessons.last_anatomy(handlers, "", None).src == examples("de")[0]
-
-
 def test_a_model_whose_folder_tells_of_a_run_shows_it(
     make_registry: Callable[..., ModelRegistry], tmp_path: Path
 ):
@@ -97,13 +87,3 @@ def test_run_folders_are_read_only_where_local_folders_are(
         public.run_at(str(tmp_path))
     (tmp_path / "best").mkdir()
     assert public.run_of(str(tmp_path / "best")) is None
-
-
-def test_an_unknown_model_is_refused(lessons: Lessons, handlers: Handlers):
-    for call in (
-        lambda: lessons.pieces("a", "no/such"),
-        lambda: lessons.positions("no/such"),
-        lambda: lessons.last_anatomy(handlers, "no/such", None),
-    ):
-        with pytest.raises(ModelNotFoundError):
-            call()

@@ -62,14 +62,6 @@ def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
             call()
 
 
-def test_half_a_character_is_refused_in_whatever_has_it(translator: Any):
-    with pytest.raises(InputError, match="the forced prefix contains an unpaired surrogate"):
-        limits.check_work(translator, TEXT, translator.decoding, "a \udc00")
-    with pytest.raises(InputError, match="the text contains an unpaired surrogate"):
-        limits.attend(translator, TEXT, "a \udc00")
-    limits.check_text("\U0001f600")
-
-
 def test_a_beginning_is_bounded_and_counted(translator: Any):
     limits.check_work(translator, TEXT, translator.decoding, "a" * limits.MAX_PREFIX_CHARS)
     with pytest.raises(InputError, match="the forced prefix has 301 characters"):
@@ -102,10 +94,6 @@ def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Tr
     assert 40 * 5 < steps.n <= (n_src + 40) * width
 
 
-def test_the_longest_text_passes():
-    limits.check_text("x" * limits.MAX_TEXT_CHARS)
-
-
 def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -114,34 +102,12 @@ def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(
         limits.score(translator, TEXT, "ab " * 600)
 
 
-def test_what_is_too_long_to_draw_is_refused_before_the_model_runs(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "attend", None)
-    with pytest.raises(InputError, match="too long to display"):
-        limits.attend(translator, "a b c d " * 500, "")
-
-
 def test_what_is_too_long_to_draw_is_not_translated_first(
     translator: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(translator, "translate", None)
     with pytest.raises(InputError, match="too long to display"):
         limits.attend(translator, "a b c d " * 500, "")
-
-
-def test_what_is_too_much_to_translate_is_not_explained(
-    translator: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(translator, "translate", None)
-    monkeypatch.setattr(limits, "MAX_WORK", 10)
-    with pytest.raises(InputError, match="with 4 hypotheses the limit"):
-        limits.attend(translator, TEXT, "")
-
-
-def test_the_translation_to_explain_must_be_text(translator: Any):
-    with pytest.raises(InputError, match="not int"):
-        limits.attend(translator, TEXT, 3)  # type: ignore[arg-type]
 
 
 ORDINARY = "Gestern ging ein Mann mit seinem Hund im Park spazieren, obwohl es regnete. " * 66

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 
 from hubnmt.analysis.head_ablation import Head, without_heads
-from hubnmt.errors import InputError
 from hubnmt.translator import Translator
-from hubnmt.ui.services import decoding_controls, explorer, limits, look
-from hubnmt.ui.services.look import Look, Seen, read_heads
+from hubnmt.ui.services import decoding_controls, limits, look
+from hubnmt.ui.services.look import Look
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers
 
 SRC = "Ein Hund, rennt."
-MARKUP = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
@@ -38,11 +36,6 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     *_, answer = handlers.translate_page(text, "", *values.values())
     assert isinstance(answer, Answer)
     return answer.alternatives
-
-
-def test_nothing_translated_is_nothing_to_see(looker: Look):
-    assert looker.explore(None) == Seen()
-    assert looker.show(None) == ("", Seen())
 
 
 def test_a_translation_is_seen_word_by_word(
@@ -94,25 +87,6 @@ def test_another_alternative_and_another_sentence_can_be_looked_at(
     assert seen.figure is not None
     assert seen.figure["units"]["words"]["src"][0] == " Zwei"
     assert len(seen.figure["units"]["pieces"]["tgt"]) == len(second["rows"][1]) + 1
-
-
-def test_what_cannot_be_drawn_is_a_sentence(
-    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(explorer, "MAX_WEIGHTS", 3)
-    figure, steering, switches = looker.explore(value)
-    assert figure is not None
-    assert figure["message"].startswith("Too long to display")
-    assert (steering, switches) == (None, None)
-
-
-def test_too_many_words_are_not_left_out(
-    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(limits, "MAX_LEFT_OUT_WORDS", 4)
-    figure = looker.explore(value).figure
-    assert figure is not None
-    assert figure["falls"] is None
 
 
 def test_a_place_has_choices_that_go_on_from_what_stands_before(
@@ -175,28 +149,6 @@ def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
     assert "7 characters" in looker.steer(value, steering | last | forged).steering["message"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "joined"), [("Katze", " Katze"), (" Katze ", " Katze"), (", aber", ", aber")]
-)
-def test_own_words_stand_behind_what_was_said(
-    looker: Look, value: dict[str, Any], typed: str, joined: str
-):
-    steering = looker.explore(value).steering
-    assert steering is not None
-    said = looker.ask(value, steering | {"place": 1})["said"]
-    text = looker.steer(value, steering | {"place": 1, "typed": typed}).text
-    assert text is not None
-    assert text.startswith(said + joined)
-
-
-def test_own_words_at_the_beginning_have_nothing_before_them(looker: Look, value: dict[str, Any]):
-    steering = looker.explore(value).steering
-    assert steering is not None
-    text = looker.steer(value, steering | {"place": 0, "typed": MARKUP}).text
-    assert text is not None
-    assert text.startswith(MARKUP)
-
-
 def test_own_words_are_completed_as_the_controls_say(
     looker: Look, value: dict[str, Any], random_model: Translator
 ):
@@ -247,20 +199,6 @@ def test_heads_switched_off_change_how_probable_a_translation_is(
     assert silent != pytest.approx(whole)
 
 
-def test_no_head_off_is_the_model_as_it_is(looker: Look, value: dict[str, Any]):
-    answer = looker.switch(value, {"off": []})["answer"]
-    assert answer["spans"][0] == answer["spans"][1]
-    assert answer["log_probs"][0] == answer["log_probs"][1]
-
-
-def test_few_silenced_models_are_kept(looker: Look, value: dict[str, Any]):
-    for head in range(3):
-        looker.switch(value, {"off": [["cross", 0, head]]})
-    assert len(looker._silenced) == look.MAX_SILENCED
-    kept = [off for _, off in looker._silenced]
-    assert kept == [frozenset([Head("cross", 0, head)]) for head in (1, 2)]
-
-
 def test_a_large_model_is_not_copied(
     looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
@@ -276,24 +214,12 @@ def test_heads_that_are_not_there_are_a_sentence(looker: Look, value: dict[str, 
     assert "head" in message
 
 
-@pytest.mark.parametrize("switches", [None, {}, {"off": [["cross", True, 0]]}])
-def test_what_are_no_heads_is_refused(switches: Any):
-    with pytest.raises(InputError, match="invalid selection of heads"):
-        read_heads(switches)
-
-
 @pytest.mark.parametrize(
     "steering", [None, {}, {"words": []}, {"words": [{"at": 0}], "place": 5}, {"place": 0}, []]
 )
 def test_a_word_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any], steering: Any):
     for call in (looker.ask, lambda *asked: looker.steer(*asked).steering):
         assert call(value, steering)["message"].startswith("Invalid word position")
-
-
-def test_a_choice_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any]):
-    steered = looker.steer(value, {"words": [{"at": 0}], "place": 0, "choice": 4})
-    assert steered.text is None
-    assert steered.steering["message"].startswith("Invalid alternative")
 
 
 @pytest.mark.parametrize("forged", [{"model": "../secret"}, {"model": 3}, {"sentence": 7}])

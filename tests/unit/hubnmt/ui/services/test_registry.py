@@ -11,13 +11,6 @@ from hubnmt.ui.services.registry import ModelRegistry
 Make = Callable[..., ModelRegistry]
 
 
-def test_a_model_is_loaded_when_asked_for_and_then_shared(make_registry: Make):
-    registry = make_registry()
-    assert not registry.is_open("first")
-    assert registry.get("first") is registry.get("first") is registry.get("")
-    assert registry.is_open("")
-
-
 def test_the_least_recently_used_model_leaves(make_registry: Make, tmp_path: Path):
     registry = make_registry(bundled=dict.fromkeys("abc", tmp_path), max_open=2)
     first = registry.get("a")
@@ -103,19 +96,6 @@ def test_refusal_does_not_tell_what_exists(make_registry: Make, tmp_path: Path):
     assert messages[0] == messages[1]
 
 
-def test_only_what_may_be_opened_is_looked_at(make_registry: Make, tmp_path: Path):
-    assert make_registry().folder("first") == tmp_path / "first"
-    assert make_registry().folder(str(tmp_path)) is None
-    assert make_registry(allow_local=True).folder(str(tmp_path)) == tmp_path
-    assert make_registry(allow_local=True).folder("user/name") is None
-
-
-def test_what_is_no_name_is_refused_as_one(make_registry: Make):
-    for call in (make_registry().get, make_registry().open, make_registry().is_open):
-        with pytest.raises(ModelNotFoundError, match="not NoneType"):
-            call(None)  # type: ignore[arg-type]
-
-
 def test_nobody_waits_while_somebody_else_loads_another_model(tmp_path: Path):
     begun, leave = threading.Event(), threading.Event()
 
@@ -162,31 +142,3 @@ def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
     visitor.join()
     assert registry.get("user/slow") == "user/slow"
     assert registry.get("user/third") == "user/third"
-
-
-def test_a_model_that_cannot_be_fetched_makes_room_for_the_next(tmp_path: Path):
-    def load(name: str) -> str:
-        if name == "user/gone":
-            raise HubError("gone")
-        return name
-
-    registry = ModelRegistry(load, {"own": tmp_path}, allow_hub=True)  # type: ignore[arg-type]
-    for call in (registry.get, registry.open):
-        with pytest.raises(HubError, match="gone"):
-            call("user/gone")
-    assert registry.get("user/other") == "user/other"
-
-
-def test_a_model_that_failed_to_load_may_be_asked_for_again(tmp_path: Path):
-    answers = iter([ModelNotFoundError("gone"), "back"])
-
-    def load(name: str) -> str:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    registry = ModelRegistry(load, {"a": tmp_path})  # type: ignore[arg-type]
-    with pytest.raises(ModelNotFoundError, match="gone"):
-        registry.get("a")
-    assert registry.get("a") == "back"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.ui.services import runtime
-from hubnmt.ui.services.runtime import N_ARENAS, share_arenas
+from hubnmt.ui.services.runtime import N_ARENAS
 
 THREADS = """
 import ctypes, sys, threading
@@ -45,11 +44,3 @@ def count_arenas(how: str, path: Path, repo: Path) -> int:
 def test_threads_share_their_arenas(repo: Path, tmp_path: Path) -> None:
     assert count_arenas("apart", tmp_path / "apart.xml", repo) > N_ARENAS
     assert count_arenas("shared", tmp_path / "shared.xml", repo) <= N_ARENAS
-
-
-def test_other_systems_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> object:
-        raise OSError("no such library")
-
-    monkeypatch.setattr(runtime.ctypes, "CDLL", refuse)
-    assert share_arenas() is None

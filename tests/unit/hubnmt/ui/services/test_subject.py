@@ -7,7 +7,7 @@ import pytest
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
 from hubnmt.ui.services.limits import MAX_NEW_TOKENS
-from hubnmt.ui.services.subject import MAX_KEPT, Subject, read_index
+from hubnmt.ui.services.subject import Subject
 
 TEXT = "Ein Hund.  Zwei Katzen!\nDrei Vögel."
 
@@ -48,21 +48,6 @@ def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, pa
     assert first["probability"] is None
     assert others == value["candidates"]
     assert Subject.read(changed, parrot).row == tuple(row)
-
-
-def test_the_row_that_stands_there_gives_the_text_that_stands_there(value: Any, parrot: Translator):
-    subject = Subject.read(value, parrot)
-    changed = subject.replace_row(subject.row, parrot)
-    assert changed["candidates"][0]["text"] == value["candidates"][0]["text"]
-    assert len(changed["candidates"]) == len(value["candidates"])
-
-
-def test_no_more_are_kept_than_can_be_shown(value: Any, parrot: Translator):
-    for n in range(MAX_KEPT + 3):
-        row = parrot.tokenizers.tgt.encode(f"Katze {n}!")
-        value = Subject.read(value, parrot).replace_row(row, parrot)
-    assert len(value["candidates"]) == MAX_KEPT
-    assert f"Katze {n}!" in value["candidates"][0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +91,3 @@ def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, parrot: Transla
 def test_what_is_no_value_at_all_is_refused(nothing: Any, parrot: Translator):
     with pytest.raises(InputError, match="translate again"):
         Subject.read(nothing, parrot)
-
-
-def test_a_place_is_a_whole_number_from_0():
-    assert read_index(3) == 3
-    for wrong in (-1, 1.0, "1", None, True):
-        with pytest.raises(ValueError):  # noqa: PT011  # it says nothing more
-            read_index(wrong)

@@ -96,16 +96,6 @@ def test_a_packed_file_is_no_table(tmp_path: Path):
                 _read(tmp_path, f"a{kind}", packed)
 
 
-def test_a_text_becomes_its_translations_line_for_line(tmp_path: Path):
-    table = _read(tmp_path, "a.txt", "eins\n\nzwei\n")
-    assert write_table(table, ["one", "", "t\nwo"]) == "one\n\nt wo\n"
-
-
-def test_a_column_called_translation_is_not_overwritten(tmp_path: Path):
-    table = _read(tmp_path, "a.tsv", "src\ttranslation\na\tb\n")
-    assert write_table(table, ["c"]).splitlines()[0] == "src\ttranslation\ttranslation 2"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

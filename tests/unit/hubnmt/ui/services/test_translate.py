@@ -15,7 +15,6 @@ from hubnmt.ui.services.limits import N_TOGETHER
 from hubnmt.ui.services.look import Look
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers, Timed
-from tests.page import FakeTranslator
 
 TEXT = "ein hund rennt im schnee"
 
@@ -26,13 +25,6 @@ def _translate(handlers: Handlers, text: str = TEXT, model: str = "", **changes:
     *_, answer = handlers.translate_page(text, model, *values.values())
     assert isinstance(answer, Answer)
     return answer
-
-
-def test_choosing_a_model_tells_its_facts_and_defaults(handlers: Handlers):
-    chosen = handlers.choose("")
-    assert chosen.facts.name == "first"
-    assert chosen.facts.src_lang == "de"
-    assert chosen.decoding.beam_size == 4
 
 
 def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
@@ -46,18 +38,6 @@ def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
     candidates = [(c["text"], c["rows"]) for c in alternatives["candidates"]]
     assert candidates == [(text, [[7, 8]]), (text + "!", [[7, 9]])]
     assert handlers.registry.get("second").asked["length_penalty"] == 0.5
-
-
-def test_loading_is_timed_once(handlers: Handlers):
-    assert handlers.translate_text(TEXT, "").load_seconds > 0
-    assert handlers.translate_text(TEXT, "").load_seconds == 0
-
-
-def test_a_slider_may_say_5_as_5_point_0(handlers: Handlers):
-    _translate(handlers, beam_size=5.0, n_best=2.0)
-    asked = handlers.registry.get("").asked
-    assert (asked["beam_size"], asked["n_best"]) == (5, 2)
-    assert isinstance(asked["beam_size"], int)
 
 
 def test_a_real_model_fits_the_page(
@@ -95,34 +75,11 @@ def test_the_text_grows_before_the_answer(handlers: Handlers, monkeypatch: pytes
     assert answer.timed.translation.text == grown[-1]
 
 
-def test_a_fast_model_is_not_shown_word_by_word(handlers: Handlers):
-    values = decoding_controls.control_values(handlers.choose("").decoding).values()
-    assert len(list(handlers.translate_page("a " * 1000, "", *values))) < 100
-
-
 def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers):
     with pytest.raises(ConfigError, match="n_best = 9"):
         _translate(handlers, n_best=9)
     with pytest.raises(InputError):
         _translate(handlers, "")
-
-
-def test_a_growing_translation_is_searched_once(
-    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n_searches, translate = 0, FakeTranslator.translate
-
-    def count(self: FakeTranslator, text: str, **options: Any) -> Any:
-        nonlocal n_searches
-        n_searches += 1
-        return translate(self, text, **options)
-
-    handlers.choose("")  # the speed of a model is measured when it is opened
-    monkeypatch.setattr(FakeTranslator, "translate", count)
-    *grown, last = handlers.stream_text("ein hund rennt", "")
-    assert n_searches == 1
-    assert isinstance(last, Timed)
-    assert last.translation.text == grown[-1] == "EIN HUND RENNT"
 
 
 @pytest.mark.parametrize(("n_words", "n_together"), [(1, 1), (600, N_TOGETHER)])

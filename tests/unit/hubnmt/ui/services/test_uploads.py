@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.ui.services import uploads
-from hubnmt.ui.services.uploads import UploadQuota, note_use
+from hubnmt.ui.services.uploads import UploadQuota
 
 
 def make(folder: Path, name: str, used_at: float, n_bytes: int = 600_000) -> str:
@@ -19,17 +19,6 @@ def there(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.rglob("a.txt"))
 
 
-def test_a_client_beyond_its_limit_loses_what_it_used_longest_ago(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(uploads, "MAX_CLIENT_MIB", 1)
-    quota = UploadQuota()
-    quota.add("honest", [make(tmp_path, "kept", 1)])
-    quota.add("hostile", [make(tmp_path, "1", 2)])
-    quota.add("hostile", [make(tmp_path, "2", 3)])
-    assert there(tmp_path) == ["2", "kept"]
-
-
 def test_a_file_of_two_clients_stays_until_neither_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -41,16 +30,6 @@ def test_a_file_of_two_clients_stays_until_neither_has_it(
     assert there(tmp_path) == ["of a", "shared"]
     quota.add("b", [make(tmp_path, "of b", 3)])
     assert there(tmp_path) == ["of a", "of b"]
-
-
-def test_all_together_lose_the_oldest_and_use_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(uploads, "MAX_TOTAL_MIB", 2)
-    paths = [make(tmp_path, str(n), n + 1) for n in range(5)]
-    note_use(Path(paths[0]))
-    UploadQuota().trim(paths)
-    assert there(tmp_path) == ["0", "3", "4"]
 
 
 def test_the_number_of_files_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

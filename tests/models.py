@@ -1,9 +1,7 @@
-"""Models and batches for these tests: every size differs, so that a swapped axis shows."""
+"""Random models and a batch: every size differs, so that a swapped axis shows."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -39,7 +37,7 @@ def randomize(module: nn.Module) -> nn.Module:
     return module.double()
 
 
-def make_random_model(**changes: Any) -> Transformer:
+def make_model(**changes: Any) -> Transformer:
     """A float64 model in evaluation mode with random weights."""
     torch.manual_seed(0)
     model = Transformer(make_config(**changes))
@@ -53,23 +51,7 @@ class Batch(NamedTuple):
     src_pad_mask: Tensor
 
 
-@pytest.fixture(name="make_config")
-def make_config_fixture() -> Callable[..., ModelConfig]:
-    return make_config
-
-
-@pytest.fixture(name="make_model")
-def make_model_fixture() -> Callable[..., Transformer]:
-    return make_random_model
-
-
-@pytest.fixture(name="randomize")
-def randomize_fixture() -> Callable[[nn.Module], nn.Module]:
-    return randomize
-
-
-@pytest.fixture
-def batch() -> Batch:
+def make_batch() -> Batch:
     """B=2 sentences: S=5 and 3 source tokens, T=7 target tokens."""
     generator = torch.Generator().manual_seed(1)
     src_ids = torch.randint(3, SRC_VOCAB, (2, 5), generator=generator)

@@ -7,11 +7,12 @@ translation can be found by trying all of them. Everything below is plain Python
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import pytest
 import torch
 from torch import Tensor
+
+from hubnmt.decoding import Search, Step, beam_search, greedy_search, sample
 
 BOS, EOS, V = 7, 2, 4
 Prefix = tuple[int, ...]
@@ -119,21 +120,28 @@ def search_slowly(
     return sorted(ended, key=lambda each: -each.score)[:beam_size]
 
 
-@pytest.fixture(name="TableStep")
-def table_step_fixture() -> type[TableStep]:
-    return TableStep
+def start_greedy(
+    step: Step, caps: Sequence[int], seeds: Sequence[int], *, bos_id: int = BOS, **options: Any
+) -> Search:
+    limits = torch.tensor(caps, dtype=torch.int64)
+    return greedy_search(step, bos_id=bos_id, eos_id=EOS, max_tgt_tokens=limits, **options)
 
 
-@pytest.fixture(name="random_table")
-def random_table_fixture() -> Callable[..., Table]:
-    return random_table
+def start_beam(
+    step: Step, caps: Sequence[int], seeds: Sequence[int], *, bos_id: int = BOS, **options: Any
+) -> Search:
+    limits = torch.tensor(caps, dtype=torch.int64)
+    options |= {"max_tgt_tokens": limits, "beam_size": 3, "n_best": 3}
+    return beam_search(step, bos_id=bos_id, eos_id=EOS, **options)
 
 
-@pytest.fixture(name="search_exhaustively")
-def search_exhaustively_fixture() -> Callable[..., list[Found]]:
-    return search_exhaustively
+def start_sampling(
+    step: Step, caps: Sequence[int], seeds: Sequence[int], *, bos_id: int = BOS, **options: Any
+) -> Search:
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    options |= {"max_tgt_tokens": torch.tensor(caps, dtype=torch.int64), "n_samples": 3}
+    options |= {"generators": generators, "temperature": 2.0}
+    return sample(step, bos_id=bos_id, eos_id=EOS, **options)
 
 
-@pytest.fixture(name="search_slowly")
-def search_slowly_fixture() -> Callable[..., list[Found]]:
-    return search_slowly
+SEARCHES = [start_greedy, start_beam, start_sampling]
