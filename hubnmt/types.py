@@ -1,6 +1,7 @@
 """Keyword arguments and return types of `Translator`."""
 
 import dataclasses
+import html
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -84,6 +85,18 @@ class Translation:
     def __str__(self) -> str:
         """Return the best translation."""
         return self.text
+
+    def _repr_html_(self) -> str:
+        """Return the translation for notebooks, less probable tokens in a stronger tint."""
+        tokens = "".join(
+            f'<span style="background: rgba(245, 158, 11, {0.75 * (1 - math.exp(min(p, 0))):.2f})" '
+            f'title="{math.exp(min(p, 0)):.0%}">{html.escape(token)}</span>'
+            for token, p in zip(self.tgt_tokens, self.tgt_log_probs, strict=True)
+            if token != "<eos>"
+        )
+        unsure = "unsure, " if self.token_probability < UNSURE else ""
+        notes = [f"{unsure}token probability {self.token_probability:.0%}", *self.warnings]
+        return f"<p>{tokens}</p><p><small>{html.escape('; '.join(notes))}</small></p>"
 
     @property
     def token_probability(self) -> float:

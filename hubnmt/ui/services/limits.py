@@ -8,6 +8,7 @@ from typing import Any
 
 from hubnmt.analysis.occlusion import Occlusion, find_words
 from hubnmt.analysis.occlusion import occlude as find_left_out
+from hubnmt.attention.explorer import check_drawable
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -18,7 +19,6 @@ from hubnmt.pipeline.protection import unprotect
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore, Translation
-from hubnmt.ui.services.explorer import check_drawable
 from hubnmt.ui.services.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000
