@@ -8,7 +8,7 @@ import pytest
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
-from hubnmt.types import Candidate, Translation
+from hubnmt.types import Candidate, SentencePair, Translation
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,7 @@ def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) 
         score=0.0,
         n_best=(Candidate(text, 0.0),),
         src_tokens=(),
+        sentences=(SentencePair((0, len(src)), (0, len(text))),),
         tgt_tokens=(*tokens, "<eos>"),
         tgt_log_probs=(math.log(probability),) * (len(tokens) + 1),
     )
