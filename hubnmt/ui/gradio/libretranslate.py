@@ -1,10 +1,11 @@
 """HTTP routes of LibreTranslate's API beside Gradio's own."""
 
+import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -26,17 +27,17 @@ def libretranslate_routes(handlers: Handlers) -> list[Route]:
     """Return the routes `/translate`, `/detect`, `/languages` and `/health`."""
     endpoints = LibreTranslate(handlers)
     # Threads wait in `Scheduler`; Starlette's own also serve the page's files.
-    limiter = CapacityLimiter(2 * MAX_WAITING)
+    threads = ThreadPoolExecutor(2 * MAX_WAITING)
     return [
-        Route("/translate", _posted(on_gpu(endpoints.translate), limiter), methods=["POST"]),
-        Route("/detect", _posted(endpoints.detect, limiter), methods=["POST"]),
+        Route("/translate", _posted(on_gpu(endpoints.translate), threads), methods=["POST"]),
+        Route("/detect", _posted(endpoints.detect, threads), methods=["POST"]),
         Route("/languages", lambda _: JSONResponse(endpoints.languages())),
         Route("/health", lambda _: JSONResponse({"status": "ok"})),
     ]
 
 
 def _posted(
-    answer: Answer, limiter: CapacityLimiter
+    answer: Answer, threads: ThreadPoolExecutor
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
     """Return a route that answers a request within the limits of its client."""
 
@@ -47,7 +48,8 @@ def _posted(
             context.run(assign, request.scope["hubnmt.scheduler"], client)
         try:
             fields = await _read_fields(request)
-            found = await to_thread.run_sync(context.run, answer, fields, limiter=limiter)
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(threads, context.run, answer, fields)
         except HubNMTError as error:
             status = 503 if isinstance(error, BusyError) else 400
             return JSONResponse({"error": public_message(error)}, status)

@@ -23,28 +23,27 @@ async def structured_tools(app: Any) -> AsyncIterator[None]:
 
 
 def _structure_answers(server: "GradioMCPServer") -> None:
-    from mcp.types import CallToolRequest, CallToolResult, ServerResult, TextContent
-
+    types: Any = server.types
     to_content = server.postprocess_output_data
     handlers = server.mcp_server.request_handlers
-    call = handlers[CallToolRequest]
+    call = handlers[types.CallToolRequest]
 
     def to_json(data: Any, root_url: str) -> Any:
         # A queued tool's outputs arrive as one tuple.
         outputs = data[0] if data and isinstance(data[0], tuple) else data
         return to_content([_dump(each) for each in outputs], root_url)
 
-    async def call_structured(request: CallToolRequest) -> ServerResult:
-        answer: ServerResult = await call(request)
+    async def call_structured(request: Any) -> Any:
+        answer = await call(request)
         result = answer.root
-        if isinstance(result, CallToolResult) and not result.isError and result.content:
+        if isinstance(result, types.CallToolResult) and not result.isError and result.content:
             last = result.content[-1]  # the details; before them the text or file alone
-            value = json.loads(last.text) if isinstance(last, TextContent) else None
+            value = json.loads(last.text) if isinstance(last, types.TextContent) else None
             result.structuredContent = value if isinstance(value, dict) else {"result": value}
         return answer
 
     server.postprocess_output_data = to_json  # type: ignore[method-assign]  # no other hook
-    handlers[CallToolRequest] = call_structured
+    handlers[types.CallToolRequest] = call_structured
 
 
 def _dump(output: Any) -> Any:
