@@ -1,11 +1,15 @@
 """Keyword arguments and return types of `Translator`."""
 
 import dataclasses
+import html
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig, DecodingOptions
+
+UNSURE = 0.5
+"""Mean token probability below which a translation is probably wrong."""
 
 
 def mean_probability(log_probs: Sequence[float]) -> float:
@@ -79,13 +83,28 @@ class Translation:
     sentences: tuple[SentencePair, ...] = ()
     """Aligned sentence spans of `src` and `text`, in order."""
     warnings: tuple[str, ...] = ()
-    """Warnings such as split or truncated input and output that reached its maximum length."""
+    """Warnings such as a source in another language, missing numbers, changed names, split or
+    truncated input, and output that reached its maximum length."""
+    detected_language: str = ""
+    """ISO 639 code of the source's language if it is surely not the model's; else empty."""
     n_fallbacks: int = 0
     """Number of segments decoded again by fallback decoding, whichever result was kept."""
 
     def __str__(self) -> str:
         """Return the best translation."""
         return self.text
+
+    def _repr_html_(self) -> str:
+        """Return the translation for notebooks, less probable tokens in a stronger tint."""
+        tokens = "".join(
+            f'<span style="background: rgba(245, 158, 11, {0.75 * (1 - math.exp(min(p, 0))):.2f})" '
+            f'title="{math.exp(min(p, 0)):.0%}">{html.escape(token)}</span>'
+            for token, p in zip(self.tgt_tokens, self.tgt_log_probs, strict=True)
+            if token != "<eos>"
+        )
+        unsure = "unsure, " if self.token_probability < UNSURE else ""
+        notes = [f"{unsure}token probability {self.token_probability:.0%}", *self.warnings]
+        return f"<p>{tokens}</p><p><small>{html.escape('; '.join(notes))}</small></p>"
 
     @property
     def token_probability(self) -> float:
@@ -96,6 +115,7 @@ class Translation:
         """Return the JSON object printed by `--json`."""
         names = ("src", "text", "score", "src_tokens", "tgt_tokens", "tgt_log_probs", "warnings")
         values = {name: getattr(self, name) for name in names}
+        values["token_probability"] = self.token_probability
         values["n_best"] = [{"text": each.text, "score": each.score} for each in self.n_best]
         return values
 

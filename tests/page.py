@@ -113,6 +113,7 @@ class FakeTranslator:
             tgt_log_probs=(-0.1, -0.2, -0.3),
             sentences=(SentencePair((0, len(text)), (0, len(candidates[0].text))),),
             warnings=("<b>cut</b>",) if "long" in text else (),
+            detected_language="",
         )
 
     def stream(
@@ -132,9 +133,9 @@ class FakeTranslator:
             log_prob=sum(log_probs), perplexity=1.65, tgt_tokens=tokens, tgt_log_probs=log_probs
         )
 
-    def attend(self, src: str, tgt: str | None = None) -> Attention:
+    def attend(self, src: str, tgt: Any = None, *, split: bool = True) -> Attention:
         src_tokens = _tokens(src)
-        tgt_tokens = _tokens(tgt or src.upper())
+        tgt_tokens = _tokens(str(getattr(tgt, "text", tgt) or src.upper()))
         S, T = len(src_tokens), len(tgt_tokens)
         return Attention(
             src=_place(src_tokens),
@@ -154,7 +155,7 @@ def serving(handlers: Handlers, **more: Any) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     demo = build_demo(handlers)
-    options = launch_options() | more
+    options = launch_options(handlers) | more
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
     try:
         yield url

@@ -119,6 +119,12 @@ class Attention:
     alignment_shift: int = 0
     """1 if that head aligns a token one step after it is generated, as the input; else 0."""
 
+    def _repr_html_(self) -> str:
+        """Return the page's interactive maps, for notebooks."""
+        from hubnmt.attention.notebook import explorer_html  # which imports this module
+
+        return explorer_html(self)
+
     @property
     def src_tokens(self) -> tuple[str, ...]:
         """S readable source pieces, `<eos>` last."""

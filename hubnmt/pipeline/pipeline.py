@@ -13,6 +13,7 @@ from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
 from hubnmt.inference.engine import force_prefix, is_cut
 from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
+from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.pipeline.names import restore_names
 from hubnmt.pipeline.prefix import bind_prefix
@@ -250,20 +251,22 @@ class Pipeline:
         if guard:
             yield from self._retry(drafts, decoding, notes, max_batch_tokens=max_batch_tokens)
         return [
-            dataclasses.replace(
-                join_parts(
-                    draft.text,
-                    draft.parts,
-                    draft.found,
-                    n_best=decoding.n_best,
-                    sample=decoding.sample,
-                    tokenizers=self._tokenizers,
-                    notes=draft_notes,
-                ),
-                n_fallbacks=draft.n_fallbacks,
-            )
+            self._join(draft, decoding, draft_notes)
             for draft, draft_notes in zip(drafts, notes, strict=True)
         ]
+
+    def _join(self, draft: _Draft, decoding: DecodingConfig, notes: Sequence[str]) -> Translation:
+        found = join_parts(
+            draft.text,
+            draft.parts,
+            draft.found,
+            n_best=decoding.n_best,
+            sample=decoding.sample,
+            tokenizers=self._tokenizers,
+            notes=notes,
+        )
+        checked = check_translation(found, self._tokenizers, src_lang=self._config.src_lang)
+        return dataclasses.replace(checked, n_fallbacks=draft.n_fallbacks)
 
     def _retry(
         self,

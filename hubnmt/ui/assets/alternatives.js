@@ -3,7 +3,7 @@
 // translation is chosen. Texts are inserted with textContent, never as HTML.
 
 const place = element.querySelector(".alternatives");
-const UNSURE = 0.5; // same value in html/facts.py
+const UNSURE = 0.5; // same value in types.py
 const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
 function make(tag, name, text) {

@@ -90,7 +90,7 @@ def run_app(options: argparse.Namespace) -> None:
             server_port=options.port,
             share=options.share or None,
             mcp_server=options.mcp or None,  # None: Gradio reads GRADIO_MCP_SERVER
-            **launch_options(),
+            **launch_options(handlers),
         )
     # Gradio imports its optional extra only on use; OSError: the port is in use or not permitted.
     except (ImportError, OSError) as error:

@@ -43,6 +43,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIX = "/gradio_api/"
 
+PLAIN = ("/translate", "/detect")
+"""Routes outside Gradio's queue, see `libretranslate`."""
+
 TRIM_EVERY_S = 1.0
 """Minimum interval between checks of the total disk quota."""
 
@@ -80,7 +83,8 @@ class Middleware:
 
     async def _post(self, route: str, scope: Scope, receive: Receive, send: Send) -> None:
         address = (scope.get("client") or ("",))[0]
-        if _is_queued(route) and self._scheduler.is_full_for(address):
+        is_model = _is_queued(route) or route in PLAIN
+        if is_model and self._scheduler.is_full_for(address):
             await _refuse(send, 503, str(BusyError()))
             return
         try:
@@ -98,7 +102,7 @@ class Middleware:
         scope["hubnmt.address"], scope["hubnmt.scheduler"] = address, self._scheduler
         scope["hubnmt.listeners"] = self._listeners
         async with _replayed(body, receive) as (replay, has_left):
-            if route.startswith(("run/", "api/")):
+            if route.startswith(("run/", "api/")) or route in PLAIN:
                 scope["hubnmt.has_left"] = has_left
             if route == "upload":
                 if not await _is_one_file(scope, body):

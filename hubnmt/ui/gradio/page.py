@@ -14,6 +14,8 @@ from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import ASSETS, QUIET, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
+from hubnmt.ui.gradio.libretranslate import libretranslate_routes
+from hubnmt.ui.gradio.mcp import structured_tools
 from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
@@ -42,7 +44,7 @@ CLEANUP_EVERY_S = 300
 
 
 def build_demo(handlers: Handlers) -> gr.Blocks:
-    """Build the app; launch it with `launch_options()`.
+    """Build the app; launch it with `launch_options(handlers)`.
 
     The default model is loaded here, so that the first request does not wait for it.
 
@@ -66,8 +68,8 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     return demo
 
 
-def launch_options() -> dict[str, Any]:
-    """Return the keyword arguments for `demo.launch(**launch_options())`."""
+def launch_options(handlers: Handlers) -> dict[str, Any]:
+    """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
     return {
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
@@ -84,6 +86,8 @@ def launch_options() -> dict[str, Any]:
                 MiddlewareEntry(LinkPreview),
                 MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS)),
             ],
+            "routes": libretranslate_routes(handlers),
+            "lifespan": structured_tools,
         },
     }
 

@@ -18,7 +18,7 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
-from hubnmt.ui.html.facts import notice, timing_line
+from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.look import Look
@@ -214,7 +214,7 @@ class TranslateTab:
             for answer in self._handlers.translate_page(text, model, *options):
                 if isinstance(answer, Answer):
                     found = answer.timed.translation
-                    warnings, timing = notice(found.warnings, "warning"), timing_line(answer.timed)
+                    warnings, timing = warning_notice(answer), timing_line(answer.timed)
                     state = answer.alternatives
                     shown = [warnings, found.text, timing, state, state]
                     yield {**asked, "shown": shown, "said": found.text, "n_waiting": n_waiting()}

@@ -4,12 +4,17 @@ import html
 from collections.abc import Iterable
 from typing import Literal
 
+from hubnmt.text.languages import language_name
+from hubnmt.types import UNSURE
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
-from hubnmt.ui.services.translate import Timed
+from hubnmt.ui.services.translate import Answer, Timed
 
-UNSURE = 0.5
-"""Mean token probability below which a translation is marked; same value in alternatives.js."""
+CHANGE = (
+    "const list = document.querySelector('.languages .src'); list.value = 'CODE'; "
+    "list.dispatchEvent(new Event('change'))"
+)
+"""Selects another source language in `assets/languages.html`; the text stays."""
 
 
 def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
@@ -17,6 +22,18 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
     lines = "".join(f"<p>{html.escape(sentence(message))}</p>" for message in messages)
     role = "alert" if kind == "error" else "status"
     return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
+
+
+def warning_notice(answer: Answer) -> str:
+    """Render a translation's warnings; for a source in another language with a button to change."""
+    shown = notice(answer.timed.translation.warnings, "warning")
+    if not answer.better_language:
+        return shown
+    code = html.escape(answer.better_language)
+    return shown.removesuffix("</div>") + (
+        f'<p>This looks like {language_name(code)}. <button type="button" class="change" '
+        f'onclick="{CHANGE.replace("CODE", code)}">Swap?</button></p></div>'
+    )
 
 
 def model_line(facts: ModelFacts) -> str:
@@ -42,9 +59,11 @@ def timing_line(timed: Timed) -> str:
     explained = (
         "mean token probability: the model's confidence, not the accuracy of the translation"
     )
-    unsure = ' class="unsure"' if token_probability < UNSURE else ""
+    is_unsure = token_probability < UNSURE
+    mark = ' class="unsure"' if is_unsure else ""
     sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
-    parts.append(f'<span title="{explained}"{unsure}>token probability {sure}</span>')
+    said = f"{'<b>unsure</b>, ' if is_unsure else ''}token probability {sure}"
+    parts.append(f'<span title="{explained}"{mark}>{said}</span>')
     if timed.load_seconds > 0:
         parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
     return f'<div class="facts">{fact_row(parts)}</div>'

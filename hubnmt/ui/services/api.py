@@ -8,7 +8,9 @@ import numpy as np
 
 from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
+from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
+from hubnmt.ui.services.catalogue import find_model, list_pairs
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
 from hubnmt.ui.services.translate import Handlers, Timed
 
@@ -42,6 +44,8 @@ class Endpoints:
         repetition_penalty: float | None = None,
         max_new_tokens: int | None = None,
         prefix: str | None = None,
+        src_lang: str = "",
+        tgt_lang: str = "",
     ) -> tuple[str, dict[str, Any]]:
         """Translate a text with a Transformer model trained from scratch.
 
@@ -62,16 +66,30 @@ class Endpoints:
             repetition_penalty: above 1 penalizes tokens that were already generated.
             max_new_tokens: maximum tokens per sentence, excluding the prefix.
             prefix: text that the translation must start with.
+            src_lang: language code such as de; with tgt_lang, selects a model in place of `model`.
+            tgt_lang: language code such as en.
 
         Returns:
-            The translation; and score (used to rank n_best: the log-probability divided by the
-            length to the power of length_penalty), n_best, tokens, their log-probabilities,
-            warnings, seconds.
+            The translation; and model, src_lang, tgt_lang, text, token_probability (mean, 0 to 1:
+            below 0.5 the translation is probably wrong), score (used to rank n_best: the
+            log-probability divided by the length to the power of length_penalty), n_best,
+            sentences, alignment of words, tokens, their log-probabilities, warnings, seconds.
         """
         options = decoding_controls.given_options(locals())
+        registry = self.handlers.registry
+        if src_lang or tgt_lang:
+            if model:
+                raise InputError("give a model, or src_lang and tgt_lang, not both")
+            model = find_model(registry, src_lang, tgt_lang)
         timed = self.handlers.translate_text(text, model, prefix=prefix or "", **options)
-        name = self.handlers.registry.name(model)
-        return timed.translation.text, {"model": name, **_text_details(timed)}
+        translator = registry.get(model)
+        details = {
+            "model": registry.name(model),
+            "src_lang": translator.config.src_lang,
+            "tgt_lang": translator.config.tgt_lang,
+            "alignment": limits.align(translator, timed.translation),
+        }
+        return timed.translation.text, details | _text_details(timed)
 
     def attention(
         self,
@@ -109,14 +127,7 @@ class Endpoints:
             "src_tokens": list(maps.src_tokens),
             "tgt_tokens": list(maps.tgt_tokens),
             "weights": [[round(float(w), 4) for w in row] for row in weights],
-            "links": [
-                {
-                    "src": whole.src.text[slice(*link.src)],
-                    "tgt": whole.tgt.text[slice(*link.tgt)],
-                    "weight": round(link.weight, 4),
-                }
-                for link in whole.word_alignment()
-            ],
+            "links": limits.list_links(whole),
         }
 
     def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
@@ -172,23 +183,46 @@ class Endpoints:
         """List the models available to the other endpoints.
 
         Returns:
-            For each model its name, and whether it is the page's default (`opening`).
+            For each model its name, its languages (codes and English names), and whether it is the
+            page's default (`opening`).
         """
+        registry = self.handlers.registry
         return [
-            {"name": name, "opening": name == self.handlers.registry.opening}
-            for name in self.handlers.registry.names
+            {
+                "name": name,
+                "opening": name == registry.opening,
+                "src_lang": src_lang,
+                "tgt_lang": tgt_lang,
+                "src_name": language_name(src_lang),
+                "tgt_name": language_name(tgt_lang),
+            }
+            for name, (src_lang, tgt_lang) in list_pairs(registry).items()
         ]
 
 
 def _text_details(timed: Timed) -> dict[str, Any]:
     found = timed.translation
     return {
+        "text": found.text,
+        "token_probability": found.token_probability,
         "score": found.score,
-        "n_best": [{"text": each.text, "score": each.score} for each in found.n_best],
+        "n_best": [
+            {
+                "text": each.text,
+                "score": each.score,
+                "token_probability": each.token_probability,
+            }
+            for each in found.n_best
+        ],
+        "sentences": [
+            {"src": found.src[slice(*each.src)], "tgt": found.text[slice(*each.tgt)]}
+            for each in found.sentences
+        ],
         "src_tokens": list(found.src_tokens),
         "tgt_tokens": list(found.tgt_tokens),
         "tgt_log_probs": list(found.tgt_log_probs),
         "warnings": list(found.warnings),
+        "detected_language": found.detected_language,
         "seconds": round(timed.seconds, 4),
     }
 

@@ -6,11 +6,12 @@ If the Hub cannot be reached, nothing is suggested and the page continues to wor
 import dataclasses
 import logging
 import re
-from pathlib import Path
+from typing import Any
 
 from hubnmt.checkpoint.folder import load_config
-from hubnmt.errors import HubError, HubNMTError
+from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
 from hubnmt.hub.listing import Catalogue, ListedModel, list_cached
+from hubnmt.text.languages import main_tag
 from hubnmt.ui.services.registry import ModelRegistry
 
 logger = logging.getLogger(__name__)
@@ -79,10 +80,33 @@ def find_reverse(registry: ModelRegistry, model: str) -> str:
     """
     config = registry.get(model).config
     wanted = (config.tgt_lang, config.src_lang)
-    known = [(name, _read_pair(registry.folder(name))) for name in registry.names]
+    known = list_pairs(registry)
     if registry.allow_hub:
-        known += [(each.name, (each.src_lang, each.tgt_lang)) for each in list_cached()]
-    return next((name for name, pair in known if pair == wanted), "")
+        known |= {each.name: (each.src_lang, each.tgt_lang) for each in list_cached()}
+    return next((name for name, pair in known.items() if pair == wanted), "")
+
+
+def list_pairs(registry: ModelRegistry) -> dict[str, tuple[str, str]]:
+    """Map the page's own models to source and target language; empty strings if unreadable."""
+    return {name: _read_pair(registry, name) for name in registry.names}
+
+
+def find_model(registry: ModelRegistry, src_lang: Any, tgt_lang: Any) -> str:
+    """Return the first of the page's own models for a language pair.
+
+    Raises:
+        ModelNotFoundError: naming the pairs that there are.
+    """
+    known = {
+        name: (main_tag(src), main_tag(tgt)) for name, (src, tgt) in list_pairs(registry).items()
+    }
+    wanted = tuple(main_tag(tag) if isinstance(tag, str) else "" for tag in (src_lang, tgt_lang))
+    for name, pair in known.items():
+        if pair == wanted and all(pair):
+            return name
+    pairs = ", ".join(" to ".join(pair) for pair in dict.fromkeys(known.values()) if all(pair))
+    asked = " to ".join(str(tag)[:20] or "(none)" for tag in (src_lang, tgt_lang))
+    raise ModelNotFoundError(f"no model translates {asked}; there are: {pairs}")
 
 
 def _is_folder(registry: ModelRegistry, name: str) -> bool:
@@ -93,13 +117,13 @@ def _is_folder(registry: ModelRegistry, name: str) -> bool:
         return False
 
 
-def _read_pair(folder: Path | None) -> tuple[str, str]:
-    """Read a model's language pair from its config; two empty strings if that fails."""
+def _read_pair(registry: ModelRegistry, name: str) -> tuple[str, str]:
+    folder = registry.folder(name)
     try:
-        config = None if folder is None else load_config(folder)
+        config = registry.get(name).config if folder is None else load_config(folder)
     except HubNMTError:
-        config = None
-    return (config.src_lang, config.tgt_lang) if config else ("", "")
+        return "", ""
+    return config.src_lang, config.tgt_lang
 
 
 def _list_hub(catalogue: Catalogue) -> list[ListedModel]:

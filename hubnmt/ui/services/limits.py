@@ -1,5 +1,6 @@
 """Admission limits of the shared page: text length, estimated cost, and size of inspected pairs."""
 
+import contextlib
 import time
 import weakref
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from typing import Any
 
 from hubnmt.analysis.occlusion import Occlusion, find_words
 from hubnmt.analysis.occlusion import occlude as find_left_out
+from hubnmt.attention.explorer import check_drawable
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -16,8 +18,7 @@ from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.protection import unprotect
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
-from hubnmt.types import Candidate, PairScore
-from hubnmt.ui.services.explorer import check_drawable
+from hubnmt.types import Candidate, PairScore, Translation
 from hubnmt.ui.services.scheduler import model_turn, run_in_turns
 
 MAX_TEXT_CHARS = 10_000
@@ -312,6 +313,33 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
     with model_turn(LOOK_SECONDS):
         return translator.attend(src, candidate, split=False)
+
+
+def align(translator: Translator, translation: Translation) -> list[dict[str, Any]]:
+    """Align the words of a translation, see `list_links`; sentences too long to display have none.
+
+    Sentences are aligned one by one, because the maps of a whole text are quadratic in its length.
+    """
+    links = []
+    rows = translation.n_best[0].tgt_ids
+    for (src, tgt), row in zip(translation.sentences, rows, strict=True):
+        candidate = Candidate(translation.text[slice(*tgt)], 0.0, (row,))
+        with contextlib.suppress(InputError):
+            maps = attend_candidate(translator, translation.src[slice(*src)], candidate)
+            links += list_links(maps)
+    return links
+
+
+def list_links(maps: Attention) -> list[dict[str, Any]]:
+    """Return the word alignment as source word, target word and attention weight."""
+    return [
+        {
+            "src": maps.src.text[slice(*link.src)],
+            "tgt": maps.tgt.text[slice(*link.tgt)],
+            "weight": round(link.weight, 4),
+        }
+        for link in maps.word_alignment()
+    ]
 
 
 def leave_out(translator: Translator, src: str, candidate: Candidate) -> Occlusion | None:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.analysis.head_ablation import PARTS, Head, without_heads
+from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import HubNMTError, InputError
@@ -19,7 +20,6 @@ from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.compare import mark_differences
-from hubnmt.ui.services.explorer import explorer_figure
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
 from hubnmt.ui.services.text_format import sentence, short_count
@@ -83,7 +83,7 @@ class Look:
             return Seen({"message": sentence(str(error))})
         left_out = limits.leave_out(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = explorer_figure(maps, left_out)
+        figure = explorer_figure(maps, left_out.falls if left_out else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
 

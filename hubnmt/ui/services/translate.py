@@ -10,10 +10,17 @@ from typing import Any, NamedTuple, Unpack
 from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.listing import Catalogue
+from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.catalogue import Search, read_search, search_models, suggest_models
+from hubnmt.ui.services.catalogue import (
+    Search,
+    list_pairs,
+    read_search,
+    search_models,
+    suggest_models,
+)
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
 
@@ -54,6 +61,8 @@ class Answer(NamedTuple):
     alternatives: dict[str, Any]
     """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
     `candidates` with token ids per sentence, and the indices `selected` and `sentence`."""
+    better_language: str = ""
+    """Language of the source if it is not the model's and another model here translates it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,7 +195,10 @@ class Handlers:
         shown_at = -PAUSE_S
         for found in self.stream_text(text, model, **overrides):
             if isinstance(found, Timed):
-                yield _answer(text, model, found)
+                other = found.translation.detected_language
+                known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
+                answer = _answer(text, model, found)
+                yield answer._replace(better_language=other if other in known else "")
             elif time.perf_counter() - shown_at >= PAUSE_S:
                 shown_at = time.perf_counter()
                 yield found

@@ -64,7 +64,10 @@ def test_clients_call_the_endpoints_by_name(client: Client):
 def test_clients_give_options_by_the_names_of_the_configuration(client: Client):
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
     offered = {p["parameter_name"] for p in endpoints["/translate"]["parameters"]}
-    assert offered == {"text", "model", "prefix", *DecodingConfig().to_dict()}
+    assert offered == {
+        *("text", "model", "prefix", "src_lang", "tgt_lang"),
+        *DecodingConfig().to_dict(),
+    }
     _, details = client.predict(
         "ein hund", sample=True, temperature=0.5, n_best=2, prefix="A", api_name="/translate"
     )
@@ -153,7 +156,7 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
     mcp = pytest.importorskip("mcp")
     http = pytest.importorskip("mcp.client.streamable_http")
 
-    async def ask(url: str) -> tuple[dict[str, str], str]:
+    async def ask(url: str) -> tuple[dict[str, str], Any]:
         async with (
             http.streamable_http_client(f"{url}gradio_api/mcp/") as (reads, writes, _),
             mcp.ClientSession(reads, writes) as session,
@@ -161,14 +164,20 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
             await session.initialize()
             tools = {tool.name: tool.description for tool in (await session.list_tools()).tools}
             answer = await session.call_tool("translate", {"text": "ein hund"})
-            return tools, answer.content[0].text
+            return tools, answer
 
     # In a thread of its own: the browser tests leave this one with a running event loop.
     with serving(handlers, mcp_server=True) as url, ThreadPoolExecutor(1) as aside:
         tools, answer = aside.submit(lambda: asyncio.run(ask(url))).result()
     assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)
     assert tools["translate"].startswith("Translate a text with a Transformer")
-    assert "EIN HUND" in answer
+    assert answer.content[0].text == "EIN HUND"
+    found = answer.structuredContent
+    assert json.loads(answer.content[1].text) == found
+    assert (found["src_lang"], found["tgt_lang"], found["text"]) == ("de", "en", "EIN HUND")
+    assert found["sentences"] == [{"src": "ein hund", "tgt": "EIN HUND"}]
+    assert {link["tgt"] for link in found["alignment"]} <= {"EIN", "HUND"}
+    assert (found["token_probability"], found["warnings"]) == (0.8, [])
 
 
 class SlowTranslator(FakeTranslator):

@@ -41,10 +41,10 @@ def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Bl
     assert demo._queue.max_size == page.MAX_QUEUED
 
 
-def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks):
+def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, handlers: Handlers):
     every, age = demo.delete_cache
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
-    options = launch_options()
+    options = launch_options(handlers)
     assert options["max_file_size"] == f"{tables.MAX_FILE_MIB}mb"
     assert options["state_session_capacity"] == page.KEPT_SESSIONS
     assert options["run_history"] is False
@@ -74,6 +74,6 @@ def test_assets_fetch_nothing_from_elsewhere_and_write_no_html(asset: Path):
         assert forbidden not in text
 
 
-def test_the_theme_needs_no_font_from_elsewhere():
-    theme = launch_options()["theme"]
+def test_the_theme_needs_no_font_from_elsewhere(handlers: Handlers):
+    theme = launch_options(handlers)["theme"]
     assert not any(font.stylesheet()["url"] for font in theme._font if not isinstance(font, str))

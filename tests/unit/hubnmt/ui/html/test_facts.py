@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.translate import Timed
+from hubnmt.ui.services.translate import Answer, Timed
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
@@ -30,3 +30,12 @@ def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked:
     html = _timing(3, probability, 1, 0)
     assert f"token probability {said}<" in html
     assert ("unsure" in html) == is_marked
+
+
+def test_a_text_in_another_language_offers_to_change_languages():
+    translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
+    answer = Answer(Timed(translation, 1.0, 0.0), {}, better_language="en")
+    html = facts.warning_notice(answer)
+    assert "This looks like English." in html
+    assert "list.value = 'en'" in html
+    assert "<button" not in facts.warning_notice(answer._replace(better_language=""))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from hubnmt.attention import explorer
 from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.ui.services import explorer
 
 
 def _rows(*shape: int) -> torch.Tensor:

@@ -1,13 +1,13 @@
-"""Attention data of the explorer, which draws it with `assets/explorer.js`."""
+"""Attention data of the explorer, which `hubnmt/ui/assets/explorer.js` draws."""
 
 import base64
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hubnmt.analysis.occlusion import Occlusion
 from hubnmt.attention.maps import Attention
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -20,12 +20,13 @@ FULL_SCALE = 65_535
 """Encoded value of weight 1: 16-bit integers take a third of the size of decimals."""
 
 
-def explorer_figure(maps: Attention, left_out: Occlusion | None) -> dict[str, Any]:
+def explorer_figure(maps: Attention, falls: Sequence[Sequence[float]] | None) -> dict[str, Any]:
     """Pack a sentence's attention for the explorer, by subwords, characters and words.
 
     Args:
         maps: attention over S source and T target tokens.
-        left_out: occlusion analysis of the same pair, if available.
+        falls: of occlusion analysis: for each source word, how much the log-probability of each
+            target token drops without it, in nats; None if not available.
     """
     characters, words = maps.by_character(), maps.by_word()
     is_same = characters.src.tokens == maps.src.tokens and characters.tgt.tokens == maps.tgt.tokens
@@ -38,7 +39,7 @@ def explorer_figure(maps: Attention, left_out: Occlusion | None) -> dict[str, An
         },
         "alignment": maps.alignment_head and list(maps.alignment_head),
         "shift": maps.alignment_shift,
-        "falls": _log_prob_drops(maps, left_out),
+        "falls": _log_prob_drops(maps, falls),
     }
 
 
@@ -59,14 +60,16 @@ def _view(maps: Attention, later: Attention) -> dict[str, Any]:
     }
 
 
-def _log_prob_drops(maps: Attention, left_out: Occlusion | None) -> list[list[float]] | None:
+def _log_prob_drops(
+    maps: Attention, falls: Sequence[Sequence[float]] | None
+) -> list[list[float]] | None:
     """Sum log-probability drops per target word: (target words, source words)."""
-    if left_out is None:
+    if falls is None:
         return None
     _, sizes = maps.tgt.group(number_words)
     ends = list(itertools.accumulate(sizes))
     return [
-        [round(sum(drops[end - size : end]), 3) for drops in left_out.falls]
+        [round(sum(drops[end - size : end]), 3) for drops in falls]
         for end, size in zip(ends, sizes, strict=True)
     ]
 

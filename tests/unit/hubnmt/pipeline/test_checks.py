@@ -1,0 +1,64 @@
+"""Signs that a translation is wrong, found with the bundled model's vocabulary."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from hubnmt.pipeline.checks import check_translation
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.translator import Translator
+from hubnmt.types import Candidate, SentencePair, Translation
+
+
+@pytest.fixture(scope="module")
+def tokenizers(bundled_model: Path) -> Tokenizers:
+    tokenizer = Tokenizer.load(bundled_model / "tokenizer.json")
+    return Tokenizers(tokenizer, tokenizer)
+
+
+def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) -> list[str]:
+    tokens = text.replace(" ", "\n ").split("\n")
+    translation = Translation(
+        src=src,
+        text=text,
+        score=0.0,
+        n_best=(Candidate(text, 0.0),),
+        src_tokens=(),
+        sentences=(SentencePair((0, len(src)), (0, len(text))),),
+        tgt_tokens=(*tokens, "<eos>"),
+        tgt_log_probs=(math.log(probability),) * (len(tokens) + 1),
+    )
+    return list(check_translation(translation, tokenizers, src_lang="de").warnings)
+
+
+@pytest.mark.parametrize(
+    ("src", "text", "said"),
+    [
+        ("The dog runs in the snow.", "The dog.", "the source looks like English, not German"),
+        ("Il fait très froid ce matin.", "Cold.", "the source looks like French, not German"),
+        ("Ein Hund rennt im Schnee.", "A dog runs in the snow.", ""),
+        ("Links!", "Left!", ""),
+        ("Er kam um 8:45 Uhr.", "He came at 8.", "numbers of the source are missing: 45"),
+        ("Es kostet 1.000.000 Euro.", "It costs 1,000,000 euros.", ""),
+        ("Am 3. März 1969.", "On March 3, 196969.", "numbers of the source are missing: 1969"),
+    ],
+)
+def test_a_wrong_translation_shows(tokenizers: Tokenizers, src: str, text: str, said: str):
+    assert warn(tokenizers, src, text) == ([said] if said else [])
+
+
+def test_a_changed_name_shows_where_the_model_is_unsure(tokenizers: Tokenizers):
+    src, text = "Meine Schwester heißt Jonathine.", "My sister is called Jathonine."
+    said = "names or rare words may have been changed: Jonathine to Jathonine"
+    assert warn(tokenizers, src, text, 0.3) == [said]
+    assert warn(tokenizers, src, text, 0.9) == []
+    assert warn(tokenizers, src, "My sister is called Jonathine.", 0.3) == []
+    assert warn(tokenizers, src, "My sister is called Someone.", 0.3) == []
+
+
+def test_warnings_reach_python_and_json(bundled_model: Path):
+    found = Translator.from_pretrained(bundled_model).translate("A dog runs in the snow.")
+    assert found.detected_language == "en"
+    assert "the source looks like English, not German" in found.to_dict()["warnings"]
+    assert found.to_dict()["token_probability"] == found.token_probability
