@@ -83,7 +83,8 @@ def run_app(options: argparse.Namespace) -> None:
     """
     share_arenas()
     check_upload_folder(os.environ)
-    demo = build_demo(Handlers(make_registry(options, os.environ)))
+    handlers = Handlers(make_registry(options, os.environ))
+    demo = build_demo(handlers)
     try:
         demo.launch(
             server_name=options.host,
