@@ -246,14 +246,18 @@ class Pipeline:
         guard: bool,
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
-        """Apply fallback decoding, then join the parts of each text."""
+        """Join the parts of each text; with `guard`, repair degenerate ones and check the whole."""
         notes = [[*draft.warnings, *self._caps_reached(draft, decoding)] for draft in drafts]
         if guard:
             yield from self._retry(drafts, decoding, notes, max_batch_tokens=max_batch_tokens)
-        return [
+        joined = [
             self._join(draft, decoding, draft_notes)
             for draft, draft_notes in zip(drafts, notes, strict=True)
         ]
+        if not guard:
+            return joined
+        src_lang = self._config.src_lang
+        return [check_translation(each, self._tokenizers, src_lang=src_lang) for each in joined]
 
     def _join(self, draft: _Draft, decoding: DecodingConfig, notes: Sequence[str]) -> Translation:
         found = join_parts(
@@ -265,8 +269,7 @@ class Pipeline:
             tokenizers=self._tokenizers,
             notes=notes,
         )
-        checked = check_translation(found, self._tokenizers, src_lang=self._config.src_lang)
-        return dataclasses.replace(checked, n_fallbacks=draft.n_fallbacks)
+        return dataclasses.replace(found, n_fallbacks=draft.n_fallbacks)
 
     def _retry(
         self,

