@@ -251,7 +251,8 @@ class Translator:
                 incomplete.
             max_batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
             guard: decode again once if the output repeats itself, copies the source or is far too
-                short, and report it in `warnings`; see `hubnmt.pipeline.fallback`.
+                short, restore names, and report this and doubtful numbers and names in `warnings`;
+                see `hubnmt.pipeline.fallback`, `names` and `checks`.
             split: translate each sentence of a line separately; otherwise each line as a whole.
             options: fields of `DecodingConfig` that differ from `decoding`.
 
