@@ -10,6 +10,7 @@ import re
 from hubnmt.pipeline.names import find_changed_names
 from hubnmt.text.detection import Detected, detect_languages
 from hubnmt.text.languages import NAMES, language_name, main_tag
+from hubnmt.text.protected_spans import PROTECTED
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import UNSURE, Translation, mean_probability
 
@@ -54,6 +55,7 @@ def check_translation(
 
 def find_other_language(text: str, src_lang: str) -> str:
     """Return the language of a text of two words or more if it is surely not the expected one."""
+    text = PROTECTED.sub(" ", text)
     if len(WORD.findall(text)) < 2 or main_tag(src_lang) not in NAMES:
         return ""
     found = detect_languages(text)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import fastapi
 from gradio.route_utils import get_root_url
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import FileResponse
 
 from hubnmt.hub.space import DESCRIPTION
@@ -67,7 +67,7 @@ def _replacing_tags(scope: Scope, send: Any) -> Any:
 
 
 def _tags(scope: Scope) -> str:
-    root = get_root_url(fastapi.Request(scope), scope["path"], scope.get("root_path"))
+    root = get_root_url(Request(scope), scope["path"], scope.get("root_path"))
     properties = {
         "og:type": "website",
         "og:site_name": "hubnmt",

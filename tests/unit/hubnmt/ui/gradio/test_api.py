@@ -199,7 +199,7 @@ def test_when_too_many_ask_each_is_told_so_in_a_sentence(
         call = f"{url}gradio_api/call/translate"
 
         def ask(_: int) -> str:
-            answer = httpx.post(call, json={"data": ["ein hund " * 60, "", *[None] * 12]})
+            answer = httpx.post(call, json={"data": ["ein hund " * 60, "", *[None] * 14]})
             if answer.status_code == 503:
                 return str(answer.json()["detail"])
             return httpx.get(f"{call}/{answer.json()['event_id']}", timeout=60).text
@@ -213,7 +213,7 @@ def test_when_too_many_ask_each_is_told_so_in_a_sentence(
 
 JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 99_999)
 PARAMETERS = {
-    "translate": ["ein hund", "", *[None] * 12],
+    "translate": ["ein hund", "", *[None] * 14],
     "attention": ["ein hund", "", "", 0, 0, "pieces"],
     "score": ["ein hund", "the dog", ""],
 }

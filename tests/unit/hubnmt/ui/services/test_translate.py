@@ -28,7 +28,7 @@ def _translate(handlers: Handlers, text: str = TEXT, model: str = "", **changes:
 
 
 def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
-    timed, alternatives = _translate(handlers, model="second", length_penalty=0.5, n_best=2)
+    timed, alternatives, _ = _translate(handlers, model="second", length_penalty=0.5, n_best=2)
     text = timed.translation.text
     assert text == TEXT.upper()
     assert timed.seconds > 0
@@ -53,7 +53,7 @@ def test_a_real_model_fits_the_page(
         ModelRegistry(Translator.from_pretrained, {}, opening=str(tmp_path / "tiny"))
     )
     assert handlers.choose("").facts.size_mb > 0
-    timed, alternatives = _translate(handlers, "Ein Hund.", beam_size=3.0, n_best=2)
+    timed, alternatives, _ = _translate(handlers, "Ein Hund.", beam_size=3.0, n_best=2)
     text = timed.translation.text
     assert len(alternatives["candidates"]) == 2
     figure = Look(handlers.registry).explore(alternatives).figure
