@@ -30,10 +30,11 @@ def warning_notice(answer: Answer) -> str:
     if not answer.better_language:
         return shown
     code = html.escape(answer.better_language)
-    return shown.removesuffix("</div>") + (
-        f'<p>This looks like {language_name(code)}. <button type="button" class="change" '
-        f'onclick="{CHANGE.replace("CODE", code)}">Swap?</button></p></div>'
+    button = (
+        f'<button type="button" class="change" onclick="{CHANGE.replace("CODE", code)}">'
+        f"Translate from {language_name(code)}</button>"
     )
+    return shown.removesuffix("</div>") + f"<p>{button}</p></div>"
 
 
 def model_line(facts: ModelFacts) -> str:

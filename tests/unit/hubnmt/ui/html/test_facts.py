@@ -36,6 +36,6 @@ def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
     answer = Answer(Timed(translation, 1.0, 0.0), {}, better_language="en")
     html = facts.warning_notice(answer)
-    assert "This looks like English." in html
+    assert "Translate from English" in html
     assert "list.value = 'en'" in html
     assert "<button" not in facts.warning_notice(answer._replace(better_language=""))
