@@ -24,6 +24,11 @@ class Vocabulary(Tokenizer):
         self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
         self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
 
+    @property
+    def pieces(self) -> list[str]:
+        """The numbers, for the export to CTranslate2."""
+        return [str(number) for number in range(len(self._piece_bytes))]
+
 
 def model_config(shape: Shape, **other: Any) -> ModelConfig:
     """Configure ours; `other` are more of its fields."""

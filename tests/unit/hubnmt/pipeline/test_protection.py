@@ -244,7 +244,7 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
 
 @pytest.mark.parametrize(
     ("weight", "text"),
-    [(1.01, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
+    [(1.001, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
 )
 def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     weight: float, text: str, tokenizer: Tokenizer
