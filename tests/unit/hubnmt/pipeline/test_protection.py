@@ -244,13 +244,13 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
 
 @pytest.mark.parametrize(
     ("weight", "text"),
-    [(1.001, "Ein Hund und Ancelotti rennt"), (2, "Ein Hund und Ancelozzi rennt")],
+    [(1.00001, "Ein Hund und Katter rennt"), (2, "Ein Hund und Kazzer rennt")],
 )
 def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     weight: float, text: str, tokenizer: Tokenizer
 ) -> None:
     translator = make_copier(tokenizer, [("t", "z")], weight=weight)
-    found = translator.translate("Ein Hund und Ancelotti rennt")
+    found = translator.translate("Ein Hund und Katter rennt")
     assert found.text.split()[3] == text.split()[3]
-    raw = translator.translate("Ein Hund und Ancelotti rennt", guard=False)
+    raw = translator.translate("Ein Hund und Katter rennt", guard=False)
     assert "z" in raw.text.split()[3]
