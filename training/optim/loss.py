@@ -43,8 +43,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         slice_tokens = CPU_SLICE_TOKENS if device_type == "cpu" else GPU_SLICE_TOKENS
         grad_h = torch.empty_like(h)  # (N, D)
         grad_w = torch.zeros_like(w, dtype=torch.float32)  # (V, D)
-        room = (min(slice_tokens, len(h)), len(w))
-        all_logits, all_probs = h.new_empty(room), h.new_empty(room)  # reused for all slices
+        shape = (min(slice_tokens, len(h)), len(w))
+        all_logits, all_probs = h.new_empty(shape), h.new_empty(shape)  # reused for all slices
         nll = hidden.new_zeros((), dtype=torch.float32)
         normalizers = hidden.new_zeros((), dtype=torch.float32)
         with torch.autocast(device_type, enabled=False):
