@@ -24,6 +24,10 @@ class Vocabulary(Tokenizer):
         self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
         self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
 
+    def to_json(self) -> str:
+        """Return an empty file, for the export to CTranslate2."""
+        return "{}"
+
     @property
     def pieces(self) -> list[str]:
         """The numbers, for the export to CTranslate2."""

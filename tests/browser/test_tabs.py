@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.browser.test_translate import TEXT
 
@@ -104,17 +103,3 @@ def test_files_are_translated_measured_and_cancelled(visit: Any):
         assert not page.locator("#file-report progress").count()
     visit.open_tab("Translate")
     assert visit.translate(TEXT)
-
-
-SHEET = "[...document.styleSheets].find(s => s.ownerNode?.textContent.includes('#tabs .tab-con'))"
-
-
-@pytest.mark.parametrize("visit", ["phone light"], indirect=True)
-def test_all_tabs_fit_a_small_phone_when_the_style_comes_late(visit: Any):
-    """As on a slow machine, where Gradio counts what fits before our letters are set."""
-    page, tabs = visit.page, visit.page.get_by_role("tab")
-    page.set_viewport_size({"width": 340, "height": 700})
-    page.evaluate(f"() => {{ {SHEET}.disabled = true; dispatchEvent(new Event('resize')) }}")
-    expect(tabs).not_to_have_count(4)
-    page.evaluate(f"() => {{ {SHEET}.disabled = false }}")
-    expect(tabs).to_have_text(["Translate", "Compare", "Files", "Learn"])

@@ -235,6 +235,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.edit(answer)
         return answer
 
+    def tree(self, body: bytes, kind: str, id: str, revision: str) -> list[dict[str, Any]]:
+        files = self._readable(kind, id).resolve(revision).files
+        return [answers.describe_file(name, blob) for name, blob in sorted(files.items())]
+
     def refs(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
         repo = self._readable(kind, id)
         return answers.describe_refs(repo, pull_requests=self._asks("include_prs"))
@@ -401,6 +405,7 @@ ROUTES: list[tuple[str, str, str]] = [
     ("GET", r"/api/(?P<kind>model|space)s", "list_repos"),
     ("GET", REPO, "repo_info"),
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
+    ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),
     ("GET", rf"{REPO}/refs", "refs"),
     ("GET", rf"{REPO}/auth-check/write", "auth_check"),
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),

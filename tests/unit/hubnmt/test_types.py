@@ -26,5 +26,6 @@ def test_the_json_object_has_the_promised_keys_and_survives_json() -> None:
         "src_tokens": [" Ein", " Hund", "<eos>"],
         "tgt_tokens": [" A", " dog", "<eos>"],
         "tgt_log_probs": [-0.1, -0.4, -0.25],
+        "token_probability": TRANSLATION.token_probability,
         "warnings": ["something"],
     }
