@@ -1,8 +1,4 @@
-"""Checks of a finished translation: source language, numbers and names.
-
-Measured on validation sentences: 3 of 5,400 sentences are taken for another language, which is
-noticed in 97 % of those of another; 4 of 62 reports of a changed name are of a correct translation.
-"""
+"""Checks of a finished translation: source language, numbers and names."""
 
 import dataclasses
 import re

@@ -2,9 +2,7 @@
 
 A small model often changes a piece of a rare name ("Ancelotti" becomes "Oncelotti"). The name of
 the source replaces such a word if the model is not sure of it and this costs little of the
-translation's log-probability. Without the first condition, in the greedy translations of 400 lines
-of German news (newstest2013) this restored 31 words that the reference has and changed 1 that was
-correct; in 1,500 of Tatoeba, whose names are common, 1 and 2.
+translation's log-probability. `tests/benchmarks/names.py` counts the names that are kept.
 """
 
 import difflib

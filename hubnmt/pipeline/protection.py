@@ -7,12 +7,14 @@ probability.
 """
 
 import functools
+import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.engine import force_prefix
 from hubnmt.pipeline.segmentation import Part
+from hubnmt.text.graphemes import ZWJ, ZWNJ
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize, single_spaced
 
 
@@ -56,9 +58,12 @@ def unprotect(part: Part, tokenizer: Tokenizer) -> Part:
 
 
 def _continues_word(piece: bytes) -> bool:
-    """Return whether a piece begins with a letter or digit, or inside a character."""
+    """Return whether a piece begins with a letter, mark or digit, or inside a character."""
     first = piece.decode(errors="replace")[:1]
-    return first.isalnum() or first == "\N{REPLACEMENT CHARACTER}"
+    if not first:
+        return False
+    is_joined = unicodedata.category(first)[0] in "LMN" or first in (ZWJ, ZWNJ)
+    return is_joined or first == "\N{REPLACEMENT CHARACTER}"
 
 
 def restore_spans(
@@ -94,7 +99,7 @@ def restore_spans(
             for place in range(len(best.ids) + 1)
             if place == len(best.ids) or not _continues_word(bound.piece_bytes(best.ids[place]))
             if bound.decode(best.ids[:place]).startswith(prefix)
-        ]
+        ] or [len(best.ids)]
         candidates = [[*best.ids[:place], mark_id, *best.ids[place:]] for place in places]
         scored = score([(part.ids, candidate) for candidate in candidates])
         best = max(scored, key=lambda hypothesis: hypothesis.log_prob)
@@ -147,16 +152,10 @@ def search_parts(
         found = yield from search(rows, prefix=force_prefix(prefix, plain))
         as_text = dict(zip(again, found, strict=True))
     score = functools.partial(rescore, replay, length_penalty=length_penalty)
-    for number in lost:
+    for number, plain_part in lost.items():
         part, hypotheses = results[number]
-        spans = {normalize(single_spaced(span)) for span in part.protected}
-        kept = [
-            each
-            for each in as_text.get(number, [])
-            if all(span in tokenizers.tgt.decode(each.ids) for span in spans)
-        ]
-        if kept:
-            results[number] = lost[number], kept
+        if kept := _with_spans(part, as_text.get(number, []), tokenizers.tgt):
+            results[number] = plain_part, kept
         else:
             restored = [
                 restore_spans(part, each.ids, tokenizers, score, prefix=prefix)
@@ -164,3 +163,13 @@ def search_parts(
             ]
             results[number] = part, restored
     return results
+
+
+def _with_spans(
+    part: Part, hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer
+) -> list[Hypothesis]:
+    """Return the hypotheses that contain each protected span of a part as text."""
+    spans = {normalize(single_spaced(span)) for span in part.protected}
+    return [
+        each for each in hypotheses if all(span in tokenizer.decode(each.ids) for span in spans)
+    ]

@@ -106,7 +106,7 @@ class Visitor:
         return str(answer.json()["event_id"])
 
     def translation(self, text: str) -> list[object]:
-        return [text, "", *[None] * 12]
+        return [text, "", *[None] * 14]
 
     # --- what they do
 
@@ -150,19 +150,20 @@ class Visitor:
 
     def send_junk(self) -> None:
         name = self.random.choice(("translate", "attention", "score"))
-        self.ask(name, [self.random.choice(JUNK) for _ in range(14 if name == "translate" else 6)])
+        self.ask(name, [self.random.choice(JUNK) for _ in range(16 if name == "translate" else 6)])
 
 
 def visit(visitor: Visitor, acts: list[Callable[[], None]], until: float) -> None:
     """Do one thing after the other, and note what an honest visitor should not meet."""
-    for act in itertools.cycle(acts):
-        if time.monotonic() > until:
-            return
-        try:
-            act()
-        except (httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
-            visitor.errors[f"{type(error).__name__}: {error}"[:100]] += 1
-            time.sleep(0.2)
+    with visitor.http:
+        for act in itertools.cycle(acts):
+            if time.monotonic() > until:
+                return
+            try:
+                act()
+            except (httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
+                visitor.errors[f"{type(error).__name__}: {error}"[:100]] += 1
+                time.sleep(0.2)
 
 
 def start(visitor: Visitor, until: float) -> threading.Thread:

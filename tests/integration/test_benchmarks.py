@@ -55,9 +55,6 @@ def test_no_script_is_left_out() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == set(SCRIPTS) | modules
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")  # of torch, in a peer
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_prints_its_table(

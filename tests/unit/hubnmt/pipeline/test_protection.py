@@ -254,3 +254,8 @@ def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     assert found.text.split()[3] == text.split()[3]
     raw = translator.translate("Ein Hund und Katter rennt", guard=False)
     assert "z" in raw.text.split()[3]
+
+
+def test_a_prefix_may_repeat_a_span_that_the_model_loses(careless: Translator) -> None:
+    found = careless.translate("Hund um 12:30", prefix="Hund 12:30 12:30", guard=False)
+    assert found.text.startswith("Hund 12:30 12:30")

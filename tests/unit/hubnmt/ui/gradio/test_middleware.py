@@ -101,7 +101,7 @@ def test_a_body_of_any_kind_is_bounded(url: str):
 
 def test_work_without_a_listener_is_dropped(url: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scheduler, "LISTEN_WITHIN_S", 0.3)
-    body = {"data": ["ein hund", "", *[None] * 12]}
+    body = {"data": ["ein hund", "", *[None] * 14]}
     event = httpx.post(f"{url}call/translate", json=body).json()["event_id"]
     time.sleep(1.5)
     assert "EIN HUND" not in httpx.get(f"{url}call/translate/{event}").text
@@ -113,7 +113,7 @@ def test_new_sessions_of_one_address_do_not_crowd_out_another(
     monkeypatch.setattr(request_limits, "MAX_WAITING_SESSIONS", 2)
 
     def begin(address: str, session: str) -> int:
-        body = {"data": ["ein hund", "", *[None] * 12], "session_hash": session}
+        body = {"data": ["ein hund", "", *[None] * 14], "session_hash": session}
         sent = {"X-Forwarded-For": address}
         return httpx.post(f"{url}call/translate", json=body, headers=sent).status_code
 
