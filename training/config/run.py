@@ -15,6 +15,9 @@ NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
 class OptimizerConfig(FromDict):
     """Optimizer, learning-rate schedule, loss and batch size."""
 
+    method: Literal["adamw", "muon"] = "adamw"
+    """`muon`: orthogonalized momentum for the matrices of linear layers, AdamW for embeddings,
+    norms and biases, with one learning rate for both."""
     lr: float = 5e-3
     """Peak learning rate; with `noam`, a factor on the paper's formula (1.0 in the paper)."""
     schedule: Literal["linear", "inverse_sqrt", "noam", "cosine", "constant"] = "linear"

@@ -7,12 +7,13 @@ splitting the work differently changes the result by rounding only.
 import contextlib
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import DTYPES
 from hubnmt.model import Transformer
 from training.config.run import OptimizerConfig
@@ -29,6 +30,14 @@ MOST_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 
 
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """Return the matrices of linear layers that are not also embeddings."""
+    embeddings = {
+        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
+    }
+    return [each for each in model.parameters() if each.ndim > 1 and id(each) not in embeddings]
+
+
 def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
     """Return parameter groups that apply weight decay to the matrices of linear layers only.
 
@@ -37,15 +46,45 @@ def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str,
     every = list(model.parameters())
     if not weight_decay:
         return [{"params": every, "weight_decay": 0.0}]
-    embeddings = {
-        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
-    }
-    matrices = [each for each in every if each.ndim > 1 and id(each) not in embeddings]
-    chosen = {id(each) for each in matrices}
+    matrices = hidden_matrices(model)
     return [
         {"params": matrices, "weight_decay": weight_decay},
-        {"params": [each for each in every if id(each) not in chosen], "weight_decay": 0.0},
+        {"params": without(every, matrices), "weight_decay": 0.0},
     ]
+
+
+def without(every: Iterable[nn.Parameter], excluded: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """Return the parameters that are not among the excluded ones."""
+    ids = {id(each) for each in excluded}
+    return [each for each in every if id(each) not in ids]
+
+
+def build_optimizers(
+    model: nn.Module, settings: OptimizerConfig
+) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimizers by name: AdamW, and Muon before it if the recipe asks for Muon.
+
+    Muon's update of a matrix is scaled to the root mean square of AdamW's, so both use one learning
+    rate.
+
+    Raises:
+        ConfigError: if this version of PyTorch has no Muon.
+    Source: Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon/); the scale is that of
+    Liu et al. 2025, section 2.2 (https://arxiv.org/abs/2502.16982).
+    """
+    decay = settings.weight_decay
+    if settings.method == "adamw":
+        groups = group_parameters(model, weight_decay=decay)
+        return {"adamw": torch.optim.AdamW(groups, settings.lr, settings.betas, fused=True)}
+    if not hasattr(torch.optim, "Muon"):
+        raise ConfigError("optimizer.method = 'muon' requires torch 2.9 or later")
+    matrices = hidden_matrices(model)
+    muon = torch.optim.Muon(
+        matrices, settings.lr, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+    )
+    rest = without(model.parameters(), matrices)
+    adamw = torch.optim.AdamW(rest, settings.lr, settings.betas, weight_decay=0.0, fused=True)
+    return {"muon": muon, "adamw": adamw}
 
 
 class Outcome(NamedTuple):
@@ -107,18 +146,13 @@ class Stepper:
         dtype: str,
         compiled: bool = False,
     ) -> None:
-        """Build the optimizer; `compiled` applies `torch.compile` to encoder and decoder."""
+        """Build the optimizers; `compiled` applies `torch.compile` to encoder and decoder."""
         self.model = model
         self.settings = settings
         self.team = team
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
-        self.optimizer = torch.optim.AdamW(
-            group_parameters(model, weight_decay=settings.weight_decay),
-            lr=settings.lr,
-            betas=settings.betas,
-            fused=True,
-        )
+        self.optimizers = build_optimizers(model, settings)
         self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
         self._reduced_loss: nn.Module = self.batch_loss
@@ -218,12 +252,14 @@ class Stepper:
 
     def _update(self, lr: float) -> Tensor:
         """Clip the gradients, update and zero them; return the norm before clipping."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.scaler.unscale_(self.optimizer)
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            self.scaler.unscale_(optimizer)
         clip = self.settings.grad_clip_norm or float("inf")
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
-        self.scaler.step(self.optimizer)
+        for optimizer in self.optimizers.values():
+            self.scaler.step(optimizer)
+            optimizer.zero_grad()
         self.scaler.update()
-        self.optimizer.zero_grad()
         return grad_norm

@@ -91,7 +91,8 @@ def save_state(
     values = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)}
     state = {
         "model": parts.stepper.model.state_dict(),
-        "optimizer": parts.stepper.optimizer.state_dict(),
+        "optimizer": parts.stepper.optimizers["adamw"].state_dict(),
+        "muon": muon.state_dict() if (muon := parts.stepper.optimizers.get("muon")) else None,
         "scaler": parts.stepper.scaler.state_dict(),
         "moving_average": None if average is None else average.weights,
         "progress": values | {"snapshots": list(progress.snapshots)},
@@ -139,7 +140,9 @@ def _read(path: Path) -> Any:
 def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
     stepper = parts.stepper
     stepper.model.load_state_dict(state["model"])
-    stepper.optimizer.load_state_dict(state["optimizer"])
+    stepper.optimizers["adamw"].load_state_dict(state["optimizer"])
+    if "muon" in stepper.optimizers:
+        stepper.optimizers["muon"].load_state_dict(state["muon"])
     if state["scaler"]:  # only float16 uses loss scaling
         stepper.scaler.load_state_dict(state["scaler"])
     if parts.moving_average is not None:
