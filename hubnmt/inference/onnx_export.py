@@ -12,10 +12,9 @@ from typing import Any, cast
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel, replace_folder, write_json
-from hubnmt.errors import ConfigError
-from hubnmt.inference import onnx_graph
 from hubnmt.inference.exported_folder import add_use
 from hubnmt.inference.onnx_graph import (
+    FLOAT,
     Graph,
     add_residual,
     attend,
@@ -80,8 +79,6 @@ def export_onnx(stored: StoredModel, folder: str | os.PathLike[str]) -> None:
     Raises:
         ConfigError: if the package `onnx` is not installed, or the model is too large for a file.
     """
-    if onnx_graph.onnx is None:
-        raise ConfigError("onnx is not installed: pip install 'hubnmt[onnx]'")
     tokenizer = stored.tokenizers.tgt
     special = {name: getattr(tokenizer, name) for name in ("pad_id", "bos_id", "eos_id")}
     files = {
@@ -243,7 +240,7 @@ def _stack(graph: Graph, caches: Sequence[Sequence[str]], names: Sequence[str]) 
 def _length(graph: Graph, value: str, *, axis: int) -> str:
     """Return the size of a dimension as float32: (1,)."""
     size = graph.add("Shape", value, start=axis, end=axis + 1)
-    return graph.add("Cast", size, to=onnx_graph.FLOAT)
+    return graph.add("Cast", size, to=FLOAT)
 
 
 def _cache_shape(model: Transformer, length: str) -> tuple[str, list[int | str]]:

@@ -38,7 +38,13 @@ class Graph:
     """An ONNX graph under construction. Values are named by strings; names of weights are kept."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Start without nodes; `model` names the weights."""
+        """Start without nodes; `model` names the weights.
+
+        Raises:
+            ConfigError: if the package `onnx` is not installed.
+        """
+        if onnx is None:
+            raise ConfigError("onnx is not installed: pip install 'hubnmt[onnx]'")
         self._names = {id(each): name for name, each in model.named_parameters()}
         self._nodes: list[Any] = []
         self._weights: dict[str, Any] = {}
@@ -85,7 +91,7 @@ class Graph:
             for values in (inputs, outputs)
         ]
         weights = list(self._weights.values())
-        graph = helper.make_graph(self._nodes, "hubnmt", *described, weights)
+        graph = helper.make_graph(self._nodes, "hubnmt", *described, initializer=weights)
         operators = [helper.make_opsetid("", OPERATOR_SET)]
         return helper.make_model(
             graph, opset_imports=operators, ir_version=IR_VERSION, producer_name="hubnmt"
