@@ -150,6 +150,13 @@ def test_what_is_light_loads_nothing_heavy():
     assert run_python(f"import sys, {light}; print(*sorted({heavy!r} & set(sys.modules)))") == ""
 
 
+def test_a_model_is_loaded_without_the_compiler_of_torch(bundled_model: Path):
+    code = "import sys, hubnmt; print(hubnmt.Translator.from_pretrained({!r})('Ja.').src)"
+    compiler = "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
+    said = run_python(f"{code.format(str(bundled_model))}; {compiler}")
+    assert said.splitlines() == ["Ja.", "set()"]
+
+
 def test_public_names_are_there_when_they_are_asked_for():
     assert dir(hubnmt) == sorted(hubnmt.__all__)
     for name in hubnmt.__all__:
