@@ -255,7 +255,8 @@ def own_tensors(model: Transformer) -> dict[str, Tensor]:
 def _count_stored(path: Path) -> int:
     """Return the number of values in a safetensors file."""
     with _open_weights(path) as file:
-        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    return sum(map(math.prod, shapes))
 
 
 def check_weights(model: Transformer, path: Path) -> torch.dtype:
