@@ -36,7 +36,7 @@ def gradients_of(current: Run, *batches: list[int]) -> list[Tensor]:
     def remember(*_: object) -> None:
         found.extend(p.grad.clone() for p in current.stepper.parameters if p.grad is not None)
 
-    handle = current.stepper.optimizer.register_step_pre_hook(remember)
+    handle = current.stepper.optimizers["adamw"].register_step_pre_hook(remember)
     before = [parameter.detach().clone() for parameter in current.stepper.parameters]
     take(current, *batches, lr=0.0)
     handle.remove()
@@ -170,6 +170,32 @@ def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run:
         expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
         torch.testing.assert_close(parameter.detach(), expected)
     assert tied != ("output_proj.weight" in before)
+
+
+# --- Muon ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", ["true", "false"])
+def test_muon_updates_hidden_matrices_and_adamw_all_other_parameters(
+    tied: str, make_run: MakeRun
+) -> None:
+    current = make_run("optimizer.method=muon", f"model.tie_output={tied}")
+    names = {id(each): name for name, each in current.model.named_parameters()}
+    updated = {
+        method: sorted(names[id(each)] for group in made.param_groups for each in group["params"])
+        for method, made in current.stepper.optimizers.items()
+    }
+    matrices = [
+        name
+        for name, each in current.model.named_parameters()
+        if each.ndim == 2 and "embedding" not in name
+    ]
+    assert updated == {
+        "muon": sorted(matrices),
+        "adamw": sorted(set(names.values()) - set(matrices)),
+    }
+    losses = [take(current, [*range(8)]).loss for _ in range(12)]
+    assert losses[-1] < losses[0] - 0.5
 
 
 # --- the causal mask -----------------------------------------------------------------------------
