@@ -117,7 +117,7 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ["endless.txt, line 2", "100,000", "50,000"],
     ),
     "a text without end": ([*TRANSLATE, "Hund", "x" * 100_000], ["text 2", "100,000", "50,000"]),
-    "half a character": ([*TRANSLATE, "H\udcfcnd"], []),
+    "half a character": ([*TRANSLATE, "H\udcfcnd"], ["surrogate"]),
     "beam of 0": ([*TRANSLATE, "x", "--beam-size", "0"], ["beam_size = 0", "1 to 256"]),
     "beam in words": ([*TRANSLATE, "x", "--beam-size", "five"], ["--beam-size", "'five'"]),
     "more than the beam": (

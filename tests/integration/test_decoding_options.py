@@ -107,23 +107,6 @@ def test_a_line_break_in_a_prefix_is_said_or_refused(
     assert "prefix" in said
 
 
-def test_a_seed_says_the_same_in_another_process_place_and_company(
-    trained: Translator, folder: Path, sources: list[str]
-) -> None:
-    options: dict[str, Any] = {"sample": True, "temperature": 0.6, "n_best": 3, "guard": False}
-    found = [each.n_best for each in trained.translate(sources, seed=11, **options)]
-    torch.manual_seed(1)
-    again = Translator.from_pretrained(folder)
-    again.decoding = trained.decoding
-    for src, candidates in reversed(list(zip(sources, found, strict=True))):
-        alone = again.translate(src, seed=11, **options).n_best
-        assert [each.text for each in alone] == [each.text for each in candidates]
-        scores = [each.score for each in candidates]
-        assert [each.score for each in alone] == pytest.approx(scores, rel=1e-4)
-    other = trained.translate(sources, seed=12, **options)
-    assert [each.n_best for each in other] != found
-
-
 def next_probabilities(translator: Translator, src: str, said: list[int]) -> Tensor:
     """Ask the model itself what comes next."""
     rows = [translator.tokenizers.src.encode(src)]

@@ -40,15 +40,6 @@ def test_arguments_are_translated_one_a_line(
     assert out == f"{expected[0]}\n{expected[4]}\n"
 
 
-def test_a_file_is_translated_into_a_file(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.txt").write_bytes(as_file(lines))
-    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
-    assert run("translate", *files, "--model", model, *QUICK) == ""
-    assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
-
-
 def test_a_pipe_as_input_is_translated(
     lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
 ) -> None:
@@ -142,32 +133,6 @@ def test_the_lines_of_warnings_are_counted_through_the_file(
         assert main(["translate", *files, *flags, "--model", model, *QUICK]) == 0
         err = capsysbinary.readouterr().err
         assert re.search(rb"^line 4: .*longer than the 40 tokens", err, re.MULTILINE)
-
-
-def test_an_existing_output_is_replaced_only_on_request(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    output = tmp_path / "out.txt"
-    output.write_text("precious", encoding="utf-8")
-    command = ["translate", lines[0], "--model", model, "--output", str(output), *QUICK]
-    assert main(command) == 2
-    assert output.read_text(encoding="utf-8") == "precious"
-    run(*command, "--overwrite")
-    assert output.read_bytes().decode() == f"{expected[0]}\n"
-
-
-def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.txt").write_bytes(as_file(lines))
-    whole = "".join(f"{line}\n" for line in expected).encode()
-    torn = whole[: whole.index(expected[3].encode()) + 2]
-    (tmp_path / "out.txt").write_bytes(torn)
-    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
-    run("translate", *files, "--continue", "--model", model, *QUICK)
-    assert (tmp_path / "out.txt").read_bytes() == whole
-    run("translate", *files, "--continue", "--model", model, *QUICK)
-    assert (tmp_path / "out.txt").read_bytes() == whole
 
 
 @pytest.fixture
@@ -274,21 +239,6 @@ def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFix
     assert "No space left" in err
 
 
-def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
-    model: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "hubnmt.pipeline.fallback.find_degenerate", lambda **_: []
-    )  # it is all nonsense
-    sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
-    line = (sentence * 400)[:20_000].strip()
-    options = ["--beam-size", 1, "--max-new-tokens", 1]
-    out = run("translate", line, "--model", model, "--json", *options)
-    answer = json.loads(out)
-    assert "".join(answer["src_tokens"]).count("Herd") == line.count("Herd")
-    assert any("longer than" in warning for warning in answer["warnings"])
-
-
 def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
     text = "Ein Hund rennt. Ja!"
     for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
@@ -296,17 +246,6 @@ def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
         found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
         assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
         assert found.src_tokens.count("<eos>") == (1 if flags else 2)
-
-
-def test_ctrl_c_is_one_line(
-    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Translator, "translate", interrupt)
-    assert main(["translate", "x", "--model", model]) == 130
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.slow
