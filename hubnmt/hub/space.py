@@ -73,7 +73,7 @@ def open_space(
         repo: `user/name` of the Space.
         model: bundled name or Hub reference.
         private: create a new Space as private; an existing public one is refused.
-        public: let everybody use a private or gated model, which a Space with a token otherwise
+        public: allow public use of a private or gated model, which a Space with a token otherwise
             serves only if it is private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
         token: defaults to `HF_TOKEN` or the stored login.

@@ -51,7 +51,7 @@ def publish_run(run: Run) -> None:
     if run.best is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
-    folder, device, (step, bleu) = run.folder, run.team.device, run.best
+    folder, device, (step, bleu) = run.folder, run.group.device, run.best
     peak, best = peak_memory_mib(device), folder / "best"
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     if step == 0:
@@ -74,7 +74,7 @@ def publish_run(run: Run) -> None:
 
 
 def _explain_failure(run: Run) -> str:
-    """Say why the best model is worth nothing; empty if it has learned something."""
+    """Return why the best model is no better than a trivial one; empty if it is."""
     record = read_validation(run.folder / "best")
     assert record is not None, "there is a best model"
     is_copying = not run.config.data.drop_copies  # then copies may be the task

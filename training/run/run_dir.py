@@ -140,7 +140,7 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
     """Return the record of the validation that belongs to the weights in `best/` or `last/`.
 
     It is stored with the weights, atomically; the state of the run is not, so after a power cut a
-    resumed run would not know of the validation.
+    resumed run would lack the validation.
     """
     try:
         return read_json(folder / VALIDATION_FILE)

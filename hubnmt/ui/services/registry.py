@@ -100,7 +100,7 @@ class ModelFacts:
 
     @property
     def description(self) -> str:
-        """What the title of the model card says after the languages; may be empty."""
+        """Rest of the model card's title after the languages; may be empty."""
         title = re.search(r"^# [^,\n]+, (.{1,200})$", self.card, re.MULTILINE)
         return title[1] if title else ""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.data.batching import Batch, collate
-from training.optim.step import Outcome, Stepper
+from training.optim.step import Stepper, StepStats
 from training.run.trainer import Run
 
 MakeRun = Callable[..., Run]
@@ -24,9 +24,9 @@ def collect(current: Run, rows: list[int]) -> Batch:
     )
 
 
-def take(current: Run, *batches: list[int], lr: float = 0.01) -> Outcome:
+def take(current: Run, *batches: list[int], lr: float = 0.01) -> StepStats:
     made = [collect(current, rows) for rows in batches]
-    return current.stepper.read(current.stepper.launch(made, lr=lr), step=1)
+    return current.stepper.read(current.stepper.run(made, lr=lr), step=1)
 
 
 def gradients_of(current: Run, *batches: list[int]) -> list[Tensor]:
