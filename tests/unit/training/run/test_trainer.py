@@ -1,7 +1,9 @@
 """The loop: when it ends, and that stopping and going on leaves no trace."""
 
 import dataclasses
+import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 
 from hubnmt import Translator
 from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
+from training.run import validation
 from training.run.trainer import Run, seed_everything
 
 RunFarm = Callable[..., Run]
@@ -46,12 +49,32 @@ def compare_optimizers(one: Run, other: Run) -> None:
         torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("step", [3, 4])
+def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
+    """Send SIGTERM while the validation set is translated; the validation is finished."""
+    decode = validation.decode_pairs
+
+    def stop_and_decode(*args: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return decode(*args, **options)
+
+    patch.setattr(validation, "decode_pairs", stop_and_decode)
+
+
+@pytest.mark.parametrize(
+    ("stop", "step"),
+    [(partial(stop_at, 3), 3), (partial(stop_at, 4), 4), (stop_in_validation, 4)],
+    ids=["in step 3", "in step 4", "in the validation"],
+)
 def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
-    step: int, farm_run: Run, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stop: Callable[[pytest.MonkeyPatch], None],
+    step: int,
+    farm_run: Run,
+    run_farm: RunFarm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        stop_at(step, patch)
+        stop(patch)
         stopped = run_farm(tmp_path)
     assert stopped.progress.step == step
     seed_everything(99)  # a new process starts from another random state
