@@ -18,7 +18,6 @@ from hubnmt.ui.services.catalogue import (
     Search,
     find_reverse,
     read_search,
-    search_models,
     suggest_models,
 )
 from hubnmt.ui.services.registry import ModelRegistry
@@ -70,18 +69,6 @@ def test_models_and_folders_are_not_searched_for(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-run").mkdir()
     assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
-
-
-def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
-    hub.store.put(REPO, read_folder(model_folder))
-    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    catalogue = Catalogue()
-    owner, name = REPO.split("/")
-    found = [(f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO)]
-    assert search_models(Search(f"{owner}/", owner, ""), catalogue) == found
-    assert search_models(Search(name, "", name), catalogue) == found
-    assert search_models(Search("nobody/", "nobody", ""), catalogue) == []
-    assert hub.asked("resolve|objects") == []
 
 
 def test_the_model_that_translates_back_is_known_by_its_config(
