@@ -62,7 +62,7 @@ def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("stop", "step"),
-    [(partial(stop_at, 3), 3), (partial(stop_at, 4), 4), (stop_in_validation, 4)],
+    [(partial(stop_at, 3), 3), (partial(stop_at, 4), 4), (stop_in_validation, 5)],
     ids=["in step 3", "in step 4", "in the validation"],
 )
 def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
