@@ -36,8 +36,8 @@ from training.run.run_dir import (
     check_unused,
     claim_folder,
     has_state,
-    hold_folder,
     load_settings,
+    lock_folder,
     make_folder,
     stored_recipe,
 )
@@ -179,12 +179,12 @@ def _prepare_together(
             tokenizers = start.tokenizers if start else None
             corpora.append(prepare_corpus(config, None, tokenizers=tokenizers))
             make_folder(folder)
-            stack.enter_context(hold_folder(folder))
+            stack.enter_context(lock_folder(folder))
             if check is not None:
                 check(folder)
             corpora[0].save(folder)
         else:
-            stack.enter_context(hold_folder(folder))
+            stack.enter_context(lock_folder(folder))
             corpora.append(prepare_corpus(config, folder))
 
     group.run_on_rank0(prepare)

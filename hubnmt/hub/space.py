@@ -19,8 +19,8 @@ from hubnmt.hub.client import (
     RepoState,
     connect_to_write,
     endpoint,
-    plain_words,
     read_repo,
+    readable_errors,
     retry,
 )
 from hubnmt.hub.files import choose_files
@@ -83,9 +83,9 @@ def open_space(
     """
     check_repo(repo)
     api = connect_to_write(token)
-    with plain_words(model):
+    with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
-    with plain_words(f"Space {repo}"):
+    with readable_errors(f"Space {repo}"):
         needs_private = private or (is_closed and not public)
         state = _prepare(api, repo, private=needs_private)
         if needs_private and not state.is_private:

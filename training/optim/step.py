@@ -26,7 +26,7 @@ log = logging.getLogger("training")
 
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 """Advice for a loss or gradient that is not finite."""
-MOST_SKIPPED = 20
+MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 
 
@@ -217,9 +217,9 @@ class Stepper:
             raise FloatingPointError(
                 f"step {step}: loss {loss} and gradient norm {grad_norm}; {remedy}"
             )
-        if self._n_skipped >= MOST_SKIPPED:
+        if self._n_skipped >= MAX_SKIPPED:
             raise FloatingPointError(
-                f"step {step}: float16 overflowed {MOST_SKIPPED} times in a row; {remedy}"
+                f"step {step}: float16 overflowed {MAX_SKIPPED} times in a row; {remedy}"
             )
         return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
 

@@ -68,7 +68,7 @@ def publish_run(run: Run) -> None:
     run.publisher.push_result(best, step=step, bleu=bleu)
     if failure:
         log.warning("%s", failure)
-    offer = last_lines(folder, run.config.data, run.publisher.repo)
+    offer = next_commands(folder, run.config.data, run.publisher.repo)
     for line in _next_after_failure(run) if failure else offer:
         log.info("%s", line)
 
@@ -125,7 +125,7 @@ def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
         yield NamedCorpus(name, "", dataclasses.replace(corpus, files=files))
 
 
-def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
+def next_commands(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
     """Yield the commands to run next, with the known arguments filled in."""
     # `--private` applies to new repositories only.
     target = [f"USER/{folder.name}", "--private"] if repo is None else [repo]

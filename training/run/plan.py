@@ -21,7 +21,7 @@ log = logging.getLogger("training")
 
 LARGEST_BATCH, SMALLEST_BATCH = 4096, 512
 """Limits of `optimizer.batch_tokens` if the recipe leaves it open."""
-ENOUGH_STEPS = 1000
+MIN_STEPS = 1000
 """Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
 TRIAL_STEPS, TRIAL_S = 20, 10.0
 """Steps of the speed measurement, fewer if they take longer than these seconds."""
@@ -118,7 +118,7 @@ def measure_step(
 def choose_batch(n_tokens: float) -> int:
     """Return the largest batch with which enough steps fit into the tokens that time allows."""
     sizes = (LARGEST_BATCH // 2**n for n in range(4))
-    fits = (size for size in sizes if n_tokens / size >= ENOUGH_STEPS)
+    fits = (size for size in sizes if n_tokens / size >= MIN_STEPS)
     return next(fits, SMALLEST_BATCH)
 
 
@@ -150,7 +150,7 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
         n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
         yield f"more steps, --set run.max_steps={n_steps}"
     width = config.model.get("d_model", DEFAULT_WIDTH)
-    if is_short and plan.n_steps < 2 * ENOUGH_STEPS and width > SMALL_WIDTH:
+    if is_short and plan.n_steps < 2 * MIN_STEPS and width > SMALL_WIDTH:
         yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
     if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
         yield "more data, or --set model.dropout=0.3"

@@ -31,7 +31,7 @@ from training.progress_bar import progress_bar
 from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
 from training.run.logging import Best, RunReport, Tracker, import_tracker
-from training.run.run_dir import forget_start
+from training.run.run_dir import remove_start_record
 from training.run.throughput import Throughput
 from training.run.validation import Evaluation, Validator
 
@@ -154,7 +154,7 @@ class Run:
                 return self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
             if self.group.is_rank0 and self.progress.step == 0:
-                forget_start(self.folder)
+                remove_start_record(self.folder)
             raise
         finally:
             if self._report is not None:

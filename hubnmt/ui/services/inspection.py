@@ -81,9 +81,9 @@ class Inspector:
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
             return Inspection({"message": sentence(str(error))})
-        left_out = limits.leave_out(translator, subject.src, subject.candidate)
+        occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = explorer_figure(maps, left_out.falls if left_out else None)
+        figure = explorer_figure(maps, occlusion.falls if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Inspection(figure, _steering(maps, config.tgt_lang), _switches(config))
 

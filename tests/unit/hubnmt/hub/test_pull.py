@@ -275,7 +275,7 @@ def test_a_download_that_trickles_is_given_up(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(client, "SLOW_AFTER_S", 0.2)
-    monkeypatch.setattr(client, "LEAST_BYTES_PER_S", 10**9)
+    monkeypatch.setattr(client, "MIN_BYTES_PER_S", 10**9)
     hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.1))
     with pytest.raises(HubError, match="download was too slow"):
         pull(REFERENCE)
