@@ -12,7 +12,7 @@ from training.files import replace_text, reporting_full_disk
 def add_records(run_dir: Path, model_folder: Path) -> None:
     """Copy metrics, sample translations and TensorBoard events of a run into a model folder.
 
-    Metrics and samples above the limit are kept_tables evenly, larger events are left out.
+    Metrics and samples above the limit are subsampled evenly, larger events are left out.
 
     Raises:
         ModelFolderError: if the disk is full.
