@@ -49,33 +49,12 @@ def test_a_pipe_as_input_is_translated(
     assert output.read_bytes() == as_file(expected)
 
 
-def test_a_byte_order_mark_is_not_translated(
-    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "in.txt").write_text("Ein Hund\n", encoding="utf-8-sig")
-    command = ["translate", "--model", model, "--json", *QUICK]
-    from_file = run(*command, "--input", tmp_path / "in.txt")
-    give_stdin((tmp_path / "in.txt").read_bytes(), monkeypatch)
-    assert run(*command) == from_file
-    assert json.loads(from_file)["src"] == "Ein Hund"
-
-
 def test_there_are_as_many_lines_out_as_in(
     model: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for content, n_lines in ((b"", 0), (b"\n", 1), (b"x", 1), (b"\n\nx\n\n", 4)):
         give_stdin(content, monkeypatch)
         assert run("translate", "--model", model, *QUICK).count("\n") == n_lines
-
-
-def test_more_lines_than_a_chunk_keep_their_order(
-    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 3)
-    lines = [f"Satz {n}" for n in range(10)]
-    (tmp_path / "in.txt").write_text("\n".join(lines), encoding="utf-8")
-    out = run("translate", "--input", tmp_path / "in.txt", "--model", model, "--json", *QUICK)
-    assert [json.loads(line)["src"] for line in out.splitlines()] == lines
 
 
 def test_json_has_the_promised_fields(model: str, run: Run) -> None:
