@@ -10,10 +10,10 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-MAX_CHARS = 10_000
-"""Longer cards are truncated; the longest card of this project has half of it."""
+MAX_CHARS = 30_000
+"""Longer cards are truncated; the front matter, which grows with the scores, does not count."""
 
-HEAD = re.compile(r"---\n.*?\n---(?:\n|$)", re.DOTALL)
+HEAD = re.compile(r"\A---\n.*?\n---(?:\n|\Z)", re.DOTALL)
 """YAML front matter."""
 
 SECTION = re.compile(r"^(?=#{1,2} )", re.MULTILINE)
@@ -53,8 +53,11 @@ def _rank(section: str) -> int:
 
 def card_html(card: str) -> str:
     """Render a card as a collapsed section, `FIRST` first; empty for an empty card."""
-    sections = SECTION.split(HEAD.sub("", card[:MAX_CHARS], count=1))
+    text = HEAD.sub("", card, count=1)
+    sections = SECTION.split(text[:MAX_CHARS])
     shown = _MARKDOWN.render("".join(sorted(sections, key=_rank)))
     if not shown:
         return ""
+    if len(text) > MAX_CHARS:
+        shown += "<p>The rest of this card is in the model folder's README.md.</p>"
     return f'<details class="card-text"><summary>About this model</summary>{shown}</details>'
