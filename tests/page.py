@@ -68,6 +68,7 @@ class FakeTranslator:
         )
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
+        self.engine: Any = None
         tokenizer: Any = SimpleNamespace(
             encode=_tokens,
             piece_bytes=str.encode,
@@ -99,6 +100,7 @@ class FakeTranslator:
                 score=-0.5 - i,
                 tgt_ids=((7, 8 + i),),
                 token_probability=0.8 / (1 + i),
+                tgt_log_probs=(),
             )
             for i in range(decoding.n_best)
         ]
@@ -117,7 +119,7 @@ class FakeTranslator:
         )
 
     def stream(
-        self, text: str, *, n_together: int, **options: Any
+        self, text: str, *, n_together: int, engine: Any = None, **options: Any
     ) -> Generator[str, None, SimpleNamespace]:
         translation = self.translate(text, **options)
         self.n_together = n_together
