@@ -77,6 +77,7 @@ class FakeTranslator:
             has_placeholders=False,
             vocab_size=300,
         )
+        tokenizer.with_spans = lambda _: tokenizer
         self.tokenizers = Tokenizers(tokenizer, tokenizer)
         self.asked: dict[str, Any] = {}
 

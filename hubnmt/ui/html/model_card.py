@@ -13,8 +13,8 @@ from markdown_it.token import Token
 MAX_CHARS = 30_000
 """Longer cards are truncated; the front matter, which grows with the scores, does not count."""
 
-HEAD = re.compile(r"\A---\n.*?\n---(?:\n|\Z)", re.DOTALL)
-"""YAML front matter."""
+HEAD, HEAD_END = "---\n", re.compile(r"^---(?:\n|\Z)", re.MULTILINE)
+"""First and last line of YAML front matter."""
 
 SECTION = re.compile(r"^(?=#{1,2} )", re.MULTILINE)
 
@@ -53,7 +53,8 @@ def _rank(section: str) -> int:
 
 def card_html(card: str) -> str:
     """Render a card as a collapsed section, `FIRST` first; empty for an empty card."""
-    text = HEAD.sub("", card, count=1)
+    end = HEAD_END.search(card, len(HEAD)) if card.startswith(HEAD) else None
+    text = card[end.end() :] if end else card
     sections = SECTION.split(text[:MAX_CHARS])
     shown = _MARKDOWN.render("".join(sorted(sections, key=_rank)))
     if not shown:

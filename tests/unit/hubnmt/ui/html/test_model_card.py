@@ -94,7 +94,7 @@ def test_a_long_card_is_shown_whole_and_a_longer_one_says_that_it_is_cut():
     facts = CardFacts(
         name="de-en",
         title="German to English",
-        config=ModelConfig(src_vocab_size=300, tgt_vocab_size=300),
+        config=ModelConfig(src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300),
         data=sentence * 100,
         data_license=sentence * 100,
         good=[("Ein Hund rennt. " * 10,) * 3] * 20,
