@@ -116,7 +116,8 @@ class LibreTranslate:
 
     def _align(self, translation: Translation, candidate: Candidate, model: str) -> list[Link]:
         """Align the words of a text and of one of its translations; see `limits.align`."""
-        translator, links, behind = self.handlers.registry.get(model), [], 0
+        translator, behind = self.handlers.registry.get(model), 0
+        links: list[Link] = []
         for (start, end), row in zip(
             [each.src for each in translation.sentences], candidate.tgt_ids, strict=True
         ):

@@ -106,16 +106,17 @@ class SharedSearches:
     def begin(self, key: Key, request: _Request) -> _Batch:
         """Begin a batch of a request and others that wait; return the one that it is in."""
         with self._lock:
-            if request.batch is None:
-                others = [each for each in self._waiting[key] if each is not request]
-                n_rows = itertools.accumulate(len(each.rows) for each in (request, *others))
-                n_requests = sum(n <= MAX_BATCH_ROWS for n in n_rows)
-                requests = [request, *others][: max(n_requests, 1)]
-                batch = _Batch(key, requests)
-                for each in requests:
-                    each.batch = batch
-                self._remove(key, requests)
-            return request.batch  # type: ignore[return-value]  # set above
+            if request.batch is not None:
+                return request.batch
+            others = [each for each in self._waiting[key] if each is not request]
+            n_rows = itertools.accumulate(len(each.rows) for each in (request, *others))
+            n_requests = sum(n <= MAX_BATCH_ROWS for n in n_rows)
+            requests = [request, *others][: max(n_requests, 1)]
+            batch = _Batch(key, requests)
+            for each in requests:
+                each.batch = batch
+            self._remove(key, requests)
+            return batch
 
     def _remove(self, key: Key, requests: Sequence[_Request]) -> None:
         kept = [each for each in self._waiting[key] if each not in requests]

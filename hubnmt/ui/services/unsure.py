@@ -34,7 +34,8 @@ def find_unsure(
         log_probs: log-probability of each token and eos of each sentence, nats.
         tokenizers: target tokenizer with the protected spans of each sentence.
     """
-    found, behind = [], 0
+    found: list[list[int]] = []
+    behind = 0
     for row, values, tokenizer in zip(rows, log_probs, tokenizers, strict=False):
         words, sizes = locate(row, tokenizer).group(number_words)
         spoken = words.text.strip()

@@ -40,7 +40,8 @@ def test_a_libretranslate_client_works_unchanged(url: str):
 
 
 def test_inline_tags_do_not_split_a_sentence(bundled_model: Path):
-    handlers = Handlers(ModelRegistry(Translator.from_pretrained, {"captions": bundled_model}))
+    translator = Translator.from_pretrained(bundled_model)
+    handlers = Handlers(ModelRegistry(lambda _: translator, {"captions": bundled_model}))
     sentence = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
     html = (
         '<p>Ein kleines <a href="#x">Mädchen</a> <i>klettert <b>in</b></i>\n'

@@ -2,7 +2,6 @@
 
 import contextvars
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def translator(bundled_model: Path) -> Translator:
 
 
 @pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of sentences of each search."""
     sizes: list[int] = []
     search = TorchEngine.search
