@@ -8,7 +8,6 @@ import dataclasses
 import glob
 import json
 import logging
-import math
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -20,12 +19,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from hubnmt.checkpoint.quantization import SCALE_SUFFIX, dequantize_rows, quantize_tensors
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
+from hubnmt.model.meta import meta_device
 from hubnmt.text.textfile import read_small
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
@@ -135,19 +134,6 @@ def _to_stored(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, T
     return {name: tensor.contiguous() for name, tensor in own.items()}
 
 
-class _WithoutInitialization(TorchFunctionMode):
-    """Leave out the random values of weights that are loaded afterwards."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Return the tensor as it is in place of filling it with random values."""
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
 def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     """Load and validate a model folder.
 
@@ -162,12 +148,9 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     if decoding_file.exists():
         decoding = _parse(DecodingConfig, _read_decoding(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
-    # A config with more weights than the file gets names and shapes only, so that its mistakes can
-    # be named, but no memory. PyTorch's meta device imports the compiler, which takes two seconds.
-    place = "cpu" if config.n_parameters <= _count_stored(weights) else "meta"
-    with torch.device(place), _WithoutInitialization():
-        model = Transformer(config).eval()
-    dtype = check_weights(model, weights)
+    with meta_device():  # allocates no memory for an invalid config
+        dtype = check_weights(Transformer(config), weights)
+    model = Transformer(config).eval()
     load_weights(model, weights)
     return StoredModel(
         model=model,
@@ -250,13 +233,6 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:
 def own_tensors(model: Transformer) -> dict[str, Tensor]:
     """Return the weights by name; tied ones only under their first name."""
     return dict(model.named_parameters(remove_duplicate=True))
-
-
-def _count_stored(path: Path) -> int:
-    """Return the number of values in a safetensors file."""
-    with _open_weights(path) as file:
-        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    return sum(map(math.prod, shapes))
 
 
 def check_weights(model: Transformer, path: Path) -> torch.dtype:
