@@ -39,21 +39,16 @@ class Int8Weight:
     """In FBGEMM's layout."""
     packed_onednn: Any
     """In oneDNN's layout, for many rows; None where FBGEMM multiplies any number."""
+    min_numbers: int
+    """Numbers of x (..., in) from which the product is faster than in float32."""
     is_vnni: bool
-
-    def is_worth(self, x: Tensor, weight: Tensor) -> bool:
-        """Return whether the product of x (..., in) and the weight is faster in 8 bits."""
-        n_products = x.numel() * weight.shape[1]
-        return n_products >= (MIN_PRODUCTS_VNNI if self.is_vnni else MIN_PRODUCTS)
 
     def multiply(self, x: Tensor) -> Tensor:
         """Map (..., in) to (..., out)."""
         packed = self.packed
         if self.packed_onednn is not None and x.numel() >= MIN_ROWS_ONEDNN * x.shape[-1]:
             packed = self.packed_onednn
-        # Without VNNI the CPU adds pairs of products in 16 bits, and sums of 8-bit products
-        # saturate, so that activations must have 7 bits.
-        return torch.ops.quantized.linear_dynamic(x, packed, not self.is_vnni)  # type: ignore[no-any-return]
+        return _multiply(x, packed, is_vnni=self.is_vnni)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,22 +59,22 @@ class Int8Affine(Affine):
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if not self.int8.is_worth(x, self.weight):
+        if x.numel() < self.int8.min_numbers:
             return torch.addmm(self.bias, x, self.weight)
         return self.int8.multiply(x)
 
     def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
-        if self.int8.is_worth(x, self.weight):
-            out.copy_(self.int8.multiply(x))
-        else:
+        if x.numel() < self.int8.min_numbers:
             torch.addmm(self.bias, x, self.weight, out=out)
+        else:
+            out.copy_(self.int8.multiply(x))
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if self.int8.is_worth(x, self.weight):
-            return stream.add_(self.int8.multiply(x))
-        return stream.add_(self.bias).addmm_(x, self.weight)
+        if x.numel() < self.int8.min_numbers:
+            return stream.add_(self.bias).addmm_(x, self.weight)
+        return stream.add_(self.int8.multiply(x))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,14 +85,14 @@ class Int8Projection(Projection):
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Projection`."""
-        return self.int8.multiply(x) if self.int8.is_worth(x, self.weight) else x @ self.weight
+        return x @ self.weight if x.numel() < self.int8.min_numbers else self.int8.multiply(x)
 
 
 @functools.cache
 def is_available() -> bool:
     """Return whether this PyTorch has the products."""
     try:
-        Int8Weight(_pack(torch.ones(8, 8), None), None, False).multiply(torch.ones(1, 8))
+        _multiply(torch.ones(1, 8), _pack(torch.ones(8, 8), None), is_vnni=False)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
     return True
@@ -105,13 +100,20 @@ def is_available() -> bool:
 
 def pack_int8(part: Affine | Projection) -> Affine | Projection:
     """Return a packed product in 8 bits."""
-    is_vnni = has_vnni()
+    is_vnni, weight = has_vnni(), part.weight.t()
+    min_numbers = (MIN_PRODUCTS_VNNI if is_vnni else MIN_PRODUCTS) // len(weight)
     if isinstance(part, Projection):
-        onednn = _pack(part.weight.t(), None, "onednn") if is_vnni else None
-        int8 = Int8Weight(_pack(part.weight.t(), None), onednn, is_vnni)
+        onednn = _pack(weight, None, "onednn") if is_vnni else None
+        int8 = Int8Weight(_pack(weight, None), onednn, min_numbers, is_vnni)
         return Int8Projection(part.weight, None, int8)
-    int8 = Int8Weight(_pack(part.weight.t(), part.bias), None, is_vnni)
+    int8 = Int8Weight(_pack(weight, part.bias), None, min_numbers, is_vnni)
     return Int8Affine(part.weight, part.bias, int8)
+
+
+def _multiply(x: Tensor, packed: Any, *, is_vnni: bool) -> Tensor:
+    # Without VNNI the CPU adds pairs of products in 16 bits, and sums of 8-bit products saturate,
+    # so that activations must have 7 bits.
+    return torch.ops.quantized.linear_dynamic(x, packed, not is_vnni)  # type: ignore[no-any-return]
 
 
 def _pack(weight: Tensor, bias: Tensor | None, engine: str = "fbgemm") -> Any:

@@ -7,6 +7,7 @@ https://uxlfoundation.github.io/oneDNN/dev_guide_matmul.html
 
 import dataclasses
 import functools
+import math
 
 import torch
 from torch import Tensor
@@ -32,30 +33,27 @@ class OneDnnAffine(Affine):
 
     packed: Tensor
     """(out, in) in oneDNN's layout."""
+    min_rows: int
+    """Rows from which oneDNN is faster."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if not self._is_worth(x):
+        if x.shape[0] < self.min_rows:
             return torch.addmm(self.bias, x, self.weight)
         return _multiply(x, self.packed, self.bias)
 
     def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
-        if self._is_worth(x):
-            out.copy_(_multiply(x, self.packed, self.bias))
-        else:
+        if x.shape[0] < self.min_rows:
             torch.addmm(self.bias, x, self.weight, out=out)
+        else:
+            out.copy_(_multiply(x, self.packed, self.bias))
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if self._is_worth(x):
-            return stream.add_(_multiply(x, self.packed, self.bias))
-        return stream.add_(self.bias).addmm_(x, self.weight)
-
-    def _is_worth(self, x: Tensor) -> bool:
-        """Return whether oneDNN multiplies x (N, in) faster."""
-        n_products = len(x) * self.weight.numel()
-        return len(x) >= MIN_ROWS_LAYER and n_products >= MIN_PRODUCTS_LAYER
+        if x.shape[0] < self.min_rows:
+            return stream.add_(self.bias).addmm_(x, self.weight)
+        return stream.add_(_multiply(x, self.packed, self.bias))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +86,10 @@ def pack_onednn(part: Affine | Projection) -> Affine | Projection:
         return part
     if isinstance(part, Projection):
         return OneDnnProjection(part.weight, None, _pack(part.weight.t()))
-    return OneDnnAffine(part.weight, part.bias, _pack(part.weight.t())) if is_amd_avx512() else part
+    if not is_amd_avx512():
+        return part
+    min_rows = max(MIN_ROWS_LAYER, math.ceil(MIN_PRODUCTS_LAYER / part.weight.numel()))
+    return OneDnnAffine(part.weight, part.bias, _pack(part.weight.t()), min_rows)
 
 
 def _pack(weight: Tensor) -> Tensor:
