@@ -116,8 +116,8 @@ def _multiply(x: Tensor, packed: Any, *, is_vnni: bool) -> Tensor:
     return torch.ops.quantized.linear_dynamic(x, packed, not is_vnni)  # type: ignore[no-any-return]
 
 
-def _pack(weight: Tensor, bias: Tensor | None, engine: str = "fbgemm") -> Any:
-    """Quantise a weight (out, in) and bring it into the layout of a library."""
+def _pack(weight: Tensor, bias: Tensor | None, engine: str | None = None) -> Any:
+    """Quantise a weight (out, in) and bring it into the layout of PyTorch's engine for it."""
     levels, scales = quantize_rows(weight)
     zeros = torch.zeros(len(scales), dtype=torch.int64)
     with warnings.catch_warnings(), _selected(engine):
@@ -127,10 +127,10 @@ def _pack(weight: Tensor, bias: Tensor | None, engine: str = "fbgemm") -> Any:
 
 
 @contextlib.contextmanager
-def _selected(engine: str) -> Iterator[None]:
-    """Select the library that quantised weights are packed for."""
+def _selected(engine: str | None) -> Iterator[None]:
+    """Select the engine that quantised weights are packed for; None leaves it as it is."""
     before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = engine
+    torch.backends.quantized.engine = engine or before
     try:
         yield
     finally:
