@@ -3,6 +3,7 @@
 Source: https://docs.pytorch.org/docs/main/generated/torch.cpu.get_capabilities.html
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -30,6 +31,6 @@ def is_amd_bf16() -> bool:
     return is_amd_avx512() and bool(_capabilities().get("avx512_bf16"))
 
 
-def _capabilities() -> dict[str, Any]:
+def _capabilities() -> Mapping[str, Any]:
     """Return the features by name; empty if PyTorch is too old to report them."""
     return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
