@@ -21,7 +21,7 @@ from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.scheduler import n_waiting
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
 
@@ -98,7 +98,7 @@ class TranslateTab:
             **_examples(chosen),
         )
         self.options = OptionsPanel(chosen.decoding)
-        self._panels = InspectPanels(Look(handlers.registry))
+        self._panels = InspectPanels(Inspector(handlers.registry))
         self.alternatives = self._panels.alternatives
 
     def _place_texts(self, chosen: Chosen) -> None:

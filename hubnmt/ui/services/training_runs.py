@@ -43,7 +43,7 @@ class Sample:
 
 
 def find_run(model_folder: Path | None) -> Path | None:
-    """Find the record of a model's training: in the run that goes on above it, or in its folder."""
+    """Find the record of a model's training: in the folder of its run, or in its own."""
     if model_folder is None:
         return None
     candidates = [model_folder]
