@@ -52,8 +52,8 @@ class InspectPanels:
             **RUNS,
         )
 
-    def wire(self, target: gr.Textbox, options: OptionsPanel, look: Callable[..., Any]) -> None:
-        """Connect the events.
+    def wire(self, target: gr.Textbox, options: OptionsPanel, look: Callable[..., Any]) -> Any:
+        """Connect the events, and return the one that steers.
 
         Args:
             target: the translation's text field.
@@ -77,7 +77,7 @@ class InspectPanels:
         self._steering.select(
             on_model(self._inspector.ask), [value, self._steering], self._steering, **each
         )
-        self._steering.submit(
+        steered = self._steering.submit(
             on_model(self._steer),
             [value, self._steering, *options.components],
             [target, value, *self.components],
@@ -86,6 +86,7 @@ class InspectPanels:
         self._switches.select(
             on_model(self._inspector.switch), [value, self._switches], self._switches, **each
         )
+        return steered
 
     def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
         steered = self._inspector.steer(value, steering, **decoding_controls.read_steered(options))

@@ -145,14 +145,18 @@ class TranslateTab:
         )
         self._look(shown.then, is_new=False)
         explored = self._panels.explore_on(self._typing.select)
-        self._panels.wire(self._target, self.options, self._look)
+        js = "() => ({ explored: Date.now() })"
+        explored.then(None, None, self._typing, js=js, **QUIET)
+        steered = self._panels.wire(self._target, self.options, self._look)
+        # A steered translation that comes after a newer text would replace the newer translation.
+        self._typing.submit(None, None, None, cancels=[steered], **QUIET)
         blank = "() => ['', '', '', null, null, null, null, null]"
         self._typing.clear(
             None,
             None,
             [*answered, *self._panels.components],
             js=blank,
-            cancels=[translating, explored],
+            cancels=[translating, explored, steered],
             **QUIET,
         )
         prefix = self.options.prefix

@@ -51,7 +51,7 @@ INSPECT_SECONDS = 0.2
 """Estimated upper bound of scoring a pair or computing its attention, given the limits below."""
 
 CHECK_SECONDS = 0.05
-"""Estimated time to tokenize a text."""
+"""Estimated time to tokenize a text of `MAX_TEXT_CHARS`."""
 
 N_TOGETHER = 32
 """Batch size for the sentences of a long text."""
