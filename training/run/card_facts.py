@@ -113,9 +113,9 @@ def facts_of_run(
 
 
 def _hub_datasets(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the Hub names of the training data, each once."""
-    corpora = (data, *data["corpora"].values())
-    yield from dict.fromkeys(each["dataset"] for each in corpora if each["dataset"])
+    """Yield the Hub names of the training data, each once; a recipe lists what it sets."""
+    names = (each.get("dataset") for each in (data, *data["corpora"].values()))
+    yield from dict.fromkeys(name for name in names if name)
 
 
 def _base_model(machine: Mapping[str, Any]) -> str:

@@ -1,5 +1,9 @@
 """Facts: counted by hand, and no more than the run recorded."""
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from hubnmt.checkpoint.folder import load_model
@@ -24,6 +28,18 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     (result,) = facts.results
     assert (result.name, result.dataset, result.scores.n) == ("perfect", kept, 2)
     assert result.scores.chrf == pytest.approx(100)
+
+
+def test_corpora_of_files_and_of_the_hub_name_the_datasets(farm_run: Run, tmp_path: Path) -> None:
+    folder = shutil.copytree(farm_run.folder, tmp_path / "run")
+    recipe = json.loads((folder / "recipe.json").read_text())
+    recipe["data"]["corpora"] = {
+        "files": {"files": ["train.de", "train.en"], "weight": 0.5},
+        "hub": {"dataset": "user/data"},
+    }
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    config = load_model(folder / "best").model.config
+    assert facts_of_run(folder, name="farm", config=config).datasets == ("user/data",)
 
 
 def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
