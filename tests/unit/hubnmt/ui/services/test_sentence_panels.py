@@ -1,16 +1,18 @@
 """Values of a layer, next token and beam search of one sentence: those of the real model."""
 
 import base64
-import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import HubNMTError
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import beam_tree, layer_values, next_token
 from hubnmt.ui.services.learn import Lessons
@@ -21,21 +23,34 @@ from hubnmt.ui.services.translate import Handlers
 SRC = "Ein Hund, rennt."
 
 
-@pytest.fixture
-def handlers(random_model: Translator, tmp_path: Path) -> Handlers:
-    limited = dataclasses.replace(random_model.decoding, max_new_tokens=6)
-    random_model.decoding = limited
-    return Handlers(ModelRegistry(lambda _: random_model, {"tiny": tmp_path}))
+@pytest.fixture(scope="module")
+def translator(tiny_config: ModelConfig, tiny_tokenizer: Tokenizer) -> Translator:
+    """Says nonsense, and says it firmly."""
+    torch.manual_seed(20170612)
+    model = Transformer(tiny_config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
+        model.src_embedding.weight.mul_(2)
+    decoding = DecodingConfig(beam_size=3, n_best=2, max_new_tokens=6)
+    tokenizers = Tokenizers(tiny_tokenizer, tiny_tokenizer)
+    return Translator(StoredModel(model=model, tokenizers=tokenizers, decoding=decoding))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def handlers(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Handlers:
+    folder = tmp_path_factory.mktemp("tiny")
+    return Handlers(ModelRegistry(lambda _: translator, {"tiny": folder}))
+
+
+@pytest.fixture(scope="module")
 def lessons(handlers: Handlers) -> Lessons:
     return Lessons(handlers.registry)
 
 
-@pytest.fixture
-def value(lessons: Lessons, handlers: Handlers, random_model: Translator) -> dict[str, Any]:
-    found = random_model.translate(SRC, split=False)
+@pytest.fixture(scope="module")
+def value(lessons: Lessons, handlers: Handlers, translator: Translator) -> dict[str, Any]:
+    found = translator.translate(SRC, split=False, guard=False)
     state = {
         "src": SRC,
         "model": "tiny",
@@ -60,12 +75,12 @@ def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", layer_values.KINDS)
 def test_packed_weights_are_those_that_the_page_shows_elsewhere(
-    lessons: Lessons, value: dict[str, Any], random_model: Translator, kind: str
+    lessons: Lessons, value: dict[str, Any], translator: Translator, kind: str
 ):
     layer, head = (0 if kind == "encoder" else 1), 2
     figure = lessons.values(value | {"choice": {"kind": kind, "layer": layer, "head": head}})
     row = value["subject"]["candidates"][0]["rows"][0]
-    maps = random_model.attend(SRC, Subject.read(value["subject"], random_model).candidate)
+    maps = translator.attend(SRC, Subject.read(value["subject"], translator).candidate)
     shown = {"encoder": maps.encoder_self, "decoder": maps.decoder_self, "cross": maps.cross}
     n_shown = layer_values.MAX_SHOWN_TOKENS
     expected = shown[kind][layer, head][:n_shown, :n_shown]
@@ -125,11 +140,11 @@ def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
 
 
 def test_probabilities_are_the_models_and_sum_to_one(
-    lessons: Lessons, value: dict[str, Any], random_model: Translator
+    lessons: Lessons, value: dict[str, Any], translator: Translator
 ):
     row = value["subject"]["candidates"][0]["rows"][0]
-    src_ids = random_model.tokenizers.src.encode(SRC)
-    (log_probs,) = random_model.replay([(src_ids, row)])
+    src_ids = translator.tokenizers.src.encode(SRC)
+    (log_probs,) = translator.replay([(src_ids, row)])
     for position, expected in enumerate(log_probs):
         found = lessons.next_token(value | {"asked": {"position": position}})
         probabilities = [each["probability"] for each in found["best"]]
@@ -138,14 +153,14 @@ def test_probabilities_are_the_models_and_sum_to_one(
         # pad and bos are never drawn, and their probability is not given to others
         assert 0.9 < sum(probabilities) + found["rest"][0] < 1 + 1e-5
         chosen = [each for each in found["best"] if each["id"] == found["chosen"]]
-        assert found["chosen"] == [*row, random_model.tokenizers.tgt.eos_id][position]
+        assert found["chosen"] == [*row, translator.tokenizers.tgt.eos_id][position]
         if chosen:
             assert math.log(chosen[0]["probability"]) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
     ("options", "n_kept"),
-    [({"top_k": 3}, 3), ({"temperature": 0.1}, None), ({"top_p": 0.05}, 1), ({"top_k": 2.0}, 2)],
+    [({"top_k": 3}, 3), ({"temperature": 0.1}, None), ({"top_p": 1e-6}, 1), ({"top_k": 2.0}, 2)],
 )
 def test_options_move_the_probabilities(
     lessons: Lessons, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
@@ -184,10 +199,10 @@ def test_impossible_requests_are_refused(lessons: Lessons, value: dict[str, Any]
 
 @pytest.mark.parametrize("beam_size", beam_tree.BEAM_SIZES)
 def test_the_tree_ends_in_what_the_model_translates(
-    lessons: Lessons, value: dict[str, Any], random_model: Translator, beam_size: int
+    lessons: Lessons, value: dict[str, Any], translator: Translator, beam_size: int
 ):
     tree = lessons.beam(value | {"beam_size": beam_size})
-    expected = random_model.translate(SRC, split=False, guard=False, beam_size=beam_size)
+    expected = translator.translate(SRC, split=False, guard=False, beam_size=beam_size)
     first = tree["results"][0]
     assert first["text"] == expected.text
     assert first["score"] == pytest.approx(expected.score, rel=1e-5)
