@@ -4,7 +4,7 @@
 
 const find = (name) => element.querySelector(`.${name}`);
 const BUSY_MS = 10000; // after which the card is enabled again even without an answer
-const [COLUMN_PX, ROW_PX, NODE_PX, NODE_HEIGHT_PX, EDGE_PX] = [112, 34, 86, 26, 12];
+const [COLUMN_PX, ROW_PX, NODE_PX, NODE_HEIGHT_PX, EDGE_PX] = [122, 34, 100, 26, 12];
 let value = null; // the last answer with steps
 let at = null; // [step, index] of the selected hypothesis
 
@@ -15,7 +15,11 @@ function svgNode(tag, attributes = {}, text = "") {
   return node;
 }
 
-const readable = (token) => (token === "<eos>" ? "end" : token.trim() || "\u2423");
+// A hyphen marks a piece that continues a word.
+function readable(token) {
+  if (token === "<eos>") return "end";
+  return /^[\p{L}\p{N}]/u.test(token) ? `-${token.trim()}` : token.trim() || "\u2423";
+}
 const short = (text) => ([...text].length > 9 ? `${[...text].slice(0, 8).join("")}\u2026` : text);
 const minus = (number) => number.toFixed(2).replace("-", "\u2212");
 const percent = (log_prob) => {

@@ -12,14 +12,18 @@ function make(tag, name = "", text = "") {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
 }
 
-const readable = (token) => (token === "<eos>" ? "end" : token.trim() || "\u2423");
+// A hyphen marks a piece that continues a word.
+function readable(token) {
+  if (token === "<eos>") return "end";
+  return /^[\p{L}\p{N}]/u.test(token) ? `-${token.trim()}` : token.trim() || "\u2423";
+}
 function percent(share) {
   if (share === 0) return "0%";
   return share < 0.0005 ? "<0.1%" : `${(100 * share).toFixed(1)}%`;
 }
 
 function chip(token, i) {
-  const item = make("button", "", readable(token));
+  const item = make("button", "", token === "<eos>" ? "end" : token.trim() || "\u2423");
   item.type = "button";
   item.classList.toggle("mark", token === "<eos>");
   item.classList.toggle("joined", i > 0 && !/^[\s<]/.test(token));

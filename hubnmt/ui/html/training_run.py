@@ -10,6 +10,12 @@ NO_RECIPE = (
     "The record has no recipe, so label smoothing and the settings of the learning rate are "
     "unknown."
 )
+MIN_DISTANCE_NATS = 0.4
+"""Marks that are closer would overlap."""
+
+MAX_NATS = 50
+"""Larger losses are not those of a language model, and would flatten the curve."""
+
 NO_RATES = "The record has no learning rates."
 
 
@@ -40,8 +46,12 @@ def _token_loss(dev_loss: Points) -> str:
     if dev_loss:
         (_, first), (_, last) = dev_loss[0], dev_loss[-1]
         named = {"first validation": first, "last validation": last}
-        marks = {name: (math.exp(-loss), loss) for name, loss in named.items() if 0 <= loss < 50}
-        if 0 <= last < 50:
+        if abs(first - last) < MIN_DISTANCE_NATS:
+            named = {"validation": last}
+        marks = {
+            name: (math.exp(-loss), loss) for name, loss in named.items() if 0 <= loss < MAX_NATS
+        }
+        if 0 <= last < MAX_NATS:
             note += (
                 f" Last validation: {last:.2f} nats per token, so the correct token gets "
                 f"{math.exp(-last):.1%} in geometric mean; perplexity {math.exp(last):.1f}."
@@ -63,7 +73,8 @@ def _label_smoothing(recipe: Recipe | None) -> str:
         note = (
             f"This run's target: {correct:.1%} for the correct piece, {other:.2g} for each of the "
             f"other {size - 1:,}. The training loss cannot fall below "
-            f"{least_loss(smoothing, size):.2f} nats per token, and rises above {correct:.0%}."
+            f"{least_loss(smoothing, size):.2f} nats per token, and rises again where the "
+            f"probability exceeds {correct:.0%}."
         )
     title = "Label smoothing (nats)"
     return line_chart(title, curves, x_label="probability of the correct piece", note=note)
