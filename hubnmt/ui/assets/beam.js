@@ -70,7 +70,7 @@ function select(place, { scrolls = false } = {}) {
     item.classList.toggle("on-path", indices[step] === index);
     item.classList.toggle("selected", Boolean(place) && step === place[0] && index === place[1]);
   }
-  find("readout").textContent = place ? `${describe(place)}.` : "Hover over a hypothesis, or move with the arrow keys, to read its scores.";
+  find("readout").textContent = place ? `${describe(place)}.` : "Hover over or tap a hypothesis, or move with the arrow keys, to read its scores.";
   if (!scrolls || !place) return;
   const tree = find("tree");
   const left = x(place[0]);

@@ -26,7 +26,7 @@ const STEPS = [
     name: "Scores",
     formula: () => `scores = q k\u1d40 / \u221a${d_head()}`,
     text: () => "The dot product of each query with each key, divided by the square root of the number of features so that it does not grow with it.",
-    pictures: [["scores", "scaled scores"]],
+    pictures: [["queries", "queries"], ["keys", "keys"], ["scores", "scaled scores"]],
   },
   {
     name: "Mask",
@@ -41,7 +41,7 @@ const STEPS = [
     name: "Softmax",
     formula: () => "weights = softmax(scores)",
     text: () => "The exponentials of each row, divided by their sum: positive weights that add up to 100%.",
-    pictures: [["weights", "attention weights"]],
+    pictures: [["scores", "masked scores", "mask"], ["weights", "attention weights"]],
   },
   {
     name: "Weighted values",
@@ -95,7 +95,8 @@ function tell(name, mask, { title, row, column, value: shown }) {
   let said = `${title}: ${own}, feature ${column + 1}: ${number(shown)}`;
   if (IS_MAP.includes(name)) {
     const isHidden = mask && !tensors[mask].numbers[row * tensors[mask].columns + column];
-    const what = name === "weights" ? `${(100 * shown).toFixed(1)}%` : isHidden ? "\u2212\u221e" : number(shown);
+    const product = `q\u00b7k = ${number(shown * Math.sqrt(d_head()))}, divided by \u221a${d_head()}: ${number(shown)}`;
+    const what = name === "weights" ? `${(100 * shown).toFixed(1)}%` : isHidden ? "\u2212\u221e" : product;
     said = `${title}: ${own} to ${quoted("keys", column)}: ${what}`;
   }
   find("readout").textContent = said;
@@ -108,7 +109,7 @@ function drawStep() {
   find("forward").disabled = step === STEPS.length - 1;
   find("formula").textContent = `${name}: ${formula()}`;
   find("explanation").textContent = text();
-  find("readout").textContent = "Hover over a picture, or move with the arrow keys, to read a number.";
+  find("readout").textContent = "Hover over or tap a picture, or move with the arrow keys, to read a number.";
   const figures = pictures.map(drawFigure);
   find("figures").replaceChildren(...figures);
   figures.forEach((figure) => figure.repaint());
