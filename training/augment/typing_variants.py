@@ -3,14 +3,16 @@
     python -m training.augment.typing_variants training/phrasebook/de-en.tsv \
         --output FOLDER/phrasebook.tsv
 
-The sources are added without their final mark, in lower case, and both; German sources also with
-ae, oe, ue and ss for umlauts and ß. A source without its mark has a target without one. The header
-of the phrase book names the languages. Unlike the settings `drop_final_mark` and `lowercase_src` of
-a recipe, which change a share of the pairs, each entry is there in every variant.
+The sources are added without their final mark, without commas, in lower case, and all of these;
+German sources also with ae, oe, ue and ss for umlauts and ß, French sources also without accents. A
+source without its mark has a target without one. The header of the phrase book names the languages.
+Unlike the settings `drop_final_mark` and `lowercase_src` of a recipe, which change a share of the
+pairs, each entry is there in every variant.
 """
 
 import logging
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +30,19 @@ _UMLAUTS: Final = str.maketrans(
 )
 
 
+_LIGATURES: Final = str.maketrans({"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae"})
+
+
+def _to_ascii_letters(text: str, language: str) -> str:
+    """Return the text as typed on a keyboard without the language's own letters."""
+    if language == "de":
+        return text.translate(_UMLAUTS)
+    if language == "fr":
+        decomposed = unicodedata.normalize("NFD", text.translate(_LIGATURES))
+        return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    return text
+
+
 def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
     """Return the pairs of a phrase book and their variants.
 
@@ -38,22 +53,22 @@ def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
     known = {src for src, _ in entries}
     variants: dict[str, str] = {}
     for src, tgt in entries:
-        for variant, target in _make_variants(src, tgt, is_german=base_language(src_lang) == "de"):
+        for variant, target in _make_variants(src, tgt, language=base_language(src_lang)):
             if variant not in known:
                 variants.setdefault(variant, target)
     return [*entries, *variants.items()]
 
 
-def _make_variants(src: str, tgt: str, *, is_german: bool) -> Iterator[TextPair]:
+def _make_variants(src: str, tgt: str, *, language: str) -> Iterator[TextPair]:
     bare_src, bare_tgt = (FINAL_MARK.sub("", text) for text in (src, tgt))
     spelled = [(src, tgt)]
     if bare_src and bare_tgt and bare_src != src:
         spelled.append((bare_src, bare_tgt))
     for text, target in spelled:
-        for cased in (text, text.lower()):
-            yield cased, target
-            if is_german:
-                yield cased.translate(_UMLAUTS), target
+        for typed in (text, text.replace(",", "")):
+            for cased in (typed, typed.lower()):
+                yield cased, target
+                yield _to_ascii_letters(cased, language), target
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,6 +20,29 @@ def test_a_german_entry_has_all_variants() -> None:
     }
 
 
+def test_a_french_entry_is_also_typed_without_accents() -> None:
+    assert {*add_variants([("Où est ma sœur ?", "Where is my sister?")], src_lang="fr")} == {
+        ("Où est ma sœur ?", "Where is my sister?"),
+        ("où est ma sœur ?", "Where is my sister?"),
+        ("Ou est ma soeur ?", "Where is my sister?"),
+        ("ou est ma soeur ?", "Where is my sister?"),
+        ("Où est ma sœur", "Where is my sister"),
+        ("où est ma sœur", "Where is my sister"),
+        ("Ou est ma soeur", "Where is my sister"),
+        ("ou est ma soeur", "Where is my sister"),
+    }
+
+
+def test_an_entry_is_also_typed_without_commas() -> None:
+    variants = add_variants([("No, thank you", "Non, merci")], src_lang="en")
+    assert variants == [
+        ("No, thank you", "Non, merci"),
+        ("no, thank you", "Non, merci"),
+        ("No thank you", "Non, merci"),
+        ("no thank you", "Non, merci"),
+    ]
+
+
 def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     book, output = tmp_path / "book.tsv", tmp_path / "new" / "out.tsv"
     book.write_text("en\tfr\nHello!\tBonjour !\n", encoding="utf-8")
