@@ -117,6 +117,22 @@ class Subject:
         return joined + src[behind:]
 
 
+def _bind(translator: Translator, sentence: str) -> Tokenizer:
+    protected = find_protected(sentence, translator.tokenizers.src)
+    return translator.tokenizers.tgt.with_spans(protected)
+
+
+def read_index(value: Any) -> int:
+    """Return a value if it is a non-negative integer.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError
+    return value
+
+
 def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
     """Return the state of a page with one sentence and one translation.
 
@@ -133,19 +149,3 @@ def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
         "selected": 0,
         "sentence": 0,
     }
-
-
-def _bind(translator: Translator, sentence: str) -> Tokenizer:
-    protected = find_protected(sentence, translator.tokenizers.src)
-    return translator.tokenizers.tgt.with_spans(protected)
-
-
-def read_index(value: Any) -> int:
-    """Return a value if it is a non-negative integer.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError
-    return value
