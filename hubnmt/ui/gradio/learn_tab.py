@@ -47,7 +47,8 @@ NEXT = (
 )
 BEAM = (
     "Beam search continues several hypotheses at once. At each step the best continuations of all "
-    "of them are ranked; the beam keeps the best and drops the others."
+    "of them are ranked; the beam keeps the best and drops the others. The search uses the model's "
+    "own decoding options."
 )
 RUN = (
     "Training and validation loss, scores, the objective and the learning rate of this model's "

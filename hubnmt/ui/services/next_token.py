@@ -43,12 +43,12 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     asked = asked if isinstance(asked, dict) else {}
     position = _read_position(asked.get("position", 0), min(len(target), MAX_POSITIONS))
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
-    translator.decoding.with_options(**options)  # type: ignore[arg-type]  # validates them
+    translator.decoding.with_options(**options)  # validates them
     with model_turn(limits.LOOK_SECONDS):
         log_probs = next_log_probs(
             translator.model, pair.src_ids, pair.tgt_ids[:position], tokenizers
         )
-    warped = warp_for_sampling(log_probs, **options)  # type: ignore[arg-type]  # validated above
+    warped = warp_for_sampling(log_probs, **options)
     best = log_probs.topk(min(N_TOKENS, len(log_probs))).indices.tolist()
     return {
         "position": position,
