@@ -15,7 +15,7 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.scheduler import model_turn
 from hubnmt.ui.services.subject import Subject, read_index
 
-BEAM_SIZES = range(2, 7)
+BEAM_SIZES = range(2, 9)
 """Beam sizes that can be drawn: twice as many hypotheses stand below each other."""
 
 MAX_SHOWN_STEPS = 40
