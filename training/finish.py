@@ -42,8 +42,8 @@ from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
 
-BEAM_SIZES = (1, 4, 5, 8, 12)
-LENGTH_PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
+BEAM_SIZES = (1, 4, 8)
+LENGTH_PENALTIES = (0.6, 1.0, 1.4, 2.0)
 NOISE = 0.1
 """BLEU that a wider beam must gain; far below the resolution of the validation set."""
 
