@@ -199,11 +199,10 @@ def _describe(
     found: list[tuple[float, int, int, float]], statuses: list[Status]
 ) -> list[Continuation]:
     """Return the possible ones of the continuations that `_Sentence.advance` was given."""
+    dropped: list[Status] = ["dropped"] * (len(found) - len(statuses))
     return [
         Continuation(parent, token, log_prob, rank, status)
-        for (rank, parent, token, log_prob), status in itertools.zip_longest(
-            found, statuses, fillvalue="dropped"
-        )
+        for (rank, parent, token, log_prob), status in zip(found, statuses + dropped, strict=True)
         if rank != -math.inf
     ]
 

@@ -155,14 +155,15 @@ def _trace_attention(
 
 
 def _trace_residual(frame: SubLayer, x: Tensor, block: Callable[[Tensor], Tensor]) -> ResidualTrace:
-    seen: list[Tensor] = []
+    block_in = block_out = x
 
     def record(h: Tensor) -> Tensor:
-        seen.extend((h, block(h)))
-        return seen[1]
+        nonlocal block_in, block_out
+        block_in, block_out = h, block(h)
+        return block_out
 
     out = frame(x, record)  # (1, N, D)
-    return ResidualTrace(x, *seen, out)
+    return ResidualTrace(x, block_in, block_out, out)
 
 
 def _join(
