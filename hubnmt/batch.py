@@ -40,7 +40,7 @@ class TranslateBatch:
             src_column: the column of texts.
             tgt_column: the new column of translations; None where a row cannot be translated.
             score_column: if given, a new column of scores, see `Candidate`; None for such rows.
-            problem_column: if given, a new column that says why a row cannot be translated, or
+            problem_column: if given, the reason why a row cannot be translated, a new column, or
                 None; without it, such rows are logged as warnings.
             device: see `Translator`.
             dtype: see `Translator`.

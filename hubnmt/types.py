@@ -33,6 +33,8 @@ class Candidate(NamedTuple):
     `Translator.attend` replays exactly these."""
     token_probability: float | None = None
     """Mean token probability, 0 to 1; see `mean_probability`."""
+    tgt_log_probs: tuple[tuple[float, ...], ...] = ()
+    """Log-probability of each token and eos, in nats, one row per entry of `tgt_ids`."""
 
 
 class SentencePair(NamedTuple):

@@ -34,9 +34,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 import pytest  # noqa: E402  # the settings above come first
 import torch  # noqa: E402
 
-from hubnmt.config import ModelConfig  # noqa: E402
+from hubnmt.checkpoint.folder import StoredModel  # noqa: E402
+from hubnmt.config import DecodingConfig, ModelConfig  # noqa: E402
 from hubnmt.model.transformer import Transformer  # noqa: E402
-from hubnmt.text.tokenizer import Tokenizer  # noqa: E402
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers  # noqa: E402
 from tests.hub import open_hub, save_with_card  # noqa: E402
 from tests.hub_server import HubServer  # noqa: E402
 
@@ -192,6 +193,13 @@ def tiny_model(tiny_config: ModelConfig) -> Transformer:
     """Seeded random weights, ready to translate badly; a new one for each test."""
     torch.manual_seed(20170612)
     return Transformer(tiny_config).eval()
+
+
+@pytest.fixture
+def tiny_stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
+    """The tiny model with one vocabulary for both languages."""
+    tokenizers = Tokenizers(tiny_tokenizer, tiny_tokenizer)
+    return StoredModel(model=tiny_model, tokenizers=tokenizers, decoding=DecodingConfig())
 
 
 # --- a Hub of one's own ---------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class FakeTranslator:
         )
         self.decoding = DecodingConfig(beam_size=4)
         self.card = ""
+        self.engine: Any = None
         tokenizer: Any = SimpleNamespace(
             encode=_tokens,
             piece_bytes=str.encode,
@@ -76,6 +77,7 @@ class FakeTranslator:
             has_placeholders=False,
             vocab_size=300,
         )
+        tokenizer.with_spans = lambda _: tokenizer
         self.tokenizers = Tokenizers(tokenizer, tokenizer)
         self.asked: dict[str, Any] = {}
 
@@ -99,6 +101,7 @@ class FakeTranslator:
                 score=-0.5 - i,
                 tgt_ids=((7, 8 + i),),
                 token_probability=0.8 / (1 + i),
+                tgt_log_probs=(),
             )
             for i in range(decoding.n_best)
         ]
@@ -117,7 +120,7 @@ class FakeTranslator:
         )
 
     def stream(
-        self, text: str, *, n_together: int, **options: Any
+        self, text: str, *, n_together: int, engine: Any = None, **options: Any
     ) -> Generator[str, None, SimpleNamespace]:
         translation = self.translate(text, **options)
         self.n_together = n_together

@@ -42,17 +42,17 @@ def differing(run: Run | Translator, other: Run | Translator | Mapping[str, Tens
 
 def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C in the middle of a step."""
-    launch = Stepper.launch
+    run = Stepper.run
     calls = 0
 
-    def launch_and_stop(self: Stepper, batches: Sequence[Batch], **options: Any) -> Tensor:
+    def run_and_stop(self: Stepper, batches: Sequence[Batch], **options: Any) -> Tensor:
         nonlocal calls
         calls += 1
         if calls == step_number:
             signal.raise_signal(signal.SIGINT)
-        return launch(self, batches, **options)
+        return run(self, batches, **options)
 
-    patch.setattr(Stepper, "launch", launch_and_stop)
+    patch.setattr(Stepper, "run", run_and_stop)
 
 
 def break_at(step_number: int, patch: pytest.MonkeyPatch, value: float = math.nan) -> None:

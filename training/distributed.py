@@ -1,6 +1,6 @@
 """Data-parallel training: reductions, broadcasts and error propagation between processes.
 
-Only rank 0, the leader, writes files. Its decisions and errors are broadcast, so that all processes
+Only rank 0 writes files. Its decisions and errors are broadcast, so that all processes
 continue or stop together. With a single process all of this is a no-op.
 """
 
@@ -24,17 +24,17 @@ TIMEOUT = datetime.timedelta(hours=2)
 _Value = TypeVar("_Value")
 
 
-class Team:
+class ProcessGroup:
     """The process group of a run, and the rank of this process in it."""
 
     def __init__(self, device: torch.device, *, rank: int = 0, size: int = 1) -> None:
-        """Store device, rank and size; `join_team` also initialises the process group."""
+        """Store device, rank and size; `join_group` also initialises the process group."""
         self.device = device
         self.rank = rank
         self.size = size
 
     @property
-    def is_leader(self) -> bool:
+    def is_rank0(self) -> bool:
         """Whether this process writes files and logs."""
         return self.rank == 0
 
@@ -90,7 +90,7 @@ class Team:
         if self.size == 1:
             return work()
         outcome: list[Any] = [None, None]
-        if self.is_leader:
+        if self.is_rank0:
             try:
                 outcome[0] = work()
             except (HubNMTError, FloatingPointError) as error:
@@ -111,8 +111,8 @@ class Team:
             distributed.destroy_process_group()
 
 
-def join_team(device_name: str) -> Team:
-    """Join the process group that `torchrun` set up; without it, the team is this process alone.
+def join_group(device_name: str) -> ProcessGroup:
+    """Join the process group that `torchrun` set up; without it, the group is this process alone.
 
     Raises:
         ConfigError: if the device is not available.
@@ -130,7 +130,7 @@ def join_team(device_name: str) -> Team:
         importlib.import_module("torch.distributed.nn.functional")
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=TIMEOUT)
-    return Team(device, rank=rank, size=size)
+    return ProcessGroup(device, rank=rank, size=size)
 
 
 def pick_device(

@@ -21,7 +21,7 @@ def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
 
 
 @contextlib.contextmanager
-def telling_full_disk(path: Path) -> Iterator[None]:
+def reporting_full_disk(path: Path) -> Iterator[None]:
     """Convert an `OSError` raised in the block with `explain_failed_save`.
 
     Raises:
@@ -40,6 +40,6 @@ def replace_text(path: Path, text: str) -> None:
         ModelFolderError: if the disk is full.
     """
     draft = path.with_name(f".{path.name}.draft")
-    with telling_full_disk(path):
+    with reporting_full_disk(path):
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)

@@ -27,7 +27,7 @@ from hubnmt.errors import HubNMTError
 from training.command import make_parser
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
-from training.distributed import Team, join_team
+from training.distributed import ProcessGroup, join_group
 from training.release.publish import publish_run
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.hub_upload import Publisher
@@ -36,8 +36,8 @@ from training.run.run_dir import (
     check_unused,
     claim_folder,
     has_state,
-    hold_folder,
     load_settings,
+    lock_folder,
     make_folder,
     stored_recipe,
 )
@@ -95,24 +95,24 @@ def run(
     publisher = Publisher(push, checkpoints=hub_checkpoints)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)
-    team = join_team(config.run.device)
+    group = join_group(config.run.device)
     try:
         folder = resume or Path(config.run.folder, config.run.name)
         if resume is None:
-            team.run_on_rank0(lambda: check_unused(folder))
-        is_new = resume is None or not team.run_on_rank0(lambda: has_state(folder))
-        team.run_on_rank0(publisher.prepare)
+            group.run_on_rank0(lambda: check_unused(folder))
+        is_new = resume is None or not group.run_on_rank0(lambda: has_state(folder))
+        group.run_on_rank0(publisher.prepare)
         with contextlib.ExitStack() as stack:
             start = None  # on rank 0 only; the other ranks receive its settings and weights
             if is_new and config.run.pretrained:
-                config, start = _start_from(config, source, every, team)
+                config, start = _start_from(config, source, every, group)
             check = check_unused if resume is None else None
             corpus = _prepare_together(
-                config, folder, team, stack, is_new=is_new, check=check, start=start
+                config, folder, group, stack, is_new=is_new, check=check, start=start
             )
             if is_new:
-                config = plan_run(config, corpus, team)
-            current = Run(config, folder, corpus, team, publisher=publisher)
+                config = plan_run(config, corpus, group)
+            current = Run(config, folder, corpus, group, publisher=publisher)
             if is_new:
                 _start_run(current, every, start)
             else:
@@ -122,15 +122,15 @@ def run(
             with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
                 current.train()
             if not current.must_stop:
-                team.run_on_rank0(lambda: publish_run(current))
+                group.run_on_rank0(lambda: publish_run(current))
     finally:
-        team.leave()
+        group.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process
     return current
 
 
 def _start_from(
-    config: RunConfig, recipe: Path | Tables, every: Sequence[str], team: Team
+    config: RunConfig, recipe: Path | Tables, every: Sequence[str], group: ProcessGroup
 ) -> tuple[RunConfig, Pretrained | None]:
     """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks."""
     found: list[Pretrained] = []
@@ -140,7 +140,7 @@ def _start_from(
         log.info("starting from %s", describe_pretrained(found[0].record()))
         return found[0].settings(config)
 
-    config = load_recipe(recipe, every, inherited=team.run_on_rank0(find))
+    config = load_recipe(recipe, every, inherited=group.run_on_rank0(find))
     return config, found[0] if found else None
 
 
@@ -149,10 +149,10 @@ def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> 
     if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
     facts: dict[str, Any] = {
-        "device": current.team.device,
+        "device": current.group.device,
         "pretrained": start.record() if start else None,
     }
-    current.team.run_on_rank0(
+    current.group.run_on_rank0(
         lambda: claim_folder(current.folder, current.config, overrides=every, **facts)
     )
 
@@ -160,7 +160,7 @@ def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> 
 def _prepare_together(
     config: RunConfig,
     folder: Path,
-    team: Team,
+    group: ProcessGroup,
     stack: contextlib.ExitStack,
     *,
     is_new: bool,
@@ -179,16 +179,16 @@ def _prepare_together(
             tokenizers = start.tokenizers if start else None
             corpora.append(prepare_corpus(config, None, tokenizers=tokenizers))
             make_folder(folder)
-            stack.enter_context(hold_folder(folder))
+            stack.enter_context(lock_folder(folder))
             if check is not None:
                 check(folder)
             corpora[0].save(folder)
         else:
-            stack.enter_context(hold_folder(folder))
+            stack.enter_context(lock_folder(folder))
             corpora.append(prepare_corpus(config, folder))
 
-    team.run_on_rank0(prepare)
-    if not team.is_leader:
+    group.run_on_rank0(prepare)
+    if not group.is_rank0:
         corpora.append(prepare_corpus(config, folder))
     return corpora[0]
 
@@ -236,15 +236,15 @@ def bound_shape_caches() -> None:
         os.environ.setdefault(name, "64")
 
 
-def set_up_log(*, is_leader: bool) -> None:
+def set_up_log(*, is_rank0: bool) -> None:
     """Log on rank 0 only: all messages of the run, warnings and errors of libraries."""
     logging.basicConfig(
-        level=logging.WARNING if is_leader else logging.CRITICAL,
+        level=logging.WARNING if is_rank0 else logging.CRITICAL,
         format="%(asctime)s %(message)s",
         datefmt="%H:%M:%S",
         stream=sys.stderr,
     )
-    log.setLevel(logging.INFO if is_leader else logging.CRITICAL)
+    log.setLevel(logging.INFO if is_rank0 else logging.CRITICAL)
     logging.getLogger("huggingface_hub").propagate = False  # has a handler of its own
 
 
@@ -254,8 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         exit status: 0 success, 1 loss or gradient not finite, 2 invalid request, 130 interrupted.
     """
-    is_leader = os.environ.get("RANK", "0") == "0"
-    set_up_log(is_leader=is_leader)
+    is_rank0 = os.environ.get("RANK", "0") == "0"
+    set_up_log(is_rank0=is_rank0)
     bound_shape_caches()
     options = parse_arguments(arguments)
     status, message = 0, ""
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, message = 1, f"error: training stopped: {error}"
     except KeyboardInterrupt:
         status, message = 130, "interrupted; the last saved state is valid"
-    if message and is_leader:
+    if message and is_rank0:
         print(message, file=sys.stderr)
     return status
 

@@ -24,6 +24,7 @@ from hubnmt.checkpoint.quantization import SCALE_SUFFIX, dequantize_rows, quanti
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
+from hubnmt.model.meta import meta_device
 from hubnmt.text.textfile import read_small
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
@@ -147,7 +148,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     if decoding_file.exists():
         decoding = _parse(DecodingConfig, _read_decoding(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
-    with torch.device("meta"):  # names and shapes only: allocates no memory for an invalid config
+    with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
     load_weights(model, weights)

@@ -163,7 +163,9 @@ def add_space(command: Parser) -> None:
     visibility = command.add_mutually_exclusive_group()
     visibility.add_argument("--private", action="store_true", help="create it as private")
     visibility.add_argument(
-        "--public", action="store_true", help="let everybody use a private model, with --with-token"
+        "--public",
+        action="store_true",
+        help="allow public use of a private model, with --with-token",
     )
     command.add_argument(
         "--with-token",

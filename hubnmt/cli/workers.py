@@ -23,7 +23,7 @@ from hubnmt.types import Translation
 MIN_LINES = 1000
 """Fewer lines are translated faster without other processes, which take seconds to start."""
 MAX_DEFAULT = 8
-"""Most processes unless more are asked for: each needs the memory of the model."""
+"""Maximum number of processes by default: each holds a copy of the model."""
 
 Results: TypeAlias = Generator[list[Translation], None, None]
 

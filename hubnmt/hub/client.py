@@ -33,12 +33,12 @@ from hubnmt.hub.reference import COMMIT
 
 WAITS_S = (1.0, 3.0)
 """Delays before the second and the third attempt."""
-LONGEST_WAIT_S = 30.0
+MAX_RETRY_WAIT_S = 30.0
 """Longest `Retry-After` that is waited for; beyond it the error states the delay."""
 TIMEOUT_S = 20.0
 """Timeout of metadata requests."""
 
-SLOW_AFTER_S, LEAST_BYTES_PER_S = 60.0, 10_000
+SLOW_AFTER_S, MIN_BYTES_PER_S = 60.0, 10_000
 """A download with a lower average rate after this time is aborted."""
 PARTIAL = 206
 """HTTP status of a range response."""
@@ -125,7 +125,7 @@ def is_offline() -> bool:
 
 
 @contextmanager
-def plain_words(target: str) -> Iterator[None]:
+def readable_errors(target: str) -> Iterator[None]:
     """Convert exceptions of the client to a `HubError` about `target`.
 
     The original is not chained, because its traceback may show the request and its token.
@@ -274,7 +274,7 @@ def _stream(
             if sink.tell() > max_bytes:
                 raise HubError(f"{url} is larger than the Hub states ({max_bytes:,} bytes)")
             elapsed = time.monotonic() - began
-            if elapsed > SLOW_AFTER_S and sink.tell() < elapsed * LEAST_BYTES_PER_S:
+            if elapsed > SLOW_AFTER_S and sink.tell() < elapsed * MIN_BYTES_PER_S:
                 raise HubError(f"{url}: the download was too slow and was aborted: try again")
 
 
@@ -319,5 +319,5 @@ def _wait_before_next(error: BaseException, wait: float) -> float | None:
     if isinstance(error, HfHubHTTPError):
         asked = error.response.headers.get("Retry-After") or ""
         seconds = float(asked) if asked.isdigit() else wait
-        return seconds if seconds <= LONGEST_WAIT_S else None
+        return seconds if seconds <= MAX_RETRY_WAIT_S else None
     return wait

@@ -23,9 +23,9 @@ from hubnmt.checkpoint.folder import LIBRARY, bundled_models, load_config, read_
 from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import MAX_SIZE, connect, endpoint, plain_words, read_pages
+from hubnmt.hub.client import MAX_SIZE, connect, endpoint, read_pages, readable_errors
 from hubnmt.hub.files import ALLOWED, WEIGHTS
-from hubnmt.hub.pull import find_whole
+from hubnmt.hub.pull import find_complete
 from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
 def _describe_cached(reference: HubReference) -> ListedModel | None:
     """Describe a cached repository if it is a complete hubnmt model."""
     try:
-        folder = find_whole(reference)
+        folder = find_complete(reference)
         if folder is None:
             return None
         return dataclasses.replace(
@@ -149,7 +149,7 @@ def list_hub(
         "expand": FACTS,
         **{name: text for name, text in wanted.items() if text},
     }
-    with plain_words("the list of models"):
+    with readable_errors("the list of models"):
         for rows in read_pages(api, "/api/models", query):
             yield from filter(None, map(_from_row, rows))
 

@@ -30,8 +30,8 @@ from hubnmt.hub.client import (
     connect,
     download,
     is_offline,
-    plain_words,
     read_repo,
+    readable_errors,
 )
 from hubnmt.hub.files import ALLOWED, CONFIG, check_sizes, choose_files, largest_size, matches
 from hubnmt.hub.reference import HubReference
@@ -102,7 +102,7 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
     Raises:
         ModelFolderError: if its config is not a hubnmt config.
     """
-    folder = find_whole(reference, cache_dir=cache_dir)
+    folder = find_complete(reference, cache_dir=cache_dir)
     if folder is None:
         return None
     for path in (folder / name for name in ALLOWED if (folder / name).is_file()):
@@ -115,7 +115,7 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
     return Pulled(folder, folder.name)
 
 
-def find_whole(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
+def find_complete(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
     """Find a cached folder that has all files of a model, without verifying them."""
     folder = _cached_folder(reference, cache_dir)
     if folder is None:
@@ -157,7 +157,7 @@ def _pull_online(
     max_bytes: int | None,
 ) -> Pulled:
     api = connect(token)
-    with plain_words(str(reference)):
+    with readable_errors(str(reference)):
         state = read_repo(api, reference.repo, reference.revision)
         sizes = {name: file.size for name, file in state.files.items()}
         library = None if LIBRARY in state.tags else state.library
@@ -291,7 +291,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
     check_place(folder)
     pulled = pull(reference, token=token)
     load_model(pulled.folder)
-    with plain_words(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
+    with readable_errors(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
         for name in ALLOWED:
             if (pulled.folder / name).is_file():
                 shutil.copyfile(pulled.folder / name, draft / name)

@@ -28,8 +28,8 @@ from hubnmt.hub.client import (
     RepoState,
     connect_to_write,
     pause,
-    plain_words,
     read_repo,
+    readable_errors,
     retry,
 )
 from hubnmt.hub.errors import HTTP_ERROR, causes, is_unreachable
@@ -126,7 +126,7 @@ def push(
     _check_branch(revision, create_pr=create_pr)
     api = connect_to_write(token)
     contents = collect(Path(folder), repo)
-    with plain_words(repo):
+    with readable_errors(repo):
         state = _prepare(api, repo, revision or MAIN, private=private)
         if private and not state.is_private:
             raise HubError(
@@ -164,7 +164,7 @@ def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) 
     """
     check_repo(repo)
     api = connect_to_write(token)
-    with plain_words(repo):
+    with readable_errors(repo):
         _check_target(_prepare(api, repo, MAIN, private=private), repo)
         retry(lambda: api.auth_check(repo, write=True))
 

@@ -19,8 +19,8 @@ from hubnmt.hub.client import (
     RepoState,
     connect_to_write,
     endpoint,
-    plain_words,
     read_repo,
+    readable_errors,
     retry,
 )
 from hubnmt.hub.files import choose_files
@@ -73,7 +73,7 @@ def open_space(
         repo: `user/name` of the Space.
         model: bundled name or Hub reference.
         private: create a new Space as private; an existing public one is refused.
-        public: let everybody use a private or gated model, which a Space with a token otherwise
+        public: allow public use of a private or gated model, which a Space with a token otherwise
             serves only if it is private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
         token: defaults to `HF_TOKEN` or the stored login.
@@ -83,9 +83,9 @@ def open_space(
     """
     check_repo(repo)
     api = connect_to_write(token)
-    with plain_words(model):
+    with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
-    with plain_words(f"Space {repo}"):
+    with readable_errors(f"Space {repo}"):
         needs_private = private or (is_closed and not public)
         state = _prepare(api, repo, private=needs_private)
         if needs_private and not state.is_private:

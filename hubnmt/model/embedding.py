@@ -50,8 +50,9 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.d_model = d_model
         self.table: Tensor
-        table = sinusoidal_positions(0, N_TABULATED, d_model)
-        self.register_buffer("table", table, persistent=False)
+        self.register_buffer("table", torch.empty(N_TABULATED, d_model), persistent=False)
+        if not self.table.is_meta:
+            self.table.copy_(sinusoidal_positions(0, N_TABULATED, d_model))
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:

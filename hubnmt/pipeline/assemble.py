@@ -2,6 +2,7 @@
 
 import collections
 import heapq
+import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -50,8 +51,9 @@ def join_parts(
         score = sum(each.score for each in choice) / max(len(choice), 1)
         joined = "".join(_interleave(parts, choice, tokenizers.tgt))
         ids = tuple(tuple(each.ids) for each in choice)
-        log_probs = [value for each in choice for value in each.token_log_probs]
-        candidates.setdefault(joined, Candidate(joined, score, ids, mean_probability(log_probs)))
+        log_probs = tuple(each.token_log_probs for each in choice)
+        sure = mean_probability(list(itertools.chain.from_iterable(log_probs)))
+        candidates.setdefault(joined, Candidate(joined, score, ids, sure, log_probs))
     ranked = tuple(candidates.values())[:n_best]
     best = [hypotheses[0] for hypotheses in found]
     counts = collections.Counter(note for note in notes if note)

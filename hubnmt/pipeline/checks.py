@@ -2,6 +2,8 @@
 
 import dataclasses
 import re
+from collections.abc import Container
+from typing import NamedTuple
 
 from hubnmt.pipeline.names import find_changed_names
 from hubnmt.text.detection import Detected, detect_languages
@@ -11,8 +13,17 @@ from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import UNSURE, Translation, mean_probability
 
 WORD = re.compile(r"[^\W\d_]+")
-GROUPED = re.compile(r"(?<=\d)[.,\u00a0\u202f ](?=\d{3}(?!\d))")
-"""Separator of thousands."""
+GROUPED = re.compile(r"(?<=\d)(?:[.,'’\u00a0\u202f ](?=\d{3}(?!\d))|,(?=(?:\d{2},)+\d{3}(?!\d)))")
+"""Separator of thousands, or of lakhs before them."""
+
+TIME = re.compile(
+    r"(?<![\d.,:])(?P<hour>[01]?\d|2[0-4])"
+    r"(?:(?::|\s?h\s?|\.(?=\d\d\s?(?:uhr|[ap]\.?\s?m\b)))(?P<minute>[0-5]\d))?(?![\d:])"
+    r"(?:\s?(?:(?P<half>[ap])\.?\s?m\b\.?|(?P<mark>(?:uhr|h|heures?|o['’]clock)\b)))?"
+    r"(?:(?<=uhr)\s(?P<after>[0-5]\d)(?!\d))?",
+    re.IGNORECASE,
+)
+"""A time of day if it has minutes or a mark: "15:30", "15.30 Uhr", "15h30", "3:30 p.m."."""
 
 MIN_DETECTED = 0.6
 """Minimum probability of another language."""
@@ -61,10 +72,58 @@ def find_other_language(text: str, src_lang: str) -> str:
     return best.language if is_other and best.language in NAMES else ""
 
 
+class _Time(NamedTuple):
+    """A time of day."""
+
+    text: str
+    hour: int
+    minute: int
+    is_definite: bool
+    """Whether it can only be before or only after noon."""
+
+    def agrees(self, other: "_Time") -> bool:
+        """Return whether both can be the same time."""
+        step = 24 if self.is_definite and other.is_definite else 12
+        return self.minute == other.minute and (self.hour - other.hour) % step == 0
+
+    def is_spelled(self, numbers: Container[int]) -> bool:
+        """Return whether its hour and minute are among other numbers."""
+        has_hour = any(hour in numbers for hour in (self.hour, self.hour % 12))
+        return has_hour and (self.minute == 0 or self.minute in numbers)
+
+
 def find_missing_numbers(src: str, text: str) -> list[str]:
-    """Return the numbers of a source, in digits, that its translation lacks."""
-    kept = set(_numbers(text).values())
-    return [digits for digits, number in _numbers(src).items() if number not in kept]
+    """Return the numbers of a source, in digits, that its translation lacks.
+
+    A time of day is one number: "15 Uhr" and "3 p.m." are equal.
+    """
+    (src_times, src), (times, text) = _take_times(src), _take_times(text)
+    plain = set(_numbers(text).values())
+    kept = plain.union(*((each.hour, each.hour % 12, each.minute) for each in times))
+    lost = [
+        each.text
+        for each in src_times
+        if not any(map(each.agrees, times)) and not each.is_spelled(plain)
+    ]
+    return lost + [digits for digits, number in _numbers(src).items() if number not in kept]
+
+
+def _take_times(text: str) -> tuple[list[_Time], str]:
+    """Return the times of day in a text, and the text without them."""
+    times = [_read_time(found) for found in TIME.finditer(text) if _is_time(found)]
+    return times, TIME.sub(lambda found: " " if _is_time(found) else found.group(), text)
+
+
+def _is_time(found: re.Match[str]) -> bool:
+    return any(found[name] for name in ("minute", "half", "mark"))
+
+
+def _read_time(found: re.Match[str]) -> _Time:
+    hour, minute = int(found["hour"]) % 24, int(found["minute"] or found["after"] or 0)
+    if half := (found["half"] or "").lower():
+        hour = hour % 12 + 12 * (half == "p") if hour <= 12 else hour
+    is_definite = bool(half) or not 1 <= hour <= 12
+    return _Time(found.group().strip(), hour, minute, is_definite)
 
 
 def _numbers(text: str) -> dict[str, int]:

@@ -61,4 +61,4 @@ EXAMPLES = {
 
 def example_sentence(language: str) -> str:
     """Return a short sentence in a language, given by its tag; in English if there is none."""
-    return EXAMPLES.get(language.split("-")[0], EXAMPLES["en"])
+    return EXAMPLES.get(main_tag(language), EXAMPLES["en"])

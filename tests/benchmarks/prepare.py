@@ -66,7 +66,7 @@ def measure(folder: Path) -> dict[str, Any]:
     from training.config.recipe import parse_recipe
     from training.data.loader import Loader
     from training.data.prepare import prepare_corpus
-    from training.distributed import Team
+    from training.distributed import ProcessGroup
 
     files = {
         split: [f"{folder}/{split}.{lang}" for lang in ("de", "en")] for split in ("train", "valid")
@@ -78,7 +78,7 @@ def measure(folder: Path) -> dict[str, Any]:
     corpus = prepare_corpus(config, None)
     prepared, cpu_prepared = time.perf_counter(), time.process_time()
     prepared_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    loader = Loader(config, corpus, Team(torch.device("cpu")))
+    loader = Loader(config, corpus, ProcessGroup(torch.device("cpu")))
     n_planned = len(loader.plan(1))
     planned = time.perf_counter()
     n_batches = sum(1 for _ in loader.epoch(1))

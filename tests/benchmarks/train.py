@@ -35,7 +35,7 @@ from hubnmt.model.embedding import SinusoidalPositions
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch, Pair, collate, measure_lengths, plan_epoch
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.optim.step import Stepper
 
 try:  # a peer, no need of ours
@@ -73,11 +73,11 @@ def make_ours(bench: Bench) -> Step:
     stepper = Stepper(
         Transformer(model_config(bench.shape, dropout=bench.shape["p"])).to(bench.device),
         OptimizerConfig(),
-        Team(bench.device),
+        ProcessGroup(bench.device),
         dtype=bench.dtype,
         compiled=bench.compiled,
     )
-    return lambda batch: stepper.read(stepper.launch([batch], lr=1e-4), step=1)
+    return lambda batch: stepper.read(stepper.run([batch], lr=1e-4), step=1)
 
 
 class PlainTransformer(nn.Module):

@@ -102,11 +102,6 @@ class Visit:
 
         A second text must differ from the first: what is the same is not drawn again.
         """
-        # What the last translation left stands until this one is there: it is not waited for.
-        for selector in DRAWN.values():
-            self.page.eval_on_selector_all(
-                selector, "all => all.forEach(one => one.setAttribute('data-old', ''))"
-            )
         self.page.fill("#source textarea", text)
         self.page.press("#source textarea", "Control+Enter")
         self.page.wait_for_function(
@@ -119,7 +114,8 @@ class Visit:
         """Open a tab below the translation, and wait until it shows the translation."""
         self.page.locator("#inside [role=tab]:visible", has_text=name).first.click()
         if name in DRAWN:
-            self.page.wait_for_selector(f"{DRAWN[name]}:not([data-old])")
+            # What the last translation left stands there, marked, until this one is inspected.
+            self.page.wait_for_selector(f"#inside[data-state=''] {DRAWN[name]}")
 
     @property
     def target(self) -> str:

@@ -37,6 +37,12 @@ def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     marked = page.locator("[aria-label='Translation B'] mark").all_inner_texts()
     assert any("Yesterday" in text for text in marked)
     assert "perplexity" in page.inner_text("#comparison table")
+    outdated = page.locator(".compared")
+    assert not outdated.is_visible()
+    page.fill("#compare-source textarea", "Zwei Frauen")
+    assert outdated.inner_text() == "The text has changed since: compare again."
+    page.fill("#compare-source textarea", TEXT)
+    assert not outdated.is_visible()
     visit.learn()
     page.fill("#pieces-text textarea", "Hunde rennen")
     page.wait_for_function("document.querySelectorAll('#pieces .word').length === 2")

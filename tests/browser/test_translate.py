@@ -3,7 +3,9 @@
 Every test also fails on a console message, a failed request, or one to another host.
 """
 
+import inspect
 import re
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +14,7 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.limits import MAX_TEXT_CHARS
+from tests.browser.conftest import TIMEOUT_MS
 
 pytestmark = pytest.mark.browser
 
@@ -100,7 +103,8 @@ def test_links_and_copies(visit: Any, url: str):
     def open_link(link: str) -> str:
         page.goto("about:blank")
         page.goto(link)
-        page.wait_for_function("document.querySelector('#source textarea')?.value")
+        # The link's text is translated: later, this would begin what is typed next once more.
+        page.wait_for_selector("#target[data-state]")
         text: str = page.input_value("#source textarea")
         return text
 
@@ -167,7 +171,6 @@ def test_words_are_steered(visit: Any, bundled_model: Path):
     words.nth(1).click()
     first = visit.translate(TEXT)
     visit.inside("Steer")
-    page.wait_for_timeout(1000)  # the answer about the last translation comes too late
     assert words.first.inner_text() == first.split()[0]
     assert not page.locator(".steering .place").is_visible()
     names = words.evaluate_all("words => words.map((word) => word.ariaLabel)")
@@ -176,7 +179,6 @@ def test_words_are_steered(visit: Any, bundled_model: Path):
     for n in (0, 1, 2):  # the last click counts
         words.nth(n).click()
     page.wait_for_selector(".steering .choice")
-    page.wait_for_timeout(1000)
     assert f"“{name}”" in page.inner_text(".steering .question")
     assert page.locator(".steering .choice .piece").first.inner_text() == name
     page.locator(".steering .choice").first.click()  # what stands there already
@@ -211,6 +213,82 @@ def test_words_are_steered(visit: Any, bundled_model: Path):
     options = {"beam_size": 1, "max_new_tokens": 1, "prefix": "A happy child"}
     translator = Translator.from_pretrained(bundled_model)
     assert visit.target == translator.translate(TEXT, split=False, **options).text
+
+
+def _hold(monkeypatch: pytest.MonkeyPatch, name: str, *, when: str, value: Any) -> threading.Event:
+    """Hold the calls of a translator's method that have this argument, until the event is set."""
+    go_on, method = threading.Event(), getattr(Translator, name)
+    signature = inspect.signature(method)
+
+    def call(*values: Any, **options: Any) -> Any:
+        if signature.bind(*values, **options).arguments.get(when) == value:
+            assert go_on.wait(TIMEOUT_MS / 1000)
+        return method(*values, **options)
+
+    monkeypatch.setattr(Translator, name, call)
+    return go_on
+
+
+def test_late_answers_do_not_replace_newer_ones(visit: Any, monkeypatch: pytest.MonkeyPatch):
+    page = visit.page
+    words = page.locator(".steering .words button")
+    visit.translate(TEXT)
+    visit.inside("Steer")
+    go_on = _hold(monkeypatch, "alternatives", when="prefix", value=())
+    words.first.click()
+    visit.ask(1)
+    question = page.inner_text(".steering .question")
+    go_on.set()
+    page.wait_for_timeout(1000)
+    assert page.inner_text(".steering .question") == question
+    assert page.locator(".steering .choice").count() > 1
+    go_on = _hold(monkeypatch, "translate", when="prefix", value="A happy child")
+    page.fill(".steering .own input", "happy child")
+    page.get_by_role("button", name="Complete").click()
+    newer = visit.translate("Zwei Frauen lachen.")
+    go_on.set()
+    page.wait_for_timeout(1000)
+    assert visit.target == newer
+    visit.inside("Steer")
+    assert words.first.inner_text() == newer.split()[0]
+
+
+UNDERLINED = "words => words.map((word) => word.textContent)"
+
+
+def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
+    page = visit.page
+    shown = page.locator("#target .under")
+    text = "Zwei Schwammtaucherinnen kichern über Quantenchromodynamik."
+
+    def unsure_words() -> list[str]:
+        """The words of the steering row with a probability below 0.5."""
+        visit.inside("Steer")
+        names = page.locator(".steering .words button").evaluate_all(
+            "words => words.map((word) => word.ariaLabel)"
+        )
+        rated = [re.fullmatch(r"(.+), probability <?(\d+)%", name).groups() for name in names]
+        return [word for word, share in rated if int(share) < 50 and word[0].isalnum()]
+
+    visit.translate(text)
+    underlined = shown.locator("u").evaluate_all(UNDERLINED)
+    assert underlined
+    assert set(unsure_words()) - {"end"} <= set(underlined)
+    assert shown.evaluate("under => under.textContent") == visit.target
+    assert underlined[0] in page.inner_text(".announced").partition("Unsure: ")[2]
+    field, under = (page.locator(f"#target {each}") for each in ("textarea", ".under"))
+    heights = [each.evaluate("each => each.scrollHeight") for each in (field, under)]
+    assert heights[0] == heights[1]
+    visit.ask(1)
+    other = page.locator(".steering .choice").nth(1)
+    other.click()
+    visit.until_target(other.locator(".text").inner_text())
+    page.wait_for_selector(".steering .place", state="hidden")
+    assert set(unsure_words()) - {"end"} <= set(shown.locator("u").evaluate_all(UNDERLINED))
+    visit.inside("Alternatives")
+    assert page.locator(".alternatives u.doubted").count() > 0
+    page.fill("#source textarea", "Zwei")
+    assert not shown.is_visible()
 
 
 def test_heads_are_switched_off(visit: Any):

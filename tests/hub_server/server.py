@@ -129,7 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.read(min(cut, size))
             raise _CutError
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(size)
+            if len(body := self.rfile.read(size)) < size:
+                raise _CutError
+            return body
         chunks = []
         while length := int(self.rfile.readline(), 16):
             chunks.append(self.rfile.read(length))

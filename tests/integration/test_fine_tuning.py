@@ -71,31 +71,3 @@ def test_a_model_of_the_hub_is_trained_further_and_named_with_its_commit(
     more = ["--resume", str(mine), "--set", "run.max_steps=4"]
     assert main([recipe, *more]) == 0  # it has all it needs
     assert [each["step"] for each in read_metrics(mine, "valid")] == [0, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("start", "more", "said"),
-    [
-        ("no-such-model", [], "no model 'no-such-model'"),
-        ("user/nobody-has-it", [], "user/nobody-has-it"),
-        ("{folder}", [], "no such file"),
-        ("de-en-tiny", ["model.n_heads=6", "tokenizer.vocab_size=999"], "n_heads = 6 and not 3"),
-    ],
-)
-@pytest.mark.usefixtures("hub")
-def test_a_mistake_is_one_line_and_leaves_no_folder(
-    start: str,
-    more: list[str],
-    said: str,
-    write_recipe: Write,
-    model_folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    place = str(model_folder) if start == "de-en-tiny" else start.format(folder=tmp_path)
-    sets = [word for setting in more for word in ("--set", setting)]
-    assert main([write_recipe(place), *sets]) == 2
-    (line,) = [each for each in capsys.readouterr().err.splitlines() if "error" in each]
-    assert line.startswith("error: ")
-    assert said in line
-    assert not (tmp_path / "runs").exists()

@@ -134,15 +134,6 @@ def test_the_two_commands_are_the_ones_that_ci_runs(repo: Path):
     assert [name for name in named if f"readme_command {name})" not in gate] == []
 
 
-@pytest.mark.parametrize("snippet", COMMANDS, ids=str)
-def test_ci_reads_the_commands_as_they_stand(snippet: Snippet, repo: Path):
-    gate = (repo / ".ci" / "run").read_text(encoding="utf-8")
-    (reader,) = re.findall(r"^readme_command\(\) \{.*?^\}$", gate, re.MULTILINE | re.DOTALL)
-    script = f"{reader}\nreadme_command {snippet.note.removeprefix('command: ')}"
-    read = subprocess.run(["bash", "-c", script], cwd=repo, capture_output=True, text=True)
-    assert read.stdout == snippet.text
-
-
 @pytest.mark.parametrize("snippet", RECIPES, ids=str)
 def test_recipes_are_valid(snippet: Snippet):
     tables = tomllib.loads(snippet.text)

@@ -11,7 +11,7 @@ import hubnmt
 from hubnmt.config import ModelConfig
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import prepare_corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.optim.averaging import describe_judged
 from training.run.trainer import Run
 from training.toy import write_corpus
@@ -122,9 +122,9 @@ def test_a_recipe_takes_a_step_with_local_files_and_no_network(
     )
     corpus = prepare_corpus(config, None)
     assert min(corpus.train.counts) > 0
-    run = Run(config, tmp_path, corpus, Team(torch.device("cpu")))
+    run = Run(config, tmp_path, corpus, ProcessGroup(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
-    numbers = run.stepper.launch(run.loader.take(1).batches, lr=1e-3)
+    numbers = run.stepper.run(run.loader.take(1).batches, lr=1e-3)
     outcome = run.stepper.read(numbers, step=1)
     assert 1 < outcome.loss < 40
     assert 0 < outcome.grad_norm < float("inf")

@@ -7,10 +7,6 @@ uploaded.
 
 import socket
 import subprocess
-import sysconfig
-import time
-import urllib.request
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +17,7 @@ from gradio_client import Client
 from hubnmt import Translator
 from hubnmt.hub.push import push
 from hubnmt.hub.space import open_space
+from tests.environments import borrow_environment, wait_until_served
 from tests.hub import TOKEN
 from tests.hub_server import HubServer, Repo
 
@@ -32,14 +29,7 @@ TEXT = "Ein Hund rennt im Schnee."
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment without hubnmt: the lent folder's own .pth files are not read."""
-    home = tmp_path_factory.mktemp("space") / "env"
-    venv.create(home, with_pip=False, symlinks=True)
-    variables = {"base": str(home), "platbase": str(home)}
-    own = Path(sysconfig.get_path("purelib", scheme="venv", vars=variables))
-    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (own / "lent.pth").write_text("\n".join(sorted(lent)) + "\n", encoding="utf-8")
-    return home / "bin" / "python"
+    return borrow_environment(tmp_path_factory.mktemp("space") / "env") / "python"
 
 
 def check_out(space: Repo, folder: Path) -> Path:
@@ -69,14 +59,7 @@ def booted(python: Path, folder: Path, environment: dict[str, str]) -> Iterator[
             stderr=subprocess.STDOUT,
         )
         try:
-            deadline = time.monotonic() + 120
-            while process.poll() is None and time.monotonic() < deadline:
-                try:
-                    urllib.request.urlopen(url, timeout=5).close()
-                    break
-                except OSError:
-                    time.sleep(0.2)
-            assert process.poll() is None, log.read_text()
+            wait_until_served(url, process, log)
             yield url
         finally:
             process.terminate()

@@ -1,8 +1,5 @@
 """A user's mistake before or in a training run: one line, status 2, and no harm done."""
 
-import os
-import resource
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,22 +33,6 @@ class Desk:
 
     def train(self, *settings: str, extra: tuple[str, ...] = ()) -> int:
         return main([*self.words(*settings), *extra])
-
-    def train_elsewhere(self, *settings: str, mib: int) -> "subprocess.CompletedProcess[str]":
-        """Train in a process of its own that may use so much memory (address space)."""
-
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_AS, (mib * 2**20, mib * 2**20))
-
-        return subprocess.run(
-            [sys.executable, "-m", "training.train", *self.words(*settings)],
-            cwd=self.repo,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
-            preexec_fn=limit,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
 
 
 @pytest.fixture
@@ -224,15 +205,3 @@ def test_a_run_is_not_overwritten_nor_resumed_with_another_recipe_or_damaged(
         assert desk.train("run.max_steps=2", extra=resume) == 2
         assert said in one_line()
         (run / name).write_bytes(before[run / name])
-
-
-# --- the real process ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_command_itself_ends_with_status_2_and_no_traceback(desk: Desk) -> None:
-    done = desk.train_elsewhere("data.train=none.de,none.en", mib=8_000)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    _reading, error = done.stderr.splitlines()
-    assert error.startswith("error: ")

@@ -1,19 +1,16 @@
 """The package also works installed: from a built wheel, away from the checkout."""
 
-import contextlib
 import json
 import socket
 import subprocess
 import sys
-import sysconfig
-import time
-import urllib.request
-import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.environments import borrow_environment, wait_until_served
 
 pytestmark = pytest.mark.slow
 
@@ -31,22 +28,7 @@ def wheel(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install it into a fresh environment that borrows the dependencies of this one.
-
-    The lent folder comes in through a .pth file: its own .pth files are not read from there, so an
-    editable install of the checkout stays out of sight.
-    """
-    home = tmp_path_factory.mktemp("elsewhere") / "env"
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin" / "python"
-    options = ["--no-deps", "--no-index", "--quiet"]
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)]
-    subprocess.run(pip, check=True, stdin=subprocess.DEVNULL, timeout=120)
-    variables = {"base": str(home), "platbase": str(home)}
-    own = Path(sysconfig.get_path("purelib", scheme="venv", vars=variables))
-    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (own / "lent.pth").write_text("\n".join(sorted(lent)) + "\n", encoding="utf-8")
-    return home / "bin"
+    return borrow_environment(tmp_path_factory.mktemp("elsewhere") / "env", wheel)
 
 
 @pytest.fixture
@@ -108,12 +90,6 @@ def test_the_command_opens_the_page_anywhere(
     command = [installed / "hubnmt", "app", "--model", "de-en-multi30k", "--port", str(port)]
     with subprocess.Popen(command, cwd=tmp_path, env=outside, stdout=subprocess.DEVNULL) as page:
         try:
-            status = None
-            while status is None:
-                assert page.poll() is None
-                with contextlib.suppress(OSError):
-                    status = urllib.request.urlopen(f"http://127.0.0.1:{port}/").status
-                time.sleep(0.2)
+            wait_until_served(f"http://127.0.0.1:{port}/", page)
         finally:
             page.terminate()
-    assert status == 200

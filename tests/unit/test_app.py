@@ -1,5 +1,7 @@
 import argparse
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,17 @@ def test_a_taken_port_is_one_line_and_status_2(
     monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
     assert main(["app", "--model", "x", "--port", "7860"]) == 2
     assert "empty port" in capsys.readouterr().err
+
+
+def test_an_upload_folder_that_cannot_be_written_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """As /tmp/gradio, where it belongs to another user."""
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    assert main(["app", "--model", "x"]) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'file' / 'gradio'} cannot be written" in said
+    assert "set GRADIO_TEMP_DIR" in said
+    assert said.count("\n") == 1

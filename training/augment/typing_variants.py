@@ -1,4 +1,4 @@
-"""Add variants as people type them to a phrase book.
+"""Add informal spelling variants to a phrase table.
 
     python -m training.augment.typing_variants training/phrasebook/de-en.tsv \
         --output FOLDER/phrasebook.tsv

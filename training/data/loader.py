@@ -22,7 +22,7 @@ from training.data.batching import (
 )
 from training.data.bpe_dropout import BpeDropout
 from training.data.prepare import Corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 
 
 class Position(NamedTuple):
@@ -43,20 +43,20 @@ class Share(NamedTuple):
 
 
 class Loader:
-    """Endless batches of one process of a team.
+    """Endless batches of one process of a group.
 
     All processes compute the same plan and take every n-th batch of it, so the shares are disjoint
     and of equal size. With n times as many processes and `accumulate` divided by n, each optimizer
     step uses the same batches.
     """
 
-    def __init__(self, config: RunConfig, corpus: Corpus, team: Team) -> None:
+    def __init__(self, config: RunConfig, corpus: Corpus, group: ProcessGroup) -> None:
         """Start at the first batch."""
         self._corpus = corpus
-        self._team = team
+        self._group = group
         self._settings = config.optimizer
         self._seed = config.run.seed
-        self._n_together = team.size * config.optimizer.accumulate
+        self._n_together = group.size * config.optimizer.accumulate
         self._weights = [each.weight for each in config.data.training_corpora().values()]
         rate, sides = config.data.bpe_dropout, config.data.bpe_dropout_sides
         self._max_tokens = config.data.max_tokens
@@ -76,12 +76,12 @@ class Loader:
         return Share([batch for batch, _ in taken], taken[-1][1])
 
     def _read(self, position: Position) -> Iterator[tuple[Batch, Position]]:
-        epoch, size = position.epoch, self._team.size
+        epoch, size = position.epoch, self._group.size
         done = position.batch // size
         while True:
             for batch in self.epoch(epoch, skip=done):
                 done += 1
-                yield batch.to(self._team.device), Position(epoch, done * size)
+                yield batch.to(self._group.device), Position(epoch, done * size)
             epoch, done = epoch + 1, 0
 
     def plan(self, epoch: int) -> Plan:
@@ -103,7 +103,7 @@ class Loader:
             n_together=self._n_together,
             is_largest_first=epoch == 0,
         )
-        if not len(plan) or len(plan) % self._team.size:
+        if not len(plan) or len(plan) % self._group.size:
             raise ConfigError(
                 f"an epoch of {len(rows)} pairs is too small for {self._n_together} batches per "
                 "step; lower optimizer.accumulate, raise the weights, or start fewer processes"
@@ -118,7 +118,9 @@ class Loader:
             skip: batches already done by this process.
         """
         plan = self.plan(epoch)
-        for number in range(self._team.rank + skip * self._team.size, len(plan), self._team.size):
+        for number in range(
+            self._group.rank + skip * self._group.size, len(plan), self._group.size
+        ):
             yield self._make(plan[number], random.Random(mix_seed(self._seed, epoch, 2, number)))
 
     def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:

@@ -24,7 +24,7 @@ from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
 from training.data.corpora import check_tests, content_key, read_clean, read_valid, valid_key
 from training.data.dataset import PairDataset, write_pairs
 from training.data.rows import TextPair
-from training.files import telling_full_disk
+from training.files import reporting_full_disk
 from training.progress_bar import progress_bar
 
 log = logging.getLogger("training")
@@ -58,7 +58,7 @@ class Corpus:
         Raises:
             ModelFolderError: if the disk is full.
         """
-        with telling_full_disk(folder):
+        with reporting_full_disk(folder):
             self.tokenizers.save(folder)
             write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 

@@ -18,7 +18,7 @@ from hubnmt.inference.dtypes import DTYPES
 from hubnmt.model import Transformer
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.optim.loss import projected_cross_entropy, symmetric_divergence
 from training.optim.oom import explain_out_of_memory, is_out_of_memory
 
@@ -26,7 +26,7 @@ log = logging.getLogger("training")
 
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 """Advice for a loss or gradient that is not finite."""
-MOST_SKIPPED = 20
+MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 
 
@@ -87,7 +87,7 @@ def build_optimizers(
     return {"muon": muon, "adamw": adamw}
 
 
-class Outcome(NamedTuple):
+class StepStats(NamedTuple):
     """Statistics of one step, over all processes."""
 
     loss: float
@@ -99,7 +99,7 @@ class Outcome(NamedTuple):
     must_stop: bool
     """Whether any process requested to stop."""
     time_share: float
-    """Share of the time limit that the next step will have used, as given to `launch`."""
+    """Share of the time limit that the next step will have used, as given to `run`."""
     is_skipped: bool
     """Whether float16 overflowed, so that the update was skipped."""
 
@@ -135,13 +135,13 @@ class BatchLoss(nn.Module):
 
 
 class Stepper:
-    """Model, optimizer and loss scaler; each call of `launch` is one step."""
+    """Model, optimizer and loss scaler; each call of `run` is one step."""
 
     def __init__(
         self,
         model: Transformer,
         settings: OptimizerConfig,
-        team: Team,
+        group: ProcessGroup,
         *,
         dtype: str,
         compiled: bool = False,
@@ -149,11 +149,11 @@ class Stepper:
         """Build the optimizers; `compiled` applies `torch.compile` to encoder and decoder."""
         self.model = model
         self.settings = settings
-        self.team = team
+        self.group = group
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
         self.optimizers = build_optimizers(model, settings)
-        self.scaler = torch.amp.GradScaler(team.device.type, enabled=dtype == "float16")
+        self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
         self._reduced_loss: nn.Module = self.batch_loss
         self._n_skipped = 0
@@ -161,13 +161,13 @@ class Stepper:
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
         """Exchange gradients between the processes; afterwards nothing refers to their group."""
-        self._reduced_loss = self.team.wrap(self.batch_loss)
+        self._reduced_loss = self.group.wrap(self.batch_loss)
         try:
             yield
         finally:
             self._reduced_loss = self.batch_loss
 
-    def launch(
+    def run(
         self,
         batches: Sequence[Batch],
         *,
@@ -181,7 +181,7 @@ class Stepper:
             batches: batches of this process.
             lr: learning rate of this step.
             must_stop: whether this process requests to stop.
-            time_share: share of the time limit that the next step will have used, for `Outcome`;
+            time_share: share of the time limit that the next step will have used, for `StepStats`;
                 rank 0 decides, the others give 0.
 
         Returns:
@@ -190,18 +190,18 @@ class Stepper:
         self.model.train()
         n_labels = sum(len(batch.labels) for batch in batches)
         counts = torch.tensor([n_labels, must_stop, time_share], dtype=torch.float64)
-        facts = counts.to(self.team.device, non_blocking=True)
-        self.team.sum(facts)
+        facts = counts.to(self.group.device, non_blocking=True)
+        self.group.sum(facts)
         n_tokens = facts[0].float()
-        total = torch.zeros((), device=self.team.device)
+        total = torch.zeros((), device=self.group.device)
         for number, batch in enumerate(batches, 1):
-            with self.team.accumulating(self._reduced_loss, is_last=number == len(batches)):
+            with self.group.accumulating(self._reduced_loss, is_last=number == len(batches)):
                 total += self._accumulate(batch, n_tokens)
-        self.team.sum(total)
+        self.group.sum(total)
         grad_norm = self._update(lr)
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
-    def read(self, numbers: Tensor, *, step: int) -> Outcome:
+    def read(self, numbers: Tensor, *, step: int) -> StepStats:
         """Wait for a step and return its statistics.
 
         Raises:
@@ -217,11 +217,11 @@ class Stepper:
             raise FloatingPointError(
                 f"step {step}: loss {loss} and gradient norm {grad_norm}; {remedy}"
             )
-        if self._n_skipped >= MOST_SKIPPED:
+        if self._n_skipped >= MAX_SKIPPED:
             raise FloatingPointError(
-                f"step {step}: float16 overflowed {MOST_SKIPPED} times in a row; {remedy}"
+                f"step {step}: float16 overflowed {MAX_SKIPPED} times in a row; {remedy}"
             )
-        return Outcome(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
+        return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
 
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Accumulate the gradients of one batch; explain out-of-memory errors."""
@@ -237,17 +237,17 @@ class Stepper:
             batch_tokens=self.settings.batch_tokens,
             accumulate=self.settings.accumulate,
         )
-        if not self.team.is_leader:
-            log.critical("process %d: %s", self.team.rank, problem)  # rank 0 may not have failed
+        if not self.group.is_rank0:
+            log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may not have failed
         raise problem
 
     def _backward(self, batch_loss: nn.Module, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Run the forward and backward pass; return the summed loss."""
         is_mixed = self.dtype is not torch.float32
-        with torch.autocast(self.team.device.type, self.dtype, enabled=is_mixed):
+        with torch.autocast(self.group.device.type, self.dtype, enabled=is_mixed):
             loss: Tensor = batch_loss(batch)
         # The gradients are averaged over the processes, but their sum is wanted.
-        self.scaler.scale(loss * self.team.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
+        self.scaler.scale(loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
 
     def _update(self, lr: float) -> Tensor:

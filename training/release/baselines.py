@@ -24,7 +24,7 @@ def trivial_scores(valid: Sequence[TextPair], *, with_copies: bool = True) -> di
 
 
 def explain_failure(record: Mapping[str, Any], trivial: Mapping[str, Scores]) -> str:
-    """Say what the model does not surpass; empty if it has learned something.
+    """Return which trivial translation the model does not surpass; empty if there is none.
 
     Args:
         record: `bleu` and `chrf` of the model on the validation set.

@@ -51,7 +51,7 @@ def publish_run(run: Run) -> None:
     if run.best is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
-    folder, device, (step, bleu) = run.folder, run.team.device, run.best
+    folder, device, (step, bleu) = run.folder, run.group.device, run.best
     peak, best = peak_memory_mib(device), folder / "best"
     log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
     if step == 0:
@@ -68,13 +68,13 @@ def publish_run(run: Run) -> None:
     run.publisher.push_result(best, step=step, bleu=bleu)
     if failure:
         log.warning("%s", failure)
-    offer = last_lines(folder, run.config.data, run.publisher.repo)
+    offer = next_commands(folder, run.config.data, run.publisher.repo)
     for line in _next_after_failure(run) if failure else offer:
         log.info("%s", line)
 
 
 def _explain_failure(run: Run) -> str:
-    """Say why the best model is worth nothing; empty if it has learned something."""
+    """Return why the best model is no better than a trivial one; empty if it is."""
     record = read_validation(run.folder / "best")
     assert record is not None, "there is a best model"
     is_copying = not run.config.data.drop_copies  # then copies may be the task
@@ -125,7 +125,7 @@ def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
         yield NamedCorpus(name, "", dataclasses.replace(corpus, files=files))
 
 
-def last_lines(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
+def next_commands(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
     """Yield the commands to run next, with the known arguments filled in."""
     # `--private` applies to new repositories only.
     target = [f"USER/{folder.name}", "--private"] if repo is None else [repo]

@@ -19,7 +19,7 @@ from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import ConfigError
 from training.config.run import LogConfig
-from training.files import replace_text, telling_full_disk
+from training.files import replace_text, reporting_full_disk
 
 
 class Tracker:
@@ -138,7 +138,7 @@ class RunReport:
         self._board_folder = folder / "tensorboard"
         self._rewind(step)
         if SummaryWriter is not None:
-            with telling_full_disk(self._board_folder):
+            with reporting_full_disk(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
             log.warning("tensorboard is not installed; metrics are in metrics.jsonl only")
@@ -206,12 +206,12 @@ class RunReport:
     @contextlib.contextmanager
     def _tensorboard(self) -> "Iterator[SummaryWriter | None]":
         """Yield the TensorBoard writer, if any; it reports a full disk only at a later call."""
-        with telling_full_disk(self._board_folder):
+        with reporting_full_disk(self._board_folder):
             yield self._board
 
     def _append(self, name: str, text: str) -> None:
         path = self._folder / name
-        with telling_full_disk(path), path.open("a", encoding="utf-8") as file:
+        with reporting_full_disk(path), path.open("a", encoding="utf-8") as file:
             file.write(text)
 
 

@@ -14,14 +14,14 @@ from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
 from training.data.loader import Loader
 from training.data.prepare import Corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.optim.step import Stepper
 
 log = logging.getLogger("training")
 
 LARGEST_BATCH, SMALLEST_BATCH = 4096, 512
 """Limits of `optimizer.batch_tokens` if the recipe leaves it open."""
-ENOUGH_STEPS = 1000
+MIN_STEPS = 1000
 """Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
 TRIAL_STEPS, TRIAL_S = 20, 10.0
 """Steps of the speed measurement, fewer if they take longer than these seconds."""
@@ -52,7 +52,7 @@ class Plan:
     """Time limit; None if the number of steps is the limit."""
 
 
-def plan_run(config: RunConfig, corpus: Corpus, team: Team) -> RunConfig:
+def plan_run(config: RunConfig, corpus: Corpus, group: ProcessGroup) -> RunConfig:
     """Choose the batch size if the recipe leaves it open, and log what fits into the budget.
 
     The speed is measured on rank 0 with a model that is thrown away, before a run with a time
@@ -61,26 +61,26 @@ def plan_run(config: RunConfig, corpus: Corpus, team: Team) -> RunConfig:
     Raises:
         ConfigError: if a batch of the recipe's size does not fit into memory.
     """
-    plan = team.run_on_rank0(lambda: _make_plan(config, corpus, team))
+    plan = group.run_on_rank0(lambda: _make_plan(config, corpus, group))
     for line in describe_plan(plan, config):
         log.info("plan: %s", line)
     optimizer = dataclasses.replace(config.optimizer, batch_tokens=plan.batch_tokens)
     return dataclasses.replace(config, optimizer=optimizer)
 
 
-def _make_plan(config: RunConfig, corpus: Corpus, team: Team) -> Plan:
+def _make_plan(config: RunConfig, corpus: Corpus, group: ProcessGroup) -> Plan:
     optimizer, minutes = config.optimizer, config.run.max_minutes
     batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
     if minutes is not None:
-        on_gpu = team.device.type == "cuda"
+        on_gpu = group.device.type == "cuda"
         trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
-        token_s = measure_step(config, corpus, team.device, batch_tokens=trial) / trial
+        token_s = measure_step(config, corpus, group.device, batch_tokens=trial) / trial
         fitting = 60 * minutes / (token_s * optimizer.accumulate)  # tokens
         batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
         n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
     sized = _with_batch(config, batch_tokens)
-    n_batches = len(Loader(sized, corpus, team).plan(1))
-    n_passes = n_steps * team.size * optimizer.accumulate / n_batches
+    n_batches = len(Loader(sized, corpus, group).plan(1))
+    n_passes = n_steps * group.size * optimizer.accumulate / n_batches
     weights = [each.weight for each in config.data.training_corpora().values()]
     mean = float(corpus.train.lengths[:, 1].double().mean()) + 1  # eos included
     n_rows = sum(n * weight for n, weight in zip(corpus.train.counts, weights, strict=True))
@@ -97,7 +97,7 @@ def measure_step(
     config: RunConfig, corpus: Corpus, device: torch.device, *, batch_tokens: int
 ) -> float:
     """Return the seconds of one forward pass with its update, the first excluded."""
-    sized, alone = _with_batch(config, batch_tokens), Team(device)
+    sized, alone = _with_batch(config, batch_tokens), ProcessGroup(device)
     devices = [device] if device.type == "cuda" else []
     src, tgt = corpus.tokenizers
     with torch.random.fork_rng(devices):
@@ -110,7 +110,7 @@ def measure_step(
         seconds: list[float] = []
         while len(seconds) <= TRIAL_STEPS and sum(seconds[1:]) < TRIAL_S:
             began = time.monotonic()
-            stepper.read(stepper.launch(loader.take(1).batches, lr=0.0), step=1)
+            stepper.read(stepper.run(loader.take(1).batches, lr=0.0), step=1)
             seconds.append(time.monotonic() - began)
     return statistics.mean(seconds[1:])
 
@@ -118,7 +118,7 @@ def measure_step(
 def choose_batch(n_tokens: float) -> int:
     """Return the largest batch with which enough steps fit into the tokens that time allows."""
     sizes = (LARGEST_BATCH // 2**n for n in range(4))
-    fits = (size for size in sizes if n_tokens / size >= ENOUGH_STEPS)
+    fits = (size for size in sizes if n_tokens / size >= MIN_STEPS)
     return next(fits, SMALLEST_BATCH)
 
 
@@ -150,7 +150,7 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
         n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
         yield f"more steps, --set run.max_steps={n_steps}"
     width = config.model.get("d_model", DEFAULT_WIDTH)
-    if is_short and plan.n_steps < 2 * ENOUGH_STEPS and width > SMALL_WIDTH:
+    if is_short and plan.n_steps < 2 * MIN_STEPS and width > SMALL_WIDTH:
         yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
     if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
         yield "more data, or --set model.dropout=0.3"

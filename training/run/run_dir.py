@@ -30,7 +30,7 @@ from hubnmt.checkpoint.folder import read_json, write_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe
-from training.files import replace_text, telling_full_disk
+from training.files import replace_text, reporting_full_disk
 
 log = logging.getLogger("training")
 
@@ -77,7 +77,7 @@ def load_settings(
     """
     stored = None if resume is None else _read_record(resume)
     every = [*(stored["overrides"] if stored else []), *overrides]
-    if stored is None or resume is None or not is_begun(resume):
+    if stored is None or resume is None or not has_started(resume):
         return load_recipe(recipe, every), every
     config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
     before = load_recipe(stored["recipe"], inherited=_inherited(stored["recipe"]))
@@ -92,12 +92,12 @@ def load_settings(
     return config, every
 
 
-def is_begun(folder: Path) -> bool:
+def has_started(folder: Path) -> bool:
     """Return whether a folder holds anything that a new run would overwrite."""
     return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
 
 
-def forget_start(folder: Path) -> None:
+def remove_start_record(folder: Path) -> None:
     """Remove the files of a run that has validated its pretrained model but made no step."""
     for name in (STATE_FILE, METRICS_FILE, "samples.md"):
         (folder / name).unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def check_unused(folder: Path) -> None:
     Raises:
         ConfigError: if one has; resume it or choose another name.
     """
-    if is_begun(folder):
+    if has_started(folder):
         raise ConfigError(
             f"{folder} already holds a run: resume it with --resume {shlex.quote(str(folder))}, "
             "or choose another --set run.name=NAME"
@@ -140,7 +140,7 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
     """Return the record of the validation that belongs to the weights in `best/` or `last/`.
 
     It is stored with the weights, atomically; the state of the run is not, so after a power cut a
-    resumed run would not know of the validation.
+    resumed run would lack the validation.
     """
     try:
         return read_json(folder / VALIDATION_FILE)
@@ -149,7 +149,7 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def hold_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes until the block ends or the process exits.
 
     On a file system without locks, such as some mounted buckets, this does nothing.
@@ -157,7 +157,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: if another process is training there.
     """
-    with telling_full_disk(folder):
+    with reporting_full_disk(folder):
         file = (folder / LOCK_FILE).open("ab")
     with file:
         try:
@@ -193,7 +193,7 @@ def claim_folder(
         "overrides": list(overrides),
         "pretrained": pretrained,
     }
-    with telling_full_disk(folder):
+    with reporting_full_disk(folder):
         write_json(folder / "machine.json", machine)
     # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
     text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)

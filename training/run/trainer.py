@@ -23,15 +23,15 @@ from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.optim.averaging import MovingAverage, copy_weights, put_weights
 from training.optim.lr_schedule import rate_at
-from training.optim.step import REMEDY, Outcome, Stepper
+from training.optim.step import REMEDY, Stepper, StepStats
 from training.progress_bar import progress_bar
 from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
 from training.run.logging import Best, RunReport, Tracker, import_tracker
-from training.run.run_dir import forget_start
+from training.run.run_dir import remove_start_record
 from training.run.throughput import Throughput
 from training.run.validation import Evaluation, Validator
 
@@ -46,7 +46,7 @@ class Run:
         config: RunConfig,
         folder: Path,
         corpus: Corpus,
-        team: Team,
+        group: ProcessGroup,
         *,
         publisher: Publisher | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Run:
         self.config = config
         self.folder = folder
         self.corpus = corpus
-        self.team = team
+        self.group = group
         self.publisher = publisher or Publisher(None)
         self.progress = Progress()
         self.must_stop = False
@@ -70,20 +70,20 @@ class Run:
             src_vocab_size=corpus.tokenizers.src.vocab_size,
             tgt_vocab_size=corpus.tokenizers.tgt.vocab_size,
         )
-        self.model = Transformer(model_config).to(team.device)
-        if not team.is_leader:  # equal initial weights, but independent dropout
-            seed_everything(hash((settings.seed, team.rank)) % 2**63)
+        self.model = Transformer(model_config).to(group.device)
+        if not group.is_rank0:  # equal initial weights, but independent dropout
+            seed_everything(hash((settings.seed, group.rank)) % 2**63)
         self.stepper = Stepper(
             self.model,
             config.optimizer,
-            team,
-            dtype=resolve_training_dtype(settings.dtype, team.device),
+            group,
+            dtype=resolve_training_dtype(settings.dtype, group.device),
             compiled=settings.compile,
         )
-        follows = settings.judged == "ema" and team.is_leader
+        follows = settings.judged == "ema" and group.is_rank0
         average = MovingAverage(self.model, settings.ema_decay) if follows else None
         self.parts = Parts(stepper=self.stepper, moving_average=average)
-        self.loader = Loader(config, corpus, team)
+        self.loader = Loader(config, corpus, group)
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
@@ -96,10 +96,10 @@ class Run:
         Raises:
             ModelFolderError: if it is missing or damaged.
         """
-        self.progress = load_state(self.folder, self.parts, rank=self.team.rank)
+        self.progress = load_state(self.folder, self.parts, rank=self.group.rank)
         self.loader.seek(self.progress.position)
         self._time_share = self._time_used()
-        if not self.team.is_leader:
+        if not self.group.is_rank0:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
 
@@ -107,7 +107,7 @@ class Run:
         """Start from pretrained weights, which rank 0 broadcasts to all processes."""
         if weights is not None:
             put_weights(self.model, weights)
-        self.team.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
+        self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
         if self.parts.moving_average is not None:
             self.parts.moving_average.restore(copy_weights(self.model))
 
@@ -125,14 +125,14 @@ class Run:
             FloatingPointError: if the loss or the gradient is not finite; names the step.
             ModelFolderError: if the disk is full; the last saved state stays valid.
         """
-        self.team.run_on_rank0(self._open_report)
+        self.group.run_on_rank0(self._open_report)
         self._first_step, self._began = self.progress.step, time.monotonic()
         self._seconds_before = self.progress.seconds
         bar = progress_bar(
             "training",
             initial=self.progress.step,
             unit="step",
-            disable=not self.team.is_leader,
+            disable=not self.group.is_rank0,
         )
         try:
             with self.stepper.connected(), bar, logging_redirect_tqdm():
@@ -147,14 +147,14 @@ class Run:
                         self.progress.step,
                     )
                 # A signal may reach one process only; all must stop at the same step.
-                self.must_stop = any(self.team.gather(self.must_stop))
-                if evaluation or self.must_stop or self.team.run_on_rank0(self._is_validated):
+                self.must_stop = any(self.group.gather(self.must_stop))
+                if evaluation or self.must_stop or self.group.run_on_rank0(self._is_validated):
                     return evaluation
                 # Unscheduled, so after the save: a resumed run must not average its snapshot.
                 return self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
-            if self.team.is_leader and self.progress.step == 0:
-                forget_start(self.folder)
+            if self.group.is_rank0 and self.progress.step == 0:
+                remove_start_record(self.folder)
             raise
         finally:
             if self._report is not None:
@@ -162,9 +162,9 @@ class Run:
 
     def _loop(self, bar: "tqdm[Any]") -> Evaluation | None:
         """Run optimizer steps; return the validation of the last step, if it had one."""
-        progress, settings, team = self.progress, self.config.run, self.team
+        progress, settings, group = self.progress, self.config.run, self.group
         n_batches = self.config.optimizer.accumulate
-        is_stopping, throughput = team.run_on_rank0(self._wants_stop), Throughput()
+        is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
         evaluation: Evaluation | None = None
         share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
@@ -174,24 +174,24 @@ class Run:
                 d_model=self.model.config.d_model,
                 share=self._budget_used(progress.step + 0.5),
             )
-            numbers = self.stepper.launch(
+            numbers = self.stepper.run(
                 share.batches,
                 lr=lr,
                 must_stop=self._wants_stop(),
-                time_share=self._time_expected() if team.is_leader else 0.0,
+                time_share=self._time_expected() if group.is_rank0 else 0.0,
             )
             if self.parts.moving_average is not None:
                 self.parts.moving_average.update(progress.step + 1)
             upcoming = self.loader.take(n_batches)  # overlaps with the GPU
-            outcome = self.stepper.read(numbers, step=progress.step + 1)
-            self._count(outcome, share.after)
+            stats = self.stepper.read(numbers, step=progress.step + 1)
+            self._count(stats, share.after)
             share, evaluation = upcoming, None
-            is_stopping = outcome.must_stop or (team.size == 1 and self._wants_stop())
-            throughput.add(outcome.loss, outcome.n_tokens)
+            is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
+            throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget_used(progress.step)))
             bar.update()
             if progress.step % settings.log_every == 0:
-                self._log({**throughput.to_dict(), "lr": lr, "grad_norm": outcome.grad_norm}, bar)
+                self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
                 throughput = Throughput()
             if progress.step % settings.eval_every == 0:
                 before = time.monotonic()
@@ -232,7 +232,7 @@ class Run:
 
     def _wants_stop(self) -> bool:
         """Return whether this process was interrupted or, on rank 0, the time limit is reached."""
-        return self.must_stop or (self.team.is_leader and self._time_used() >= 1)
+        return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
 
     def _time_used(self) -> float:
         """Return the share of the time limit that is used; 0 without a limit."""
@@ -246,13 +246,13 @@ class Run:
         """Return the share of the budget that is used at a step, equal on all ranks, 0 to 1."""
         return min(1.0, max(step / self.config.run.max_steps, self._time_share))
 
-    def _count(self, outcome: Outcome, position: Position) -> None:
+    def _count(self, stats: StepStats, position: Position) -> None:
         progress = self.progress
         progress.step += 1
         progress.epoch, progress.batch = position
-        progress.n_skipped += outcome.is_skipped
+        progress.n_skipped += stats.is_skipped
         progress.seconds = self._seconds_before + time.monotonic() - self._began
-        self._time_share = outcome.time_share
+        self._time_share = stats.time_share
 
     def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
         """Log one line, and add the same values to the report."""
@@ -290,16 +290,16 @@ class Run:
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             return evaluation, progress.best_bleu, progress.best_step, progress.n_worse
 
-        outcome = self.team.run_on_rank0(validate)
-        evaluation, progress.best_bleu, progress.best_step, progress.n_worse = outcome
+        result = self.group.run_on_rank0(validate)
+        evaluation, progress.best_bleu, progress.best_step, progress.n_worse = result
         return evaluation
 
     def _save(self) -> None:
         """Save the state, once per step."""
         if self._saved_step == self.progress.step:
             return
-        generators = self.team.gather(random_states())
-        self.team.run_on_rank0(
+        generators = self.group.gather(random_states())
+        self.group.run_on_rank0(
             lambda: save_state(self.folder, self.parts, self.progress, generators=generators)
         )
         self._saved_step = self.progress.step

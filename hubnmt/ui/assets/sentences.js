@@ -20,6 +20,7 @@ function draw() {
 
 select.addEventListener("change", () => {
   props.value = { ...props.value, sentence: Number(select.value) };
+  document.querySelector("#inside").dataset.state = "stale"; // see typing.js
   trigger("select");
 });
 draw();

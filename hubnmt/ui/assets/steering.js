@@ -12,6 +12,8 @@ const UNSURE = 0.5; // same value in html/facts.py
 const BUSY_MS = 10000; // after which the row is enabled again even without an answer
 let words = []; // of the current translation; answers for another one are ignored
 let place = null; // index of the word clicked last; answers for another one are ignored
+let current = {}; // the value shown, which an ignored answer must not replace
+let isSteered = false; // whether the next translation is an answer to this row
 
 function make(tag, name, text = "") {
   return Object.assign(document.createElement(tag), { className: name, textContent: text });
@@ -40,7 +42,8 @@ function ask(i) {
 }
 
 function steer(change) {
-  props.value = { ...props.value, ...change };
+  props.value = current = { ...props.value, ...change };
+  isSteered = true;
   card.setAttribute("aria-busy", "true");
   setTimeout(() => card.removeAttribute("aria-busy"), BUSY_MS);
   trigger("submit");
@@ -75,20 +78,21 @@ function drawPlace({ choices }) {
 }
 
 function draw() {
-  const value = props.value;
+  current = props.value ?? {};
   card.removeAttribute("aria-busy");
   [...find("words").children].forEach((item, i) => item.setAttribute("aria-pressed", String(i === place)));
-  drawPlace(value.place === place ? value : {});
-  find("message").textContent = value.message ?? "";
-  find("message").hidden = !value.message;
+  drawPlace(current);
+  find("message").textContent = current.message ?? "";
+  find("message").hidden = !current.message;
 }
 
 // Show a new translation; keyboard focus stays in the row.
 function begin() {
   const stays = card.contains(document.activeElement) ? (place ?? 0) : null;
-  [words, place] = [props.value?.words ?? [], null];
+  current = props.value ?? {};
+  [words, place] = [current.words ?? [], null];
   card.hidden = element.hidden = !words.length;
-  const { language } = props.value ?? {};
+  const { language } = current;
   if (language) find("words").lang = find("choices").lang = language;
   find("own").reset();
   find("words").replaceChildren(...words.map(word));
@@ -98,12 +102,13 @@ function begin() {
 }
 
 function take() {
-  const value = props.value;
-  const isSame = JSON.stringify(value?.words ?? []) === JSON.stringify(words);
-  if (value?.place === undefined) {
-    if (!isSame || place !== null) begin();
-  } else if (isSame) draw();
-  else props.value = { words };
+  const { words: others = [], place: at = null } = props.value ?? {};
+  const isSame = JSON.stringify(others) === JSON.stringify(words);
+  const isNew = at === null && (!isSame || isSteered);
+  isSteered &&= !isNew && !props.value?.message;
+  if (isNew) begin();
+  else if (isSame && at === place) draw();
+  else props.value = current;
 }
 
 find("own").addEventListener("submit", (event) => {

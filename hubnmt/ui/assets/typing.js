@@ -1,7 +1,7 @@
 // Translation while typing. props.value is {given: {model, text}} when the page has another model, or
 // another text that was not typed; {src, model, shown} for a part of a translation, with `said` and
-// `n_waiting` for the whole; {look, isNew} when it, or a tab that inspects it, is shown; {} after a
-// failure. Triggers "submit" to translate, which ends an older translation, "input" to show an answer
+// `n_waiting` for the whole; {look, isNew} when it, or a tab that inspects it, is shown; {explored}
+// when it has been inspected; {} after a failure. Triggers "submit" to translate, which ends an older translation, "input" to show an answer
 // unless a newer translation is on its way, "select" to inspect it, "clear" when there is no text, and
 // "click" for the other field that Clear empties and Undo fills.
 
@@ -15,7 +15,8 @@ const MAX_ANNOUNCED = 300; // characters
 const KEPT = "hubnmt-translate-as-i-type";
 const asked = { text: "", model: undefined }; // translated last
 let shown = ""; // the text whose translation is in the page
-let isSeen = false; // whether the tabs inspect the translation shown
+let isSeen = false; // whether the last inspection is of the translation shown
+let nLooks = 0; // inspections under way: Gradio begins one, and one more after it
 let pause = TYPED_MS;
 let timer = null;
 let cleared = ""; // the text that Undo brings back
@@ -49,6 +50,7 @@ function update() {
   const text = source().value;
   if (!text.trim()) {
     asked.text = shown = "";
+    nLooks = 0;
     mark("");
     trigger("clear");
   } else if (text === shown && text === asked.text) mark("");
@@ -76,23 +78,37 @@ function takeGiven({ text = source().value, model }) {
   else if (isNew) run();
 }
 
-function takeAnswer({ src, model, said, n_waiting = 0 }) {
+// Underlined words are named, too.
+function announce(said, { candidates: [best] = [] } = {}) {
+  const doubted = (best?.unsure ?? []).map(([start, end]) => [...best.text].slice(start, end).join(""));
+  const unsure = doubted.length ? ` Unsure: ${doubted.join(", ")}.` : "";
+  find("announced").textContent = said && `Translation: ${said.slice(0, MAX_ANNOUNCED)}${unsure.slice(0, MAX_ANNOUNCED)}`;
+}
+
+function takeAnswer({ src, model, shown: values, said, n_waiting = 0 }) {
   if (src !== asked.text || model !== asked.model) return;
   trigger("input");
   if (said === undefined) return;
-  isSeen = false;
+  setSeen(false);
   pause = Math.min(TYPED_MS + WAITING_MS * n_waiting, MAX_MS);
   shown = src;
   mark(source().value === src ? "" : "stale");
-  find("announced").textContent = said && `Translation: ${said.slice(0, MAX_ANNOUNCED)}`;
+  announce(said, values[3] ?? {});
+}
+
+// What the tabs show of another translation is marked, and takes no clicks.
+function setSeen(isNow) {
+  isSeen = isNow;
+  document.querySelector("#inside").dataset.state = isSeen && !nLooks ? "" : "stale";
 }
 
 // Inspecting costs more than translating, so it is left until somebody looks.
 function look(isNew) {
-  if (isNew) isSeen = false;
+  if (isNew) setSeen(false);
   const tab = document.querySelector("#inside [role=tab][aria-selected=true]");
   if (isSeen || !shown || tab?.textContent.trim() === "Alternatives") return;
-  isSeen = true;
+  nLooks = Math.min(nLooks + 1, 2);
+  setSeen(true);
   trigger("select");
 }
 
@@ -101,6 +117,10 @@ function take() {
   if (value.given) takeGiven(value.given);
   else if (value.shown) takeAnswer(value);
   else if (value.look) look(value.isNew);
+  else if (value.explored) {
+    nLooks = Math.max(nLooks - 1, 0);
+    setSeen(isSeen);
+  }
   else mark(source().value === shown ? "" : "stale");
 }
 

@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.events import QUIET, RUNS, error_notice, heading, line, on_model
+from hubnmt.ui.gradio.events import (
+    QUIET,
+    RUNS,
+    draw_static,
+    error_notice,
+    heading,
+    line,
+    on_model,
+)
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.gradio.translate_tab import source_texts
@@ -48,6 +56,7 @@ class CompareTab:
                 for name, preset in (("A", decoding_controls.BEST), ("B", "Fast"))
             ]
         self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
+        self._compared = draw_static("compared")
         self._result = line(elem_id="comparison")
 
     def _place_side(self, name: str, chosen: Chosen, preset: str) -> _Side:
@@ -75,7 +84,7 @@ class CompareTab:
             [self._go.click, self._source.submit],
             on_model(self._compare),
             inputs,
-            [self._notice, self._result],
+            [self._notice, self._result, self._compared],
             show_progress_on=self._result,
             **(RUNS | {"show_progress": "minimal"}),
         )
@@ -94,8 +103,9 @@ class CompareTab:
         """Return the values that depend on model A: source field and options."""
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
-    def _compare(self, text: str, *sides: Any) -> tuple[str, str]:
+    def _compare(self, text: str, *sides: Any) -> tuple[str, str, str | None]:
         try:
-            return "", results.comparison(compare(self._handlers, text, *read_sides(sides)))
+            found = compare(self._handlers, text, *read_sides(sides))
         except HubNMTError as error:
-            return error_notice(error), ""
+            return error_notice(error), "", None
+        return "", results.comparison(found), text

@@ -8,7 +8,7 @@ import gradio as gr
 from hubnmt.ui.gradio.events import QUIET, RUNS, draw_static, on_model
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.services import decoding_controls
-from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.inspection import Inspector
 
 SELECTED = "(value) => value.candidates[value.selected].text"
 """The text of the selected candidate."""
@@ -17,9 +17,9 @@ SELECTED = "(value) => value.candidates[value.selected].text"
 class InspectPanels:
     """The alternatives, which hold the page's translation state, and three panels about it."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         """Create the tabs; the style sheet hides them until there is a translation."""
-        self._look = look
+        self._inspector = inspector
         self._sentences = draw_static("sentences", "sentences")
         with gr.Tabs(elem_id="inside"):
             with gr.Tab("Alternatives", id="alternatives"):
@@ -45,15 +45,15 @@ class InspectPanels:
     def explore_on(self, event: Any) -> Any:
         """Update the panels on an event."""
         return event(
-            on_model(self._look.explore),
+            on_model(self._inspector.explore),
             self.alternatives,
             self.components,
             trigger_mode="always_last",
             **RUNS,
         )
 
-    def wire(self, target: gr.Textbox, options: OptionsPanel, look: Callable[..., Any]) -> None:
-        """Connect the events.
+    def wire(self, target: gr.Textbox, options: OptionsPanel, look: Callable[..., Any]) -> Any:
+        """Connect the events, and return the one that steers.
 
         Args:
             target: the translation's text field.
@@ -75,18 +75,19 @@ class InspectPanels:
         look(moved.then, is_new=True)
         each = RUNS | {"trigger_mode": "multiple"}  # the panels ignore outdated answers
         self._steering.select(
-            on_model(self._look.ask), [value, self._steering], self._steering, **each
+            on_model(self._inspector.ask), [value, self._steering], self._steering, **each
         )
-        self._steering.submit(
+        steered = self._steering.submit(
             on_model(self._steer),
             [value, self._steering, *options.components],
             [target, value, *self.components],
             **RUNS,
         )
         self._switches.select(
-            on_model(self._look.switch), [value, self._switches], self._switches, **each
+            on_model(self._inspector.switch), [value, self._switches], self._switches, **each
         )
+        return steered
 
     def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
-        steered = self._look.steer(value, steering, **decoding_controls.read_steered(options))
+        steered = self._inspector.steer(value, steering, **decoding_controls.read_steered(options))
         return tuple(gr.skip() if part is None else part for part in steered)

@@ -21,7 +21,7 @@ from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.look import Look
+from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.scheduler import n_waiting
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
 
@@ -98,7 +98,7 @@ class TranslateTab:
             **_examples(chosen),
         )
         self.options = OptionsPanel(chosen.decoding)
-        self._panels = InspectPanels(Look(handlers.registry))
+        self._panels = InspectPanels(Inspector(handlers.registry))
         self.alternatives = self._panels.alternatives
 
     def _place_texts(self, chosen: Chosen) -> None:
@@ -145,14 +145,18 @@ class TranslateTab:
         )
         self._look(shown.then, is_new=False)
         explored = self._panels.explore_on(self._typing.select)
-        self._panels.wire(self._target, self.options, self._look)
+        js = "() => ({ explored: Date.now() })"
+        explored.then(None, None, self._typing, js=js, **QUIET)
+        steered = self._panels.wire(self._target, self.options, self._look)
+        # A steered translation that comes after a newer text would replace the newer translation.
+        self._typing.submit(None, None, None, cancels=[steered], **QUIET)
         blank = "() => ['', '', '', null, null, null, null, null]"
         self._typing.clear(
             None,
             None,
             [*answered, *self._panels.components],
             js=blank,
-            cancels=[translating, explored],
+            cancels=[translating, explored, steered],
             **QUIET,
         )
         prefix = self.options.prefix

@@ -10,11 +10,11 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-MAX_CHARS = 10_000
-"""Longer cards are truncated; the longest card of this project has half of it."""
+MAX_CHARS = 30_000
+"""Longer cards are truncated; the front matter, which grows with the scores, does not count."""
 
-HEAD = re.compile(r"---\n.*?\n---(?:\n|$)", re.DOTALL)
-"""YAML front matter."""
+HEAD, HEAD_END = "---\n", re.compile(r"^---(?:\n|\Z)", re.MULTILINE)
+"""First and last line of YAML front matter."""
 
 SECTION = re.compile(r"^(?=#{1,2} )", re.MULTILINE)
 
@@ -53,8 +53,12 @@ def _rank(section: str) -> int:
 
 def card_html(card: str) -> str:
     """Render a card as a collapsed section, `FIRST` first; empty for an empty card."""
-    sections = SECTION.split(HEAD.sub("", card[:MAX_CHARS], count=1))
+    end = HEAD_END.search(card, len(HEAD)) if card.startswith(HEAD) else None
+    text = card[end.end() :] if end else card
+    sections = SECTION.split(text[:MAX_CHARS])
     shown = _MARKDOWN.render("".join(sorted(sections, key=_rank)))
     if not shown:
         return ""
+    if len(text) > MAX_CHARS:
+        shown += "<p>The rest of this card is in the model folder's README.md.</p>"
     return f'<details class="card-text"><summary>About this model</summary>{shown}</details>'

@@ -11,9 +11,10 @@ from hubnmt.config import DecodingOptions
 from hubnmt.errors import InputError, ModelNotFoundError
 from hubnmt.text.detection import Detected, detect_languages
 from hubnmt.text.languages import language_name, main_tag
+from hubnmt.types import Candidate, Translation
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.catalogue import find_model, list_pairs
-from hubnmt.ui.services.html_text import Document, parse_html
+from hubnmt.ui.services.html_text import Document, Link, Place, Text, parse_html
 from hubnmt.ui.services.translate import Handlers
 
 MAX_TEXTS = 500
@@ -68,7 +69,13 @@ class LibreTranslate:
         languages = [each.language for each in detected] or [source] * len(texts)
         models = [find_model(self.handlers.registry, each, target) for each in languages]
         found = [
-            _join(document, [self._translate(text, model, n_best) for text in document.texts])
+            _join(
+                document,
+                [
+                    self._translate(text, model, n_best, is_html=document.is_html)
+                    for text in document.texts
+                ],
+            )
             for document, model in zip(documents, models, strict=True)
         ]
         answer: dict[str, list[Any]] = {"translatedText": [best[0] for best in found]}
@@ -85,7 +92,7 @@ class LibreTranslate:
     def _detect(self, document: Document) -> Detected:
         """Return the most probable source language that a model here translates."""
         known = {src for src, _ in self._pairs()}
-        for found in detect_languages("\n".join(document.texts)):
+        for found in detect_languages("\n".join(text.words for text in document.texts)):
             if found.language in known:
                 return found
         raise ModelNotFoundError(
@@ -93,14 +100,41 @@ class LibreTranslate:
             "give its code as source"
         )
 
-    def _translate(self, text: str, model: str, n_best: int) -> list[str]:
-        """Return up to n different translations of a text, best first."""
-        if not text.strip():
-            return [text]
+    def _translate(self, text: Text, model: str, n_best: int, *, is_html: bool) -> list[str]:
+        """Return up to n different translations of a text with its markup, best first."""
+        if not text.words.strip():
+            return [text.words]
         beam_size = max(n_best, self.handlers.defaults(model).beam_size)
         options: DecodingOptions = {"n_best": n_best, "beam_size": beam_size} if n_best > 1 else {}
-        timed = self.handlers.translate_text(text, model, **options)
-        return [each.text for each in timed.translation.n_best]
+        found = self.handlers.translate_text(text.words, model, **options).translation
+        if not is_html:
+            return [each.text for each in found.n_best]
+        return [
+            text.mark_up(each.text, self._align(found, each, model) if text.elements else [])
+            for each in found.n_best
+        ]
+
+    def _align(self, translation: Translation, candidate: Candidate, model: str) -> list[Link]:
+        """Align the words of a text and of one of its translations; see `limits.align`."""
+        translator, behind = self.handlers.registry.get(model), 0
+        links: list[Link] = []
+        for (start, end), row in zip(
+            [each.src for each in translation.sentences], candidate.tgt_ids, strict=True
+        ):
+            sentence = Candidate("", 0.0, (row,))
+            try:
+                maps = limits.attend_candidate(translator, translation.src[start:end], sentence)
+            except InputError:  # too long to align: its elements are put before it
+                continue
+            src, tgt = (side.text.lstrip() for side in (maps.src, maps.tgt))
+            behind = max(candidate.text.find(tgt, behind), behind)
+            moves = start - len(maps.src.text) + len(src), behind - len(maps.tgt.text) + len(tgt)
+            links += [
+                (_move(link.src, moves[0]), _move(link.tgt, moves[1]))
+                for link in maps.word_alignment()
+            ]
+            behind += len(tgt)
+        return links
 
 
 def _read_texts(q: Any) -> list[str]:
@@ -149,6 +183,10 @@ def _join(document: Document, found: list[list[str]]) -> list[str]:
     return [
         document.join([best[min(rank, len(best) - 1)] for best in found]) for rank in range(n_found)
     ]
+
+
+def _move(place: Place, offset: int) -> Place:
+    return place[0] + offset, place[1] + offset
 
 
 def _to_json(found: Detected) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from hubnmt.analysis.occlusion import Occlusion, find_words
-from hubnmt.analysis.occlusion import occlude as find_left_out
+from hubnmt.analysis.occlusion import Occlusion, find_words, occlude
 from hubnmt.attention.explorer import check_drawable
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
@@ -48,11 +47,11 @@ MAX_CORRECTION = 1.5
 SPEED_ROUNDS = 2
 """Measurement runs; the fastest counts, which excludes warm-up."""
 
-LOOK_SECONDS = 0.2
+INSPECT_SECONDS = 0.2
 """Estimated upper bound of scoring a pair or computing its attention, given the limits below."""
 
 CHECK_SECONDS = 0.05
-"""Estimated time to tokenize a text."""
+"""Estimated time to tokenize a text of `MAX_TEXT_CHARS`."""
 
 N_TOGETHER = 32
 """Batch size for the sentences of a long text."""
@@ -76,7 +75,7 @@ MAX_ROW_CHARS = 2_000
 MAX_SCORED_TOKENS = 1_000
 """Maximum tokens per side of a scored pair: bounds the memory of the logits."""
 
-MAX_LEFT_OUT_WORDS = 40
+MAX_OCCLUDED_WORDS = 40
 """Maximum words of a sentence for occlusion analysis: each costs one forward pass."""
 
 
@@ -294,7 +293,7 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
         translating = translator.stream(text, n_together=N_TOGETHER)
         translation = run_in_turns(translating, cost_s).text
         _check_drawable(translator, text, translation)
-    with model_turn(LOOK_SECONDS):
+    with model_turn(INSPECT_SECONDS):
         return translator.attend(text, translation)
 
 
@@ -311,7 +310,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     """
     n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
-    with model_turn(LOOK_SECONDS):
+    with model_turn(INSPECT_SECONDS):
         return translator.attend(src, candidate, split=False)
 
 
@@ -342,13 +341,13 @@ def list_links(maps: Attention) -> list[dict[str, Any]]:
     ]
 
 
-def leave_out(translator: Translator, src: str, candidate: Candidate) -> Occlusion | None:
-    """Run occlusion analysis; None for one word or more than `MAX_LEFT_OUT_WORDS`."""
+def occlude_words(translator: Translator, src: str, candidate: Candidate) -> Occlusion | None:
+    """Run occlusion analysis; None for one word or more than `MAX_OCCLUDED_WORDS`."""
     n_words = len(find_words(translator, src).tokens)
-    if not 2 <= n_words <= MAX_LEFT_OUT_WORDS:
+    if not 2 <= n_words <= MAX_OCCLUDED_WORDS:
         return None
-    with model_turn(LOOK_SECONDS):
-        return find_left_out(translator, src, candidate)
+    with model_turn(INSPECT_SECONDS):
+        return occlude(translator, src, candidate)
 
 
 def score(translator: Translator, src: str, tgt: str) -> PairScore:
@@ -365,7 +364,7 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
             f"too long to score: {n_tokens:,} tokens; the limit is {MAX_SCORED_TOKENS:,}; "
             "score one sentence at a time"
         )
-    with model_turn(LOOK_SECONDS):
+    with model_turn(INSPECT_SECONDS):
         return translator.score(src, tgt)
 
 

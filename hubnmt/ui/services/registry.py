@@ -11,7 +11,7 @@ from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.listing import evict_lru, touch
-from hubnmt.hub.pull import find_whole, pull
+from hubnmt.hub.pull import find_complete, pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 
@@ -100,7 +100,7 @@ class ModelFacts:
 
     @property
     def description(self) -> str:
-        """What the title of the model card says after the languages; may be empty."""
+        """Rest of the model card's title after the languages; may be empty."""
         title = re.search(r"^# [^,\n]+, (.{1,200})$", self.card, re.MULTILINE)
         return title[1] if title else ""
 
@@ -276,7 +276,7 @@ class ModelRegistry:
         """Return the cache folder of a Hub model that is open; None for any other model."""
         reference = self.name(reference)
         found = parse_reference(reference) if _is_on_hub(reference) else None
-        return find_whole(found) if found and self.is_open(reference) else None
+        return find_complete(found) if found and self.is_open(reference) else None
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist.

@@ -91,6 +91,8 @@ class _Task:
     used_s: float = 0.0
     cpu_s: float = 0.0
     """CPU time of the decoding thread, which excludes other processes."""
+    is_begun: Callable[[], bool] = lambda: False
+    """Whether another task's turn has begun its search, see `shared_search`; it then goes first."""
     is_dropped: bool = False
     is_chosen: threading.Event = dataclasses.field(default_factory=threading.Event)
 
@@ -140,9 +142,11 @@ class Scheduler:
             counts = Counter(task.client.address for task in self._waiting)
         return counts.total() >= MAX_WAITING and counts[address] >= max(counts.values())
 
-    def submit(self, client: Client, cost_s: float) -> _Task:
+    def submit(
+        self, client: Client, cost_s: float, is_begun: Callable[[], bool] = lambda: False
+    ) -> _Task:
         """Create a task for `turn`."""
-        return _Task(client, cost_s, self._clock())
+        return _Task(client, cost_s, self._clock(), is_begun=is_begun)
 
     @contextlib.contextmanager
     def turn(self, task: _Task) -> Iterator[None]:
@@ -199,7 +203,9 @@ class Scheduler:
     def _next(self) -> _Task | None:
         """Select the next task among those whose client is connected."""
         ready = [each for each in self._waiting if not each.is_dropped and _is_connected(each)]
-        if any(each.used_s for each in ready):
+        if begun := [each for each in ready if each.is_begun()]:
+            ready = begun
+        elif any(each.used_s for each in ready):
             ready = [each for each in ready if each.used_s or each.cost_s <= SHORT_S]
         return min(ready, key=self._priority, default=None)
 
@@ -271,11 +277,18 @@ def model_turn(cost_s: float) -> Iterator[None]:
 
 
 def in_turns(
-    steps: Generator[Value, None, Result], cost_s: float
+    steps: Generator[Value, None, Result],
+    cost_s: float,
+    is_begun: Callable[[], bool] = lambda: False,
 ) -> Generator[Value, None, Result]:
     """Run a generator in scheduler turns that shorter tasks may preempt between steps.
 
     Only the last value of each turn is yielded.
+
+    Args:
+        steps: the generator, which is closed at the end.
+        cost_s: estimated duration in seconds.
+        is_begun: see `_Task`.
 
     Raises:
         HubNMTError, AbandonedError: see `Scheduler.turn`.
@@ -285,7 +298,7 @@ def in_turns(
         if current is None:
             return (yield from steps)
         scheduler, client = current
-        task = scheduler.submit(client, cost_s)
+        task = scheduler.submit(client, cost_s, is_begun)
         while True:
             with scheduler.turn(task):
                 until = time.monotonic() + SLICE_S
@@ -343,9 +356,13 @@ class Quota:
                 self._holders.remove(client)
 
 
-def run_in_turns(steps: Generator[Value, None, Result], cost_s: float) -> Result:
+def run_in_turns(
+    steps: Generator[Value, None, Result],
+    cost_s: float,
+    is_begun: Callable[[], bool] = lambda: False,
+) -> Result:
     """Exhaust a generator with `in_turns` and return its result."""
-    turns = in_turns(steps, cost_s)
+    turns = in_turns(steps, cost_s, is_begun)
     while True:
         try:
             next(turns)

@@ -11,11 +11,12 @@ from typing import Any, Self
 from hubnmt.errors import InputError
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.assemble import decode_line
-from hubnmt.pipeline.segmentation import find_protected
+from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate
 from hubnmt.ui.services import limits
+from hubnmt.ui.services.unsure import bind_sentence, find_unsure
 
 MAX_KEPT = 16
 """Maximum number of candidate translations kept per source text."""
@@ -87,7 +88,7 @@ class Subject:
 
     def tokenizer(self, translator: Translator) -> Tokenizer:
         """Return the target tokenizer with the protected spans of the selected sentence."""
-        return _bind(translator, self.src)
+        return bind_sentence(translator, self.src)
 
     def replace_row(self, row: Sequence[int], translator: Translator) -> dict[str, Any]:
         """Insert a new translation of the selected sentence as the first candidate.
@@ -98,15 +99,29 @@ class Subject:
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
-        src, spans = self.value["src"], self.value["sentences"]
-        texts = [
-            decode_line(each, _bind(translator, src[start:end]))
-            for each, (start, end) in zip(rows, spans, strict=True)
-        ]
+        bound = [bind_sentence(translator, each) for each in self._sentences]
+        texts = [decode_line(each, tokenizer) for each, tokenizer in zip(rows, bound, strict=True)]
         text = self._join(texts)
-        made = {"text": text, "probability": None, "rows": [list(each) for each in rows]}
+        made = {
+            "text": text,
+            "probability": None,
+            "rows": [list(each) for each in rows],
+            "unsure": find_unsure(text, rows, self._replay(rows, translator), bound),
+        }
         others = [each for each in self.value["candidates"] if each["text"] != text]
         return {**self.value, "candidates": [made, *others][:MAX_KEPT], "selected": 0}
+
+    @property
+    def _sentences(self) -> list[str]:
+        return [self.value["src"][start:end] for start, end in self.value["sentences"]]
+
+    def _replay(self, rows: Sequence[Sequence[int]], translator: Translator) -> Any:
+        """Return the log-probabilities of the tokens of each sentence, eos included."""
+        pairs = [
+            (encode_whole(each, translator.tokenizers.src).ids, row)
+            for each, row in zip(self._sentences, rows, strict=True)
+        ]
+        return translator.replay(pairs)
 
     def _join(self, texts: Sequence[str]) -> str:
         """Join translated sentences with the whitespace of the source."""
@@ -115,11 +130,6 @@ class Subject:
             joined += src[behind:start] + text
             behind = end
         return joined + src[behind:]
-
-
-def _bind(translator: Translator, sentence: str) -> Tokenizer:
-    protected = find_protected(sentence, translator.tokenizers.src)
-    return translator.tokenizers.tgt.with_spans(protected)
 
 
 def read_index(value: Any) -> int:

@@ -95,7 +95,7 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
 
 
 def find_run(model_folder: Path | None) -> Path | None:
-    """Find the record of a model's training: in the run that goes on above it, or in its folder."""
+    """Find the record of a model's training: in the folder of its run, or in its own."""
     if model_folder is None:
         return None
     candidates = [model_folder]

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.config import DecodingConfig, DecodingOptions
@@ -23,6 +23,8 @@ from hubnmt.ui.services.catalogue import (
 )
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
+from hubnmt.ui.services.shared_search import SharedEngine, SharedSearches
+from hubnmt.ui.services.unsure import bind_sentence, find_unsure
 
 PAUSE_S = 0.05
 """Minimum interval between streamed updates."""
@@ -60,9 +62,19 @@ class Answer(NamedTuple):
     timed: Timed
     alternatives: dict[str, Any]
     """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
-    `candidates` with token ids per sentence, and the indices `selected` and `sentence`."""
+    `candidates` with token ids per sentence and the spans of `unsure` words, and the indices
+    `selected` and `sentence`."""
     better_language: str = ""
     """Language of the source if it is not the model's and another model here translates it."""
+
+
+class _Begun(NamedTuple):
+    """A translation that waits for its turn: the arguments of `in_turns`."""
+
+    steps: Generator[str, None, Translation]
+    cost_s: float
+    """Estimated duration."""
+    is_begun: Callable[[], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class Handlers:
     registry: ModelRegistry
     catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
     """Listing of the Hub's models, refreshed at most once a minute."""
+    _searches: SharedSearches = dataclasses.field(default_factory=SharedSearches)
     _fetching: threading.Semaphore = dataclasses.field(
         default_factory=lambda: threading.Semaphore(MAX_FETCHED)
     )
@@ -119,19 +132,13 @@ class Handlers:
         Raises:
             HubNMTError: if the text is empty or too long, or an option or the model is invalid.
         """
-        limits.check_text(text)
         translator, load_seconds = self._open(model)
-        decoding = translator.decoding.with_options(**options)
-        with model_turn(limits.CHECK_SECONDS):
-            cost_s = limits.check_work(translator, text, decoding, prefix)
         start = time.perf_counter()
-        translating = translator.stream(
-            text, decoding=decoding, prefix=prefix, n_together=limits.N_TOGETHER
-        )
-        translation = run_in_turns(translating, cost_s)
+        begun = self._begin(text, translator, prefix, options, n_together=limits.N_TOGETHER)
+        translation = run_in_turns(*begun)
         seconds = time.perf_counter() - start
         if not (options or prefix):
-            limits.note_speed(translator, cost_s, seconds)
+            limits.note_speed(translator, begun.cost_s, seconds)
         return Timed(translation, seconds, load_seconds)
 
     def stream_text(
@@ -142,18 +149,37 @@ class Handlers:
         Raises:
             HubNMTError: see `translate_text`.
         """
-        limits.check_text(text)
         translator, load_seconds = self._open(model)
-        decoding = translator.decoding.with_options(**options)
-        with model_turn(limits.CHECK_SECONDS):
-            cost_s = limits.check_work(translator, text, decoding, prefix)
         start = time.perf_counter()
         n_together = 1 if len(text) <= MAX_STREAMED_CHARS else limits.N_TOGETHER
-        translating = translator.stream(
-            text, decoding=decoding, prefix=prefix, n_together=n_together
-        )
-        translation = yield from in_turns(translating, cost_s)
+        begun = self._begin(text, translator, prefix, options, n_together=n_together)
+        translation = yield from in_turns(*begun)
         yield Timed(translation, time.perf_counter() - start, load_seconds)
+
+    def _begin(
+        self,
+        text: str,
+        translator: Translator,
+        prefix: str,
+        options: DecodingOptions,
+        *,
+        n_together: int,
+    ) -> _Begun:
+        """Check a request and register its sentences for a shared batch.
+
+        Raises:
+            HubNMTError: see `translate_text`.
+        """
+        limits.check_text(text)
+        decoding = translator.decoding.with_options(**options)
+        engine = SharedEngine(translator.engine, self._searches)
+        with model_turn(limits.CHECK_SECONDS * len(text) / limits.MAX_TEXT_CHARS):
+            cost_s = limits.check_work(translator, text, decoding, prefix)
+            translating = translator.stream(
+                text, decoding=decoding, prefix=prefix, n_together=n_together, engine=engine
+            )
+            next(translating)
+        return _Begun(translating, cost_s, engine.is_begun)
 
     def _open(self, model: str) -> tuple[Translator, float]:
         """Return a model and its loading time in seconds, 0 if it was already loaded."""
@@ -192,21 +218,22 @@ class Handlers:
             options: control values in the order of `decoding_controls.NAMES`.
         """
         overrides = decoding_controls.read_options(options)
-        shown_at = -PAUSE_S
+        shown, shown_at = "", -PAUSE_S
         for found in self.stream_text(text, model, **overrides):
             if isinstance(found, Timed):
                 other = found.translation.detected_language
                 known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
-                answer = _answer(text, model, found)
+                answer = _answer(text, model, found, self.registry.get(model))
                 yield answer._replace(better_language=other if other in known else "")
-            elif time.perf_counter() - shown_at >= PAUSE_S:
-                shown_at = time.perf_counter()
+            elif found != shown and time.perf_counter() - shown_at >= PAUSE_S:
+                shown, shown_at = found, time.perf_counter()
                 yield found
 
 
-def _answer(text: str, model: str, timed: Timed) -> Answer:
+def _answer(text: str, model: str, timed: Timed, translator: Translator) -> Answer:
     """Build the page's answer, including the state for later inspection."""
     found = timed.translation
+    bound = [bind_sentence(translator, text[slice(*each.src)]) for each in found.sentences]
     return Answer(
         timed,
         {
@@ -218,6 +245,7 @@ def _answer(text: str, model: str, timed: Timed) -> Answer:
                     "text": each.text,
                     "probability": each.token_probability,
                     "rows": [list(row) for row in each.tgt_ids],
+                    "unsure": find_unsure(each.text, each.tgt_ids, each.tgt_log_probs, bound),
                 }
                 for each in found.n_best
             ],

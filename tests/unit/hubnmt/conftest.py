@@ -4,6 +4,7 @@ Where the words of a translation matter, the model is exchanged for a script tha
 everything else, from plan to beam search and back, is the real thing.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,9 +14,7 @@ from torch import Tensor
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.inference import engine
-from hubnmt.model import Transformer
 from hubnmt.pipeline import fallback
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 
 BOS, EOS, V = 1, 2, 300
@@ -62,18 +61,14 @@ def copy_source(src: list[int], said: tuple[int, ...]) -> dict[int, float]:
 
 
 @pytest.fixture
-def stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
+def stored(tiny_stored: StoredModel) -> StoredModel:
     """Random but decided weights: no two continuations are nearly equal."""
+    model = tiny_stored.model
     with torch.no_grad():
-        for parameter in tiny_model.parameters():
+        for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
-        tiny_model.src_embedding.weight.mul_(2)
-    decoding = DecodingConfig(beam_size=3, n_best=2)
-    return StoredModel(
-        model=tiny_model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=decoding,
-    )
+        model.src_embedding.weight.mul_(2)
+    return dataclasses.replace(tiny_stored, decoding=DecodingConfig(beam_size=3, n_best=2))
 
 
 @pytest.fixture

@@ -96,6 +96,21 @@ def test_closed_standard_output_is_one_line() -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    done = run_shell("hubnmt list >/dev/full", HUBNMT_HUB="0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left" in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
+    command = [sys.executable, "-m", "hubnmt", "list"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=os.environ | {"HUBNMT_HUB": "0"}, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_closed_standard_input_is_one_line(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

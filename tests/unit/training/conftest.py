@@ -8,7 +8,7 @@ import torch
 
 from training.config.recipe import load_recipe
 from training.data.prepare import prepare_corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 from training.run.run_dir import claim_folder
 from training.run.trainer import Run
 from training.train import run
@@ -67,9 +67,9 @@ def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> Ma
         nothing = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
         options = farm_options(tmp_path, *nothing, "optimizer.grad_clip_norm=0.0", *more)
         config = load_recipe(farm_recipe, options)
-        corpus, team = prepare_corpus(config, None), Team(torch.device("cpu"))
+        corpus, group = prepare_corpus(config, None), ProcessGroup(torch.device("cpu"))
         corpus.save(tmp_path)
-        claim_folder(tmp_path, config, overrides=[], device=team.device)
-        return Run(config, tmp_path, corpus, team)
+        claim_folder(tmp_path, config, overrides=[], device=group.device)
+        return Run(config, tmp_path, corpus, group)
 
     return make

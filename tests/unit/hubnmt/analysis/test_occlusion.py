@@ -4,7 +4,6 @@ import pytest
 
 from hubnmt.analysis.occlusion import occlude
 from hubnmt.errors import InputError
-from hubnmt.pipeline import segmentation
 from hubnmt.translator import Translator
 
 SRC = "Ein Hund, rennt."
@@ -28,15 +27,6 @@ def test_odd_spaces_change_nothing(random_model: Translator) -> None:
     odd = occlude(random_model, SRC.replace(" ", "\u00a0\t"), "A\u00a0dog")
     plain = occlude(random_model, SRC, "A dog")
     assert odd == plain
-
-
-def test_words_in_capitals_are_those_that_the_model_reads(
-    random_model: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(segmentation, "CAPITALS_RATIO", 0)
-    assert occlude(random_model, SRC.upper(), "A dog") == occlude(
-        random_model, SRC.lower(), "A dog"
-    )
 
 
 def test_of_a_candidate_its_own_tokens_are_replayed(random_model: Translator) -> None:

@@ -91,12 +91,6 @@ def test_broken_characters_have_a_place_too(
         assert (text[start:end] == expected) if expected else text[start:end] in ("\ufffd", "€")
 
 
-def test_words_are_read_as_words(attention: Attention) -> None:
-    words = attention.by_word()
-    assert words.src_tokens == (" Zwei", " Männer", ",", " 2026", "!", "<eos>")
-    assert words.tgt_tokens == (" മഞ്ഞിൽ", " ഒരു", " നായ", " 👩\u200d👧", ".", "<eos>")
-
-
 def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
     tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
     assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1

@@ -129,17 +129,6 @@ def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
 # --- what was not measured -----------------------------------------------------------------------
 
 
-def test_what_was_not_measured_is_absent(bare: CardFacts) -> None:
-    card = write_card(bare)
-    head = read_head(card)
-    assert {"model-index", "metrics", "datasets"} & set(head) == set()
-    assert "\n|" not in card
-    assert "BLEU" not in card
-    assert "None" not in card
-    headings = [line for line in card.splitlines() if line.startswith("#")]
-    assert headings == ["# de-en-tiny"]
-
-
 @pytest.mark.parametrize(
     ("field", "empty", "words"),
     [

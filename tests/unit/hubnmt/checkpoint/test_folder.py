@@ -6,6 +6,8 @@ A broken folder, however it is broken, gives one `ModelFolderError`: one line wi
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -311,6 +313,15 @@ def test_a_config_too_large_is_refused_before_memory_is_taken(
     set_keys(CONFIG, **sizes)(folder)
     with pytest.raises(ModelFolderError, match=problem):
         load_model(folder)
+
+
+def test_loading_does_not_import_the_compiler(folder: Path) -> None:
+    """PyTorch's functions for the `meta` device would, which takes 2 s."""
+    code = f"""import sys
+from hubnmt.checkpoint.folder import load_model
+load_model({str(folder)!r})
+sys.exit("torch._dynamo" in sys.modules)"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- saving over something -----------------------------------------------------------------------

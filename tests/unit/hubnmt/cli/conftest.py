@@ -1,17 +1,15 @@
 """A model, and the commands run on it."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from hubnmt import Translator
 from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Run = Callable[..., str]
 
@@ -23,17 +21,10 @@ def lines() -> list[str]:
 
 
 @pytest.fixture
-def model(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) -> str:
+def model(stored: StoredModel, tmp_path: Path) -> str:
     """A folder with a random model."""
-    with torch.no_grad():
-        for parameter in tiny_model.parameters():
-            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
-    stored = StoredModel(
-        model=tiny_model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=DecodingConfig(beam_size=2),
-    )
-    save_model(tmp_path / "model", stored)
+    decoding = DecodingConfig(beam_size=2)
+    save_model(tmp_path / "model", dataclasses.replace(stored, decoding=decoding))
     return str(tmp_path / "model")
 
 

@@ -137,17 +137,6 @@ def test_space_says_who_can_use_it(stored: HubServer, capsys: pytest.CaptureFixt
     assert "public: everybody" in capsys.readouterr().err
 
 
-def test_a_list_without_a_network_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert main(["list"]) == 0
-    out, err = capfd.readouterr()
-    assert "bundled" in out
-    assert err.count("\n") == 1
-    assert "the Hub's models are not listed: cannot reach http://127.0.0.1:9" in err
-
-
 @pytest.mark.parametrize(
     ("command", "step", "hint"),
     [

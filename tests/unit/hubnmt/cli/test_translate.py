@@ -40,15 +40,6 @@ def test_arguments_are_translated_one_a_line(
     assert out == f"{expected[0]}\n{expected[4]}\n"
 
 
-def test_a_file_is_translated_into_a_file(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.txt").write_bytes(as_file(lines))
-    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
-    assert run("translate", *files, "--model", model, *QUICK) == ""
-    assert (tmp_path / "out.txt").read_bytes().decode().split("\n") == [*expected, ""]
-
-
 def test_a_pipe_as_input_is_translated(
     lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
 ) -> None:
@@ -58,33 +49,12 @@ def test_a_pipe_as_input_is_translated(
     assert output.read_bytes() == as_file(expected)
 
 
-def test_a_byte_order_mark_is_not_translated(
-    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "in.txt").write_text("Ein Hund\n", encoding="utf-8-sig")
-    command = ["translate", "--model", model, "--json", *QUICK]
-    from_file = run(*command, "--input", tmp_path / "in.txt")
-    give_stdin((tmp_path / "in.txt").read_bytes(), monkeypatch)
-    assert run(*command) == from_file
-    assert json.loads(from_file)["src"] == "Ein Hund"
-
-
 def test_there_are_as_many_lines_out_as_in(
     model: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for content, n_lines in ((b"", 0), (b"\n", 1), (b"x", 1), (b"\n\nx\n\n", 4)):
         give_stdin(content, monkeypatch)
         assert run("translate", "--model", model, *QUICK).count("\n") == n_lines
-
-
-def test_more_lines_than_a_chunk_keep_their_order(
-    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 3)
-    lines = [f"Satz {n}" for n in range(10)]
-    (tmp_path / "in.txt").write_text("\n".join(lines), encoding="utf-8")
-    out = run("translate", "--input", tmp_path / "in.txt", "--model", model, "--json", *QUICK)
-    assert [json.loads(line)["src"] for line in out.splitlines()] == lines
 
 
 def test_json_has_the_promised_fields(model: str, run: Run) -> None:
@@ -142,32 +112,6 @@ def test_the_lines_of_warnings_are_counted_through_the_file(
         assert main(["translate", *files, *flags, "--model", model, *QUICK]) == 0
         err = capsysbinary.readouterr().err
         assert re.search(rb"^line 4: .*longer than the 40 tokens", err, re.MULTILINE)
-
-
-def test_an_existing_output_is_replaced_only_on_request(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    output = tmp_path / "out.txt"
-    output.write_text("precious", encoding="utf-8")
-    command = ["translate", lines[0], "--model", model, "--output", str(output), *QUICK]
-    assert main(command) == 2
-    assert output.read_text(encoding="utf-8") == "precious"
-    run(*command, "--overwrite")
-    assert output.read_bytes().decode() == f"{expected[0]}\n"
-
-
-def test_an_interrupted_job_goes_on_behind_its_last_whole_line(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in.txt").write_bytes(as_file(lines))
-    whole = "".join(f"{line}\n" for line in expected).encode()
-    torn = whole[: whole.index(expected[3].encode()) + 2]
-    (tmp_path / "out.txt").write_bytes(torn)
-    files = ["--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt"]
-    run("translate", *files, "--continue", "--model", model, *QUICK)
-    assert (tmp_path / "out.txt").read_bytes() == whole
-    run("translate", *files, "--continue", "--model", model, *QUICK)
-    assert (tmp_path / "out.txt").read_bytes() == whole
 
 
 @pytest.fixture
@@ -274,21 +218,6 @@ def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFix
     assert "No space left" in err
 
 
-def test_a_paragraph_of_20_000_characters_is_translated_in_parts(
-    model: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "hubnmt.pipeline.fallback.find_degenerate", lambda **_: []
-    )  # it is all nonsense
-    sentence = "Zwei Männer stehen am Herd und warten, weil ein Hund rennt. "
-    line = (sentence * 400)[:20_000].strip()
-    options = ["--beam-size", 1, "--max-new-tokens", 1]
-    out = run("translate", line, "--model", model, "--json", *options)
-    answer = json.loads(out)
-    assert "".join(answer["src_tokens"]).count("Herd") == line.count("Herd")
-    assert any("longer than" in warning for warning in answer["warnings"])
-
-
 def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
     text = "Ein Hund rennt. Ja!"
     for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
@@ -298,20 +227,14 @@ def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
         assert found.src_tokens.count("<eos>") == (1 if flags else 2)
 
 
-def test_ctrl_c_is_one_line(
-    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Translator, "translate", interrupt)
-    assert main(["translate", "x", "--model", model]) == 130
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.mark.slow
 def test_several_processes_keep_the_order_and_end_with_ctrl_c(
-    lines: list[str], model: str, expected: list[str], repo: Path, tmp_path: Path
+    lines: list[str],
+    model: str,
+    expected: list[str],
+    repo: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     command = [sys.executable, "-m", "hubnmt", "translate", "--model", model, *QUICK]
@@ -319,10 +242,10 @@ def test_several_processes_keep_the_order_and_end_with_ctrl_c(
     start = partial(subprocess.Popen, cwd=repo, stderr=subprocess.PIPE, start_new_session=True)
 
     source.write_bytes(as_file(lines * 100))
-    with start(command) as job:
-        _, err = job.communicate(timeout=200)
+    assert main([*map(str, command[3:])]) == 0
     assert output.read_bytes() == as_file(expected * 100)
-    assert re.search(rb"^700 lines in \d\d:\d\d \([\d.]+ lines/s\)$", err, re.MULTILINE)
+    err = capfd.readouterr().err
+    assert re.search(r"^700 lines in \d\d:\d\d \([\d.]+ lines/s\)$", err, re.MULTILINE)
 
     source.write_bytes(as_file(lines * 100_000))
     with start([*command, "--overwrite"]) as job:

@@ -97,22 +97,6 @@ def test_beam_of_one_is_greedy(length_penalty: float) -> None:
 # --- n best, caps, constraints -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beam_size", [2, 50])
-def test_constraint_is_obeyed_at_any_width(beam_size: int) -> None:
-    def forbid_one(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        return log_probs.index_fill(-1, torch.tensor([1]), -torch.inf)
-
-    table = random_table(8)
-    (found,) = search(
-        TableStep([table]), [4], beam_size=beam_size, n_best=beam_size, constraint=forbid_one
-    )
-    expected = search_exhaustively(table, 4, 1.0, allowed=[0, 2, 3])
-    if beam_size == 50:
-        assert_same(found, expected)
-    assert all(1 not in each.ids for each in found)
-    assert {tuple(each.ids) for each in found} <= {tuple(each.ids) for each in expected}
-
-
 def test_constraint_sees_each_hypothesis_own_past() -> None:
     """The table adds a mark to its scores that says which past it has in mind."""
     n_checked = 0

@@ -146,7 +146,11 @@ def test_every_byte_of_a_word_can_be_the_last_one_forced(
             assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
 
 
-SPACED = [
+ODD = [
+    "7 Gänse und 1",
+    "👩\u200d👧 wa",
+    "<eos>",
+    "The <bos> <pad> c",
     "A dog ",
     " A",
     "  A dog",
@@ -165,7 +169,7 @@ def test_a_translation_begins_with_the_prefix_wherever_it_is_cut(
 ) -> None:
     rng = random.Random(5)
     cut = [text[: rng.randint(1, len(text))] for text in tiny_texts]
-    for seed, text in enumerate([*cut, *SPACED]):
+    for seed, text in enumerate([*cut, *ODD]):
         prefix = force_prefix(text, tiny_tokenizer)
         assert prefix is not None
         for ids in search(start, prefix, seed):

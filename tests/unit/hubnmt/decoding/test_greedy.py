@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from hubnmt.decoding import greedy_search, run_search
 from tests.tables import TableStep, random_table
@@ -44,24 +43,3 @@ def test_forced_eos_costs_what_the_model_says() -> None:
     )
     assert found.ids == [0, 0, 0]
     assert found.log_prob == found.score == pytest.approx(3 * -0.5 - 2.0)
-
-
-def test_constraint_sees_what_was_said_and_is_obeyed() -> None:
-    seen: list[list[list[list[int]]]] = []
-
-    def forbid_repeats(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        seen.append([[list(ids) for ids in row] for row in tokens.tolist()])
-        log_probs = log_probs.clone()
-        for b, row in enumerate(tokens.tolist()):
-            for w, ids in enumerate(row):
-                log_probs[b, w, ids] = -torch.inf
-        return log_probs
-
-    tables = [lambda _: [-0.5, -1.0, -9.0, -2.0], lambda _: [-2.0, -0.5, -1.0, -3.0]]
-    results = run_search(
-        greedy_search(
-            TableStep(tables), **IDS, max_tgt_tokens=torch.tensor([9, 9]), constraint=forbid_repeats
-        )
-    )
-    assert [found.ids for (found,) in results] == [[0, 1, 3], [1]]
-    assert seen == [[[[]], [[]]], [[[0]], [[1]]], [[[0, 1]]], [[[0, 1, 3]]]]

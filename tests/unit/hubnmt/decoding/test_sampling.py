@@ -82,14 +82,6 @@ def test_targets_are_drawn_as_often_as_the_table_says(temperature: float) -> Non
     assert statistic < freedom + 4 * math.sqrt(2 * freedom)
 
 
-def test_samples_of_one_sentence_are_drawn_apart_from_each_other() -> None:
-    """Both of two samples begin with 0 as often as chance wants: 0.5 times 0.5."""
-    n = 1000
-    results = draw(TableStep([table] * n), [1] * n, n_samples=2)
-    both = sum(all(each.ids == [0] for each in found) for found in results)
-    assert both == pytest.approx(n / 4, abs=4 * math.sqrt(n * 0.25 * 0.75))
-
-
 # --- seeds and company ---------------------------------------------------------------------------
 
 

@@ -16,13 +16,6 @@ from hubnmt.decoding.scoring import (
 PENALTIES = pytest.mark.parametrize("length_penalty", [-2.0, -0.5, 0.0, 0.6, 1.0, 2.0])
 
 
-def test_a_sum_is_divided_by_a_power_of_its_length() -> None:
-    assert normalize_length(-6.0, 3, 0.0) == -6.0
-    assert normalize_length(-6.0, 3, 1.0) == -2.0
-    assert normalize_length(-6.0, 4, 0.5) == -3.0
-    assert normalize_length(-6.0, 2, -2.0) == -24.0
-
-
 @PENALTIES
 def test_no_continuation_passes_the_bound_and_the_luckiest_reaches_it(
     length_penalty: float,

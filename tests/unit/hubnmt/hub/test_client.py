@@ -13,8 +13,8 @@ from hubnmt.hub import client
 from hubnmt.hub.client import (
     WAITS_S,
     connect,
-    plain_words,
     read_pages,
+    readable_errors,
     retry,
 )
 from hubnmt.hub.errors import (
@@ -127,7 +127,7 @@ def test_the_login_is_taken_where_no_token_is_set(
 
 
 def test_errors_become_sentences_and_no_traceback_shows_what_was_sent():
-    with pytest.raises(HubUnreachableError) as error, plain_words("user/name"):
+    with pytest.raises(HubUnreachableError) as error, readable_errors("user/name"):
         raise HTTP_ERROR(f"Illegal header value b'Bearer {TOKEN}'")
     assert TOKEN not in "".join(traceback.format_exception(error.value))
 

@@ -91,12 +91,6 @@ def test_a_bundled_model_travels_along(
     assert "models" not in yaml.safe_load(files["README.md"].decode().split("---\n")[1])
 
 
-def test_a_local_folder_must_be_pushed_first(hub: HubServer, model_folder: Path):
-    with pytest.raises(HubError, match="push it first"):
-        open_space(SPACE, str(model_folder))
-    assert hub.requests == []
-
-
 def test_a_model_that_is_not_there_makes_no_space(hub: HubServer):
     with pytest.raises(HubError, match="check the spelling"):
         open_space(SPACE, "user/nothing")
@@ -134,12 +128,6 @@ def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
     assert served.repo(SPACE, "space").files() == {}
 
 
-def test_no_token_cannot_be_given_away(served: HubServer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(HubError, match=r"there is no token for the Hub: .*hf auth login"):
-        open_space(SPACE, REPO, with_token=True)
-
-
 def test_private_makes_a_private_space(served: HubServer):
     open_space(SPACE, REPO, private=True)
     assert served.repo(SPACE, "space").private
@@ -147,23 +135,6 @@ def test_private_makes_a_private_space(served: HubServer):
     with pytest.raises(HubError, match="is public"):
         open_space("user/open", REPO, private=True)
     assert served.repo("user/open", "space").files() == {}
-
-
-@pytest.mark.parametrize(
-    ("status", "step"),
-    [(401, "POST .*variables"), (429, "POST .*preupload"), (503, "POST .*/commit/")],
-)
-def test_lasting_trouble_is_one_line_and_the_next_try_works(
-    status: int, step: str, served: HubServer
-):
-    served.faults.add(Fault(step, times=None, status=status))
-    with pytest.raises(HubError, match=r"server error|accept this token|too many") as error:
-        open_space(SPACE, REPO)
-    assert "\n" not in str(error.value)
-    assert served.repo(SPACE, "space").files() == {}
-    served.faults.clear()
-    open_space(SPACE, REPO)
-    assert "app.py" in served.repo(SPACE, "space").files()
 
 
 @pytest.mark.parametrize("app", ["app.py", "Dockerfile", "index.html"])

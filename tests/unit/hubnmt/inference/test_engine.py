@@ -115,21 +115,6 @@ def test_beam_search_agrees_with_a_slow_search_over_forward_passes(
 # --- company and order ---------------------------------------------------------------------------
 
 
-@STRATEGIES
-@pytest.mark.parametrize("max_batch_tokens", [37, 4096])
-def test_batched_is_the_same_as_one_at_a_time_in_any_order(
-    max_batch_tokens: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    decoding = options(**strategy)
-    alone = [run_search(engine.search([row], decoding))[0] for row in rows]
-    for order in (range(7), [4, 0, 3, 1, 2, 6, 5]):
-        found = run_search(
-            engine.search([rows[b] for b in order], decoding, max_batch_tokens=max_batch_tokens)
-        )
-        for b, hypotheses in zip(order, found, strict=True):
-            assert_same(hypotheses, alone[b])
-
-
 def test_a_batch_holds_no_more_than_its_budget(
     engine: TorchEngine, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,23 +133,6 @@ def test_a_batch_holds_no_more_than_its_budget(
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
-
-
-# --- n best --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_best", [1, 5])
-def test_n_best_are_distinct_texts_best_first(
-    n_best: int, engine: TorchEngine, rows: list[list[int]], tiny_tokenizer: Tokenizer
-) -> None:
-    found = run_search(engine.search(rows, options(beam_size=6, n_best=n_best)))
-    for hypotheses in found:
-        texts = [tiny_tokenizer.decode(each.ids) for each in hypotheses]
-        scores = [each.score for each in hypotheses]
-        assert len(set(texts)) == len(texts)
-        assert 1 <= len(texts) <= n_best
-        assert scores == sorted(scores, reverse=True)
-    assert max(map(len, found)) == n_best
 
 
 # --- options -------------------------------------------------------------------------------------

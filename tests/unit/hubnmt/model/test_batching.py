@@ -82,7 +82,3 @@ def test_batches_hold_every_sentence_once_and_are_as_full_as_their_budget_allows
         if following:
             assert longest * (len(batch) + 1) > max_batch_tokens
             assert LENGTHS[batch[-1]] >= LENGTHS[following[0]]
-
-
-def test_nothing_to_group_gives_no_batches() -> None:
-    assert group_by_length([], 100) == []

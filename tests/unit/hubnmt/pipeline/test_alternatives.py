@@ -1,11 +1,9 @@
-"""Alternatives: the ranking by a table that can be checked by hand.
-
-A trained model's alternatives are looked at in `tests/integration/test_decoding_options.py`.
-"""
+"""Alternatives: ranked by a table that can be checked by hand, and by a trained model."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.inference.engine import TorchEngine, force_tokens
 from hubnmt.model import Transformer
+from hubnmt.model.batching import batch_sources
 from hubnmt.pipeline import alternatives as alternatives_module
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.assemble import decode_line
@@ -123,3 +122,56 @@ def test_a_text_that_has_all_the_tokens_asked_for_is_cut(
     for short, long in zip(found, whole, strict=True):
         assert long.is_whole
         assert len(short.text) <= len(long.text)
+
+
+# --- a trained model ----------------------------------------------------------------------------
+
+
+SRC = "Ein Hund rennt im Schnee."
+
+
+def next_probabilities(translator: Translator, src: str, said: list[int]) -> Tensor:
+    """Ask the model itself what comes next."""
+    rows = [translator.tokenizers.src.encode(src)]
+    src_ids, src_pad_mask = batch_sources(rows, pad_id=0, eos_id=2)
+    with torch.inference_mode():
+        logits = translator.model(src_ids, torch.tensor([[1, *said]]), src_pad_mask)
+    return logits[0, -1].softmax(-1)
+
+
+def end_probability(translator: Translator, src: str, prefix: str, n_generated: int) -> float:
+    """Ask for each piece of the open word, and for the end behind it, one after the other."""
+    tokenizer, probability = translator.tokenizers.tgt, 1.0
+    ids = [*tokenizer.encode(prefix.rstrip()), tokenizer.eos_id]
+    for n in range(n_generated, len(ids)):
+        probability *= next_probabilities(translator, src, ids[:n])[ids[n]].item()
+    return probability
+
+
+@pytest.mark.parametrize("prefix", ["", "A dog", "A dog ru"])
+def test_alternatives_have_the_probabilities_of_the_model_best_first(
+    prefix: str, bundled_model: Path
+) -> None:
+    """Behind the whole words; the last word may be said in other pieces or go on."""
+    trained = Translator.from_pretrained(bundled_model)
+    tokenizer = trained.tokenizers.tgt
+    words = tokenizer.pre_tokens(prefix)
+    said = tokenizer.encode("".join(words[:-1]).removeprefix(" "))
+    expected = next_probabilities(trained, SRC, said)
+    found = trained.alternatives(SRC, prefix, k=6)
+    probabilities = [each.probability for each in found]
+    assert 1 <= len(found) <= 6
+    assert probabilities == sorted(probabilities, reverse=True)
+    ids = {tokenizer.piece_bytes(i): i for i in range(3, tokenizer.vocab_size)}
+    owed = words[-1].encode() if words else b""
+    fitting = [
+        expected[i].item()
+        for piece, i in ids.items()
+        if piece.startswith(owed) or owed.startswith(piece)
+    ]
+    fitting.append(end_probability(trained, SRC, prefix, len(said)))
+    assert probabilities == pytest.approx(sorted(fitting, reverse=True)[:6], rel=1e-4)
+    for each in found:
+        if "<" not in each.piece:
+            piece_id = ids[each.piece.encode()]
+            assert each.probability == pytest.approx(expected[piece_id].item(), rel=1e-4)

@@ -67,13 +67,6 @@ def test_combinations_are_those_of_trying_all(seed: int, tiny_tokenizer: Tokeniz
         assert len({tuple(each.ids[0] for each in choice) for choice in chosen}) == len(chosen)
 
 
-def test_a_thousand_sentences_are_combined_too(tiny_tokenizer: Tokenizer) -> None:
-    row = [Hypothesis([3], 0.0, -0.1, ()), Hypothesis([4], 0.0, -0.3, ())]
-    chosen = best_combinations([row] * 1000, 5)
-    n_second = [sum(each.ids == [4] for each in choice) for choice in chosen]
-    assert n_second == [0, 1, 1, 1, 1]
-
-
 def test_equal_notes_are_counted(tiny_tokenizer: Tokenizer) -> None:
     translation = join(SRC, SAID, tiny_tokenizer, notes=["odd", "", "long", "odd"])
     assert translation.warnings == ("odd (2 parts)", "long")

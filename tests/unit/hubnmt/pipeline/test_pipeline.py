@@ -131,14 +131,6 @@ def test_a_loop_is_tried_again_and_reported(
     assert free.warnings == ()
 
 
-def test_what_cannot_be_mended_is_kept_and_reported(stored: StoredModel, follow: Follow) -> None:
-    follow(lambda *_: {EOS: -0.01})
-    translation = Translator(stored).translate("Ein kleiner Hund rennt.")
-    assert translation.text == ""
-    (warning,) = translation.warnings
-    assert "far shorter" in warning
-
-
 # --- streams and alternatives --------------------------------------------------------------------
 
 
@@ -249,16 +241,6 @@ def test_the_map_counts_in_the_text_as_it_was_given(parrot: Translator) -> None:
     assert [pair.tgt for pair in translation.sentences] == [(0, 11), (13, 21)]
 
 
-def test_every_sentence_is_what_it_is_alone(random_model: Translator) -> None:
-    sentences = ["Ein Hund rennt.", "Zwei Männer stehen am Herd!", "Wer lacht?"]
-    alone = [random_model.translate(each, max_new_tokens=9, n_best=1) for each in sentences]
-    together = random_model.translate("  ".join(sentences), max_new_tokens=9, n_best=1)
-    assert together.text == "  ".join(each.text for each in alone)
-    mean = sum(each.score for each in alone) / 3
-    assert together.score == pytest.approx(mean, rel=1e-3)
-    assert together.src_tokens == tuple(piece for each in alone for piece in each.src_tokens)
-
-
 @pytest.mark.parametrize("n_best", [1, 6])
 def test_n_best_of_a_paragraph_are_the_best_combinations(
     n_best: int, random_model: Translator
@@ -313,11 +295,3 @@ def test_many_texts_take_as_much_of_a_prefix_as_they_can(random_model: Translato
         alone = random_model.translate(text, prefix="A dog. Two", max_new_tokens=9)
         assert translation.text == alone.text
         assert translation.text.startswith("A dog. Two") or text == ""
-
-
-def test_a_stream_begins_with_what_the_prefix_says(random_model: Translator) -> None:
-    text, prefix = "Ein Hund. Zwei Männer!", "A dog.  Tw"
-    shown = list(random_model.stream(text, prefix=prefix, max_new_tokens=9, beam_size=1))
-    assert all(each.startswith("A dog.  ") for each in shown)
-    expected = random_model.translate(text, prefix=prefix, max_new_tokens=9, beam_size=1)
-    assert shown[-1] == expected.text

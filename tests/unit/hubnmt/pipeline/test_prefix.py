@@ -53,7 +53,3 @@ def test_what_is_said_and_what_is_open_are_the_prefix(plan: Plan) -> None:
         bound = bind(prefix[:length], plan)
         said = "".join(text + space for text, space in bound.complete)
         assert said + bound.open == prefix[:length]
-
-
-def test_the_prefix_is_normalised_as_all_text_is(plan: Plan) -> None:
-    assert bind("A Ga\u0308nse. Two", plan) == bind("A Gänse. Two", plan)

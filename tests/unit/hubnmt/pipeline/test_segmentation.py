@@ -1,7 +1,6 @@
 """Plans: nothing of a text is lost, every part fits, and every cut is reported."""
 
 import random
-from typing import Any
 
 import pytest
 
@@ -169,18 +168,6 @@ def test_the_warning_counts_what_was_cut_and_the_parts(
 
 
 # --- bad input -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", [None, b"Ein Hund"], ids=repr)
-def test_what_is_no_string_is_refused_with_its_type(text: Any, tiny_tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match=type(text).__name__):
-        plan_of(text, tiny_tokenizer)
-
-
-@pytest.mark.parametrize("text", ["\ud83d", "\udc15\ud83d"], ids=ascii)
-def test_half_a_surrogate_pair_is_refused(text: str, tiny_tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="surrogate"):
-        plan_of(text, tiny_tokenizer)
 
 
 def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(

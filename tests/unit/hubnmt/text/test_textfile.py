@@ -26,8 +26,6 @@ from hubnmt.text.textfile import (
 INSIDE = "a\u2028b\u2029c\x85d\x0be\x0cf\rg\x1ch\ufeff"
 """Everything Python or Unicode may call a line break, and a byte order mark: none ends a line."""
 
-FULL = Path("/dev/full")
-
 
 def write(path: Path, content: bytes | str) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -239,14 +237,6 @@ def test_a_device_is_written_to_and_stays(overwrite: bool) -> None:
     path = Path(os.devnull)
     assert put(open_output(path, overwrite=overwrite, carry_on=False), "a\n") == 0
     assert path.is_char_device()
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
-def test_a_full_disk_is_named() -> None:
-    with pytest.raises(
-        InputError, match=r"/dev/full: cannot be written \(No space left.*free disk space"
-    ):
-        put(open_output(FULL, overwrite=False, carry_on=False), "a\n")
 
 
 def test_a_job_cut_anywhere_ends_with_the_same_file(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Back-translation: a line in, a pair out; stopped and started again it is the same file."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,8 +10,6 @@ import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.model.transformer import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.augment import back_translate as back
 from training.augment.back_translate import main
@@ -32,14 +31,10 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def reverse(tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path) -> Path:
+def reverse(tiny_stored: StoredModel, tmp_path: Path) -> Path:
     """A model from de to en, as the tiny one is: so en is what the new model would translate."""
-    stored = StoredModel(
-        model=tiny_model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=DecodingConfig(beam_size=2, max_new_tokens=6),
-    )
-    save_model(tmp_path / "reverse", stored)
+    decoding = DecodingConfig(beam_size=2, max_new_tokens=6)
+    save_model(tmp_path / "reverse", dataclasses.replace(tiny_stored, decoding=decoding))
     return tmp_path / "reverse"
 
 

@@ -11,7 +11,7 @@ from training.config.recipe import load_recipe
 from training.data.batching import Batch
 from training.data.loader import Loader, Position
 from training.data.prepare import prepare_corpus
-from training.distributed import Team
+from training.distributed import ProcessGroup
 
 FarmOptions = Callable[..., list[str]]
 MakeLoader = Callable[..., Loader]
@@ -27,8 +27,8 @@ def make_loader(
 
     def make(*more: str, rank: int = 0, size: int = 1) -> Loader:
         config = load_recipe(farm_recipe, farm_options(folder, *few, *more))
-        team = Team(torch.device("cpu"), rank=rank, size=size)
-        return Loader(config, prepare_corpus(config, None), team)
+        group = ProcessGroup(torch.device("cpu"), rank=rank, size=size)
+        return Loader(config, prepare_corpus(config, None), group)
 
     return make
 

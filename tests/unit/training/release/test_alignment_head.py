@@ -7,9 +7,6 @@ import torch
 from torch import Tensor
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.config import DecodingConfig
-from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from tests.lexicon import invent_pairs
 from training.augment.word_alignment import align
@@ -18,13 +15,8 @@ from training.run.validation import encode_pairs
 
 
 @pytest.fixture
-def translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
-    stored = StoredModel(
-        model=tiny_model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=DecodingConfig(),
-    )
-    return Translator(stored)
+def translator(tiny_stored: StoredModel) -> Translator:
+    return Translator(tiny_stored)
 
 
 def accuracies_by_loop(

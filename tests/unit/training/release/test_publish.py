@@ -11,7 +11,7 @@ import pytest
 
 from hubnmt.checkpoint.folder import load_model
 from training.config.data import DataConfig
-from training.release.publish import last_lines, publish_run
+from training.release.publish import next_commands, publish_run
 from training.run.trainer import Run
 
 
@@ -23,7 +23,7 @@ def make_data(**values: Any) -> DataConfig:
 
 def test_the_last_lines_name_all_files_in_words_that_a_shell_keeps_together() -> None:
     data = make_data(valid=["v.tsv", "w.tsv.gz"], test=["a b/t.de.gz", "a b/t.en.gz", "u.jsonl"])
-    commands = [shlex.split(line) for line in last_lines(Path("my runs/x"), data, None)]
+    commands = [shlex.split(line) for line in next_commands(Path("my runs/x"), data, None)]
     (finish,) = (words for words in commands if "training.finish" in words)
     valid, test = ["--valid", "v.tsv,w.tsv.gz"], ["--test", "a b/t.de.gz,a b/t.en.gz"]
     names = [["--test-name", "a b/t"], ["--test-name", "u"]]

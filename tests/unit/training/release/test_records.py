@@ -9,7 +9,7 @@ from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO
 from tests.hub_server import HubServer
-from training.release.records import add_records, thin
+from training.release.records import add_records, subsample
 from training.run.trainer import Run
 
 
@@ -32,7 +32,7 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
 
 def test_a_long_record_is_thinned_evenly_and_keeps_its_end() -> None:
     parts = [f"{n:09}\n" for n in range(100)]
-    assert thin(parts, 1000) == parts
-    kept = thin(parts, 333)
+    assert subsample(parts, 1000) == parts
+    kept = subsample(parts, 333)
     assert kept == parts[3::4]
-    assert thin(parts[:1], 3) == parts[:1]  # left to the upload, which leaves it out
+    assert subsample(parts[:1], 3) == parts[:1]  # left to the upload, which leaves it out

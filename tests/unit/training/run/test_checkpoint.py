@@ -29,7 +29,7 @@ def make_parts(seed: int = 1, *, width: int = 5, follow: bool = False) -> Parts:
     model: Any = nn.Sequential(nn.Linear(3, width), nn.Linear(width, 4))
     stepper: Any = SimpleNamespace(
         model=model,
-        optimizer=torch.optim.AdamW(model.parameters(), lr=0.1),
+        optimizers={"adamw": torch.optim.AdamW(model.parameters(), lr=0.1)},
         scaler=torch.amp.GradScaler("cpu"),
     )
     return Parts(stepper=stepper, moving_average=MovingAverage(model, 0.5) if follow else None)
@@ -39,9 +39,9 @@ def take_step(parts: Parts) -> None:
     """One optimizer step on random input."""
     stepper = parts.stepper
     stepper.scaler.scale(stepper.model(torch.randn(7, 3)).square().sum()).backward()
-    stepper.scaler.step(stepper.optimizer)
+    stepper.scaler.step(stepper.optimizers["adamw"])
     stepper.scaler.update()
-    stepper.optimizer.zero_grad()
+    stepper.optimizers["adamw"].zero_grad()
     if parts.moving_average is not None:
         parts.moving_average.update(1)
 

@@ -1,15 +1,12 @@
 """Evaluation: the dev loss is the references' own price, the scores are sacreBLEU's."""
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
 
 import pytest
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.model.transformer import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
 
@@ -22,22 +19,12 @@ PAIRS = [
     ("Ein Hund 🐕", "A dog 🐕"),
 ]
 """The last three are what a page would split, put in small letters, or take apart."""
-MakeTranslator = Callable[..., Translator]
 
 
 @pytest.fixture
-def make_translator(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> MakeTranslator:
-    def make(**decoding: Any) -> Translator:
-        defaults = DecodingConfig(**({"max_new_tokens": 9} | decoding))
-        return Translator(
-            StoredModel(
-                model=tiny_model,
-                tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-                decoding=defaults,
-            )
-        )
-
-    return make
+def translator(tiny_stored: StoredModel) -> Translator:
+    decoding = DecodingConfig(max_new_tokens=9)
+    return Translator(dataclasses.replace(tiny_stored, decoding=decoding))
 
 
 def held_out(translator: Translator, pairs: list[tuple[str, str]]) -> HeldOutPairs:
@@ -63,17 +50,16 @@ def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
     return total / n_tokens
 
 
-def test_dev_loss_is_the_mean_price_of_a_token(make_translator: MakeTranslator) -> None:
-    translator = make_translator()
+def test_dev_loss_is_the_mean_price_of_a_token(translator: Translator) -> None:
     mine = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=1000)
     assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
 
 
 def test_loss_and_scores_are_of_the_same_pairs(
-    make_translator: MakeTranslator, caplog: pytest.LogCaptureFixture
+    translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that would take all the memory there is counts for neither, and that is said."""
-    translator, endless = make_translator(), "lang " * 20_000
+    endless = "lang " * 20_000
     found = judge(translator, [PAIRS[0], (endless, "long"), ("kurz", endless), *PAIRS[1:]])
     expected = judge(translator, PAIRS)
     assert found.translations == expected.translations

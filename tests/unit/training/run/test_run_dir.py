@@ -9,8 +9,8 @@ from hubnmt.errors import ConfigError
 from training.run.run_dir import (
     claim_folder,
     has_state,
-    hold_folder,
     load_settings,
+    lock_folder,
 )
 
 CPU = torch.device("cpu")
@@ -37,10 +37,10 @@ def test_a_run_cut_off_before_its_first_save_begins_again(claimed: Path) -> None
 
 def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
     with (
-        hold_folder(tmp_path),
+        lock_folder(tmp_path),
         pytest.raises(ConfigError, match="another process is training there"),
-        hold_folder(tmp_path),
+        lock_folder(tmp_path),
     ):
         pass
-    with hold_folder(tmp_path):  # free again, although the file stays
+    with lock_folder(tmp_path):  # free again, although the file stays
         assert (tmp_path / ".lock").exists()

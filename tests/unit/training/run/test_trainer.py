@@ -1,7 +1,9 @@
 """The loop: when it ends, and that stopping and going on leaves no trace."""
 
 import dataclasses
+import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 
 from hubnmt import Translator
 from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
+from training.run import validation
 from training.run.trainer import Run, seed_everything
 
 RunFarm = Callable[..., Run]
@@ -37,12 +40,41 @@ def test_early_stopping_counts_validations_without_a_better_score(
     assert (done.progress.best_bleu, done.progress.best_step) == (4, 4)
 
 
-@pytest.mark.parametrize("step", [3, 4])
+def compare_optimizers(one: Run, other: Run) -> None:
+    for mine, theirs in zip(
+        one.stepper.optimizers.values(), other.stepper.optimizers.values(), strict=True
+    ):
+        states = mine.state_dict(), theirs.state_dict()
+        assert states[0]["param_groups"] == states[1]["param_groups"]
+        torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
+
+
+def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
+    """Send SIGTERM while the validation set is translated; the validation is finished."""
+    decode = validation.decode_pairs
+
+    def stop_and_decode(*args: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return decode(*args, **options)
+
+    patch.setattr(validation, "decode_pairs", stop_and_decode)
+
+
+@pytest.mark.parametrize(
+    ("stop", "step"),
+    [(partial(stop_at, 3), 3), (partial(stop_at, 4), 4), (stop_in_validation, 5)],
+    ids=["in step 3", "in step 4", "in the validation"],
+)
 def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
-    step: int, farm_run: Run, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stop: Callable[[pytest.MonkeyPatch], None],
+    step: int,
+    farm_run: Run,
+    run_farm: RunFarm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        stop_at(step, patch)
+        stop(patch)
         stopped = run_farm(tmp_path)
     assert stopped.progress.step == step
     seed_everything(99)  # a new process starts from another random state
@@ -51,12 +83,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     for name in ("best", "last"):
         weights = [(run.folder / name / "model.safetensors") for run in (farm_run, resumed)]
         assert weights[0].read_bytes() == weights[1].read_bytes()
-    torch.testing.assert_close(
-        resumed.stepper.optimizer.state_dict(),
-        farm_run.stepper.optimizer.state_dict(),
-        rtol=0,
-        atol=0,
-    )
+    compare_optimizers(resumed, farm_run)
     progress = [dataclasses.asdict(run.progress) for run in (farm_run, resumed)]
     for values in progress:
         del values["seconds"], values["snapshots"]
@@ -77,6 +104,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     [
         ["optimizer.r_drop=1.0", "optimizer.schedule=cosine", "optimizer.decay_steps=7"],
         ["run.dtype=float16", "optimizer.schedule=noam", "optimizer.lr=0.5"],
+        ["optimizer.method=muon", "optimizer.weight_decay=0.1"],
     ],
     ids=lambda settings: settings[0],
 )
@@ -93,6 +121,7 @@ def test_other_ways_of_learning_go_on_alike_too(
     one, other = (Translator.from_pretrained(run.folder / "last") for run in (resumed, straight))
     assert differing(one, other) == []
     assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
+    compare_optimizers(resumed, straight)
 
 
 class PowerCutError(BaseException):

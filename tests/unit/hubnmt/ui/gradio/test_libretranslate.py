@@ -1,11 +1,14 @@
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from hubnmt.checkpoint.folder import FORMAT_VERSION, LIBRARY
+from hubnmt.translator import Translator
 from hubnmt.ui.gradio.request_limits import MAX_BODY_MIB
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -36,6 +39,31 @@ def test_a_libretranslate_client_works_unchanged(url: str):
     assert client.translate(GERMAN, "auto", "en") == GERMAN.upper()
 
 
+def test_inline_tags_do_not_split_a_sentence(bundled_model: Path):
+    translator = Translator.from_pretrained(bundled_model)
+    handlers = Handlers(ModelRegistry(lambda _: translator, {"captions": bundled_model}))
+    sentence = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
+    html = (
+        '<p>Ein kleines <a href="#x">Mädchen</a> <i>klettert <b>in</b></i>\n'
+        "ein <!-- c -->Spielhaus aus Holz<sup></sup>.</p><p><u>Zwei Frauen lachen.</u></p>"
+    )
+    with serving(handlers) as url:
+        client = LibreTranslateAPI(url)
+        whole, other = (
+            client.translate(text, "de", "en") for text in (sentence, "Zwei Frauen lachen.")
+        )
+        answer = httpx.post(
+            f"{url}translate", json={"q": html, "source": "de", "target": "en", "format": "html"}
+        )
+    found = answer.json()["translatedText"]
+    assert re.sub("<.*?>", "", found) == whole + other
+    tags = re.findall("<.*?>", html)
+    assert sorted(re.findall("<.*?>", found)) == sorted(tags)
+    assert '<a href="#x">girl</a>' in found
+    assert f"<p><u>{other}</u></p>" in found
+    assert re.search("<i>.*<b>.*</b>.*</i>", found)
+
+
 def test_the_fields_of_libretranslate_are_understood(url: str):
     def ask(**fields: object) -> dict[str, object]:
         answer = httpx.post(f"{url}translate", json={"source": "de", "target": "en", **fields})
@@ -47,8 +75,8 @@ def test_the_fields_of_libretranslate_are_understood(url: str):
         "translatedText": "EIN HUND",
         "alternatives": ["EIN HUND!", "EIN HUND!!"],
     }
-    html = '<p class="a">ein &lt; <b>hund</b><br/></p> <script>if (a<b) {}</script><!-- c -->'
-    expected = '<p class="a">EIN &lt; <b>HUND</b><br/></p> <script>if (a<b) {}</script><!-- c -->'
+    html = '<p class="a">ein &lt; hund<br/></p> <script>if (a<b) {}</script><!-- c -->'
+    expected = '<p class="a">EIN &lt; HUND<br/></p> <script>if (a<b) {}</script><!-- c -->'
     assert ask(q=html, format="html") == {"translatedText": expected}
     found = ask(q=GERMAN, source="auto")
     assert found["detectedLanguage"]["language"] == "de"
@@ -63,7 +91,7 @@ def test_the_fields_of_libretranslate_are_understood(url: str):
         ({"q": ""}, "nothing to translate"),
         ({"q": 3}, "q must be"),
         ({"q": "a " * 6_000}, "the limit is 10,000"),
-        ({"q": "<i>a</i>" * 600, "format": "html"}, "more than 500 texts"),
+        ({"q": "<p>a</p>" * 600, "format": "html"}, "more than 500 texts"),
         ({"q": "ein hund", "target": "xx"}, "no model translates de to xx; there are: de to en"),
         ({"q": "ein hund", "target": {}}, "no model translates"),
         ({"q": "ein hund", "format": "pdf"}, "format must be"),

@@ -1,9 +1,11 @@
+import dataclasses
 import html
 from html.parser import HTMLParser
 
 import pytest
 
-from hubnmt.checkpoint.card import escape_cell
+from hubnmt.checkpoint.card import CardFacts, escape_cell, write_card
+from hubnmt.config import ModelConfig
 from hubnmt.ui.html.model_card import MAX_CHARS, card_html
 from tests.conftest import REPO
 
@@ -87,11 +89,29 @@ def test_whatever_a_card_says_stays_text(card: str):
     assert set(found.attributes) <= {"class", "scope", "tabindex", "role", "aria-label"}
 
 
+def test_a_long_card_is_shown_whole_and_a_longer_one_says_that_it_is_cut():
+    sentence = "From Tatoeba, by its contributors, under CC-BY 2.0 FR. "
+    facts = CardFacts(
+        name="de-en",
+        title="German to English",
+        config=ModelConfig(src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300),
+        data=sentence * 100,
+        data_license=sentence * 100,
+        good=[("Ein Hund rennt. " * 10,) * 3] * 20,
+        citation="Cite the sources of the data.",
+    )
+    card = write_card(facts)
+    assert len(card) > 20_000
+    assert "Cite the sources" in card_html(card)
+    assert "The rest of this card" not in card_html(card)
+    longer = write_card(dataclasses.replace(facts, limits=sentence * (MAX_CHARS // 50)))
+    assert "The rest of this card is in" in card_html(longer)
+
+
 @pytest.mark.parametrize("card", sorted(REPO.glob("hubnmt/pretrained/*/README.md")), ids=str)
 def test_our_own_cards_lose_nothing_but_their_end(card):
-    text = card.read_text("utf-8")
-    assert len(text) < MAX_CHARS
-    shown = card_html(text)
+    shown = card_html(card.read_text("utf-8"))
     assert "How to cite" in shown
+    assert "The rest of this card" not in shown
     assert "**" not in shown
     assert shown.count("<table") == 3

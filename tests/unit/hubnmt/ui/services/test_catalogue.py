@@ -7,18 +7,15 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
-from hubnmt.config import DecodingConfig
 from hubnmt.hub.listing import Catalogue
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services.catalogue import (
     Search,
     find_reverse,
     read_search,
-    search_models,
     suggest_models,
 )
 from hubnmt.ui.services.registry import ModelRegistry
@@ -72,34 +69,15 @@ def test_models_and_folders_are_not_searched_for(
     assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
 
 
-def test_a_search_finds_what_is_known_without_the_weights(hub: HubServer, model_folder: Path):
-    hub.store.put(REPO, read_folder(model_folder))
-    hub.store.put("other/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    catalogue = Catalogue()
-    owner, name = REPO.split("/")
-    found = [(f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO)]
-    assert search_models(Search(f"{owner}/", owner, ""), catalogue) == found
-    assert search_models(Search(name, "", name), catalogue) == found
-    assert search_models(Search("nobody/", "nobody", ""), catalogue) == []
-    assert hub.asked("resolve|objects") == []
-
-
 def test_the_model_that_translates_back_is_known_by_its_config(
-    tiny_model: Transformer, tiny_tokenizer: Tokenizer, tmp_path: Path
+    tiny_stored: StoredModel, tmp_path: Path
 ):
     """The page's own are known without opening them."""
     folders = {}
     for name, pair in {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}.items():
-        model = Transformer(
-            dataclasses.replace(tiny_model.config, src_lang=pair[0], tgt_lang=pair[1])
-        )
-        stored = StoredModel(
-            model=model,
-            tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-            decoding=DecodingConfig(),
-        )
+        config = dataclasses.replace(tiny_stored.model.config, src_lang=pair[0], tgt_lang=pair[1])
         folders[name] = tmp_path / name
-        save_model(folders[name], stored)
+        save_model(folders[name], dataclasses.replace(tiny_stored, model=Transformer(config)))
     registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
     assert find_reverse(registry, "there") == "back"
     assert find_reverse(registry, "back") == "there"

@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import pytest
@@ -7,8 +8,6 @@ from torch.overrides import TorchFunctionMode
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from tests.page import FakeTranslator
@@ -28,17 +27,8 @@ class CountHypotheses(TorchFunctionMode):
 
 
 @pytest.fixture
-def untrained(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> Translator:
-    with torch.no_grad():
-        for parameter in tiny_model.parameters():
-            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
-    return Translator(
-        StoredModel(
-            model=tiny_model,
-            tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-            decoding=DecodingConfig(),
-        )
-    )
+def untrained(stored: StoredModel) -> Translator:
+    return Translator(dataclasses.replace(stored, decoding=DecodingConfig()))
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.limits import N_TOGETHER
-from hubnmt.ui.services.look import Look
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers, Timed
 
@@ -56,7 +56,7 @@ def test_a_real_model_fits_the_page(
     timed, alternatives, _ = _translate(handlers, "Ein Hund.", beam_size=3.0, n_best=2)
     text = timed.translation.text
     assert len(alternatives["candidates"]) == 2
-    figure = Look(handlers.registry).explore(alternatives).figure
+    figure = Inspector(handlers.registry).explore(alternatives).figure
     assert figure is not None
     pieces = figure["units"]["pieces"]
     assert pieces["maps"]["cross"]["heads"] == 3

@@ -31,17 +31,17 @@ MAX_SHOWN_TOKENS = 60
 """Tokens generated after an alternative for its preview: completing a long sentence for each
 alternative would be slow. Selecting one completes it."""
 
-MAX_SILENCED = 2
+MAX_ABLATED = 2
 """Maximum number of cached translators with ablated heads."""
 
-MAX_SILENCED_PARAMETERS = 100_000_000
+MAX_ABLATED_PARAMETERS = 100_000_000
 """Maximum size for head ablation, which copies the model."""
 
 CLOSING = frozenset(".,;:!?…।)]}»”’%")
 """Punctuation that attaches to the preceding word."""
 
 
-class Seen(NamedTuple):
+class Inspection(NamedTuple):
     """Data of the attention explorer, the steering row and the head switches; None hides one."""
 
     figure: dict[str, Any] | None = None
@@ -60,32 +60,32 @@ class Steered(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Look:
+class Inspector:
     """Handlers of the inspection panels."""
 
     registry: ModelRegistry
-    _silenced: "OrderedDict[tuple[str, frozenset[Head]], Translator]" = dataclasses.field(
+    _ablated: "OrderedDict[tuple[str, frozenset[Head]], Translator]" = dataclasses.field(
         default_factory=OrderedDict
     )
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
-    def explore(self, value: Any) -> Seen:
+    def explore(self, value: Any) -> Inspection:
         """Compute the panels' data for the selected sentence.
 
         On failure the explorer shows a message; the translation itself remains.
         """
         if not value:
-            return Seen()
+            return Inspection()
         try:
             translator, subject = self._read(value)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Seen({"message": sentence(str(error))})
-        left_out = limits.leave_out(translator, subject.src, subject.candidate)
+            return Inspection({"message": sentence(str(error))})
+        occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = explorer_figure(maps, left_out.falls if left_out else None)
+        figure = explorer_figure(maps, occlusion.falls if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
-        return Seen(figure, _steering(maps, config.tgt_lang), _switches(config))
+        return Inspection(figure, _steering(maps, config.tgt_lang), _switches(config))
 
     def ask(self, value: Any, steering: Any) -> dict[str, Any]:
         """Find the most probable alternatives at the selected position."""
@@ -118,9 +118,9 @@ class Look:
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
             return Steered(None, None, None, _with_message(steering, error), None)
-        seen = self.explore(changed)
-        steering = seen.steering or {}
-        return Steered(changed["candidates"][0]["text"], changed, seen.figure, steering, seen[2])
+        found = self.explore(changed)
+        steering = found.steering or {}
+        return Steered(changed["candidates"][0]["text"], changed, found.figure, steering, found[2])
 
     def switch(self, value: Any, switches: Any) -> dict[str, Any]:
         """Translate the selected sentence with and without the chosen heads."""
@@ -156,19 +156,19 @@ class Look:
 
     def _without(self, model: str, translator: Translator, off: frozenset[Head]) -> Translator:
         """Return a copy of the translator without these heads, from an LRU cache."""
-        if translator.config.n_parameters > MAX_SILENCED_PARAMETERS:
+        if translator.config.n_parameters > MAX_ABLATED_PARAMETERS:
             raise InputError(
                 "this model is too large for head ablation on this page: more than "
-                f"{short_count(MAX_SILENCED_PARAMETERS)} parameters"
+                f"{short_count(MAX_ABLATED_PARAMETERS)} parameters"
             )
         key = self.registry.name(model), off
         with self._lock:
-            if key not in self._silenced:
-                self._silenced[key] = without_heads(translator, off)
-            self._silenced.move_to_end(key)
-            while len(self._silenced) > MAX_SILENCED:
-                self._silenced.popitem(last=False)
-            return self._silenced[key]
+            if key not in self._ablated:
+                self._ablated[key] = without_heads(translator, off)
+            self._ablated.move_to_end(key)
+            while len(self._ablated) > MAX_ABLATED:
+                self._ablated.popitem(last=False)
+            return self._ablated[key]
 
 
 def read_heads(switches: Any) -> frozenset[Head]:

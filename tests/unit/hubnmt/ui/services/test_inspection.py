@@ -1,4 +1,4 @@
-"""Look inside, steer, switch heads off: on a tiny model that says nonsense, and says it firmly."""
+"""Inspection, steering and head ablation of a sentence, with a tiny random model."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from hubnmt.analysis.head_ablation import Head, without_heads
 from hubnmt.translator import Translator
-from hubnmt.ui.services import decoding_controls, limits, look
-from hubnmt.ui.services.look import Look
+from hubnmt.ui.services import decoding_controls, inspection, limits
+from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers
 
@@ -21,8 +21,8 @@ def handlers(random_model: Translator, tmp_path: Path) -> Handlers:
 
 
 @pytest.fixture
-def looker(handlers: Handlers) -> Look:
-    return Look(handlers.registry)
+def inspector(handlers: Handlers) -> Inspector:
+    return Inspector(handlers.registry)
 
 
 @pytest.fixture
@@ -38,28 +38,28 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
 
 
 def test_a_place_has_choices_that_go_on_from_what_stands_before(
-    looker: Look, value: dict[str, Any]
+    inspector: Inspector, value: dict[str, Any]
 ):
-    steering = looker.explore(value).steering
+    steering = inspector.explore(value).steering
     assert steering is not None
-    answer = looker.ask(value, steering | {"place": 1})
+    answer = inspector.ask(value, steering | {"place": 1})
     assert answer["place"] == 1
     assert answer["words"] == steering["words"]
-    assert 0 < len(answer["choices"]) <= look.N_CHOICES
+    assert 0 < len(answer["choices"]) <= inspection.N_CHOICES
     probabilities = [each["probability"] for each in answer["choices"]]
     assert probabilities == sorted(probabilities, reverse=True)
     assert all(each["text"].startswith(answer["said"].rstrip()) for each in answer["choices"])
 
 
 def test_the_rest_of_a_long_sentence_comes_with_the_choice(
-    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    inspector: Inspector, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     """Six times the rest of a long sentence is far too much work for a glance."""
-    monkeypatch.setattr(look, "MAX_SHOWN_TOKENS", 2)
-    asked = looker.ask(value, looker.explore(value).steering | {"place": 1})  # type: ignore[operator]
+    monkeypatch.setattr(inspection, "MAX_SHOWN_TOKENS", 2)
+    asked = inspector.ask(value, inspector.explore(value).steering | {"place": 1})  # type: ignore[operator]
     cut = [i for i, each in enumerate(asked["choices"]) if not each["is_whole"]]
     shown = asked["choices"][cut[0]]["text"]
-    text, changed, *_ = looker.steer(value, asked | {"choice": cut[0]}, max_new_tokens=4)
+    text, changed, *_ = inspector.steer(value, asked | {"choice": cut[0]}, max_new_tokens=4)
     assert text is not None
     assert text.startswith(shown)
     assert len(text) > len(shown)
@@ -68,30 +68,30 @@ def test_the_rest_of_a_long_sentence_comes_with_the_choice(
 
 
 def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
-    looker: Look, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    inspector: Inspector, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(limits, "MAX_PREFIX_CHARS", 4)
-    steering = looker.explore(value).steering
+    steering = inspector.explore(value).steering
     assert steering is not None
     last = {"place": len(steering["words"]) - 1}
-    said = looker.ask(value, steering | last)["said"]
+    said = inspector.ask(value, steering | last)["said"]
     assert len(said) > 4
-    assert (looker.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
-    refused = looker.steer(value, steering | last | {"typed": "Katze"})
+    assert (inspector.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
+    refused = inspector.steer(value, steering | last | {"typed": "Katze"})
     assert "6 characters" in refused.steering["message"]
     forged = {"choices": [{"text": said + "x" * 7, "is_whole": False}], "choice": 0}
-    assert "7 characters" in looker.steer(value, steering | last | forged).steering["message"]
+    assert "7 characters" in inspector.steer(value, steering | last | forged).steering["message"]
 
 
 def test_own_words_are_completed_as_the_controls_say(
-    looker: Look, value: dict[str, Any], random_model: Translator
+    inspector: Inspector, value: dict[str, Any], random_model: Translator
 ):
-    steering = looker.explore(value).steering
+    steering = inspector.explore(value).steering
     assert steering is not None
     typed = steering | {"place": 0, "typed": "Katze"}
     texts = []
     for options in ({}, {"max_new_tokens": 2}, {"beam_size": 1, "no_repeat_ngram_size": 1}):
-        steered = looker.steer(value, typed, **options)
+        steered = inspector.steer(value, typed, **options)
         asked = {"n_best": 1, "prefix": "Katze", "split": False}
         assert steered.value is not None
         row = tuple(steered.value["candidates"][0]["rows"][0])
@@ -109,20 +109,20 @@ def test_own_words_are_completed_as_the_controls_say(
     ],
 )
 def test_completing_is_bounded_as_translating_is(
-    looker: Look, value: dict[str, Any], options: dict[str, Any], said: str
+    inspector: Inspector, value: dict[str, Any], options: dict[str, Any], said: str
 ):
-    steering = looker.explore(value).steering
+    steering = inspector.explore(value).steering
     assert steering is not None
-    steered = looker.steer(value, steering | {"place": 0, "typed": "Katze"}, **options)
+    steered = inspector.steer(value, steering | {"place": 0, "typed": "Katze"}, **options)
     assert steered.text is None
     assert said in steered.steering["message"].lower()
 
 
 def test_heads_switched_off_change_how_probable_a_translation_is(
-    looker: Look, value: dict[str, Any], random_model: Translator
+    inspector: Inspector, value: dict[str, Any], random_model: Translator
 ):
     off = [["cross", 0, 1], ["cross", 1, 0], ["encoder", 0, 2]]
-    answer = looker.switch(value, {"off": off})["answer"]
+    answer = inspector.switch(value, {"off": off})["answer"]
     before, after = ("".join(text for text, _ in side) for side in answer["spans"])
     assert before == random_model.translate(SRC).text
     assert after == without_heads(random_model, [Head(*each) for each in off]).translate(SRC).text
@@ -134,8 +134,10 @@ def test_heads_switched_off_change_how_probable_a_translation_is(
 
 
 @pytest.mark.parametrize("off", [[["cross", 99, 0]], [["elbow", 0, 0]], [["cross", 0]], None, 3])
-def test_heads_that_are_not_there_are_a_sentence(looker: Look, value: dict[str, Any], off: Any):
-    message = looker.switch(value, {"off": off})["message"]
+def test_heads_that_are_not_there_are_a_sentence(
+    inspector: Inspector, value: dict[str, Any], off: Any
+):
+    message = inspector.switch(value, {"off": off})["message"]
     assert message.endswith(".")
     assert "head" in message
 
@@ -143,22 +145,24 @@ def test_heads_that_are_not_there_are_a_sentence(looker: Look, value: dict[str, 
 @pytest.mark.parametrize(
     "steering", [None, {}, {"words": []}, {"words": [{"at": 0}], "place": 5}, {"place": 0}, []]
 )
-def test_a_word_that_is_not_there_is_a_sentence(looker: Look, value: dict[str, Any], steering: Any):
-    for call in (looker.ask, lambda *asked: looker.steer(*asked).steering):
+def test_a_word_that_is_not_there_is_a_sentence(
+    inspector: Inspector, value: dict[str, Any], steering: Any
+):
+    for call in (inspector.ask, lambda *asked: inspector.steer(*asked).steering):
         assert call(value, steering)["message"].startswith("Invalid word position")
 
 
 @pytest.mark.parametrize("forged", [{"model": "../secret"}, {"model": 3}, {"sentence": 7}])
 def test_a_forged_page_is_a_sentence_everywhere(
-    looker: Look, value: dict[str, Any], forged: dict[str, Any]
+    inspector: Inspector, value: dict[str, Any], forged: dict[str, Any]
 ):
     value |= forged
-    seen = looker.explore(value)
+    seen = inspector.explore(value)
     assert seen.figure is not None
     drawn = [
         seen.figure,
-        looker.ask(value, {}),
-        looker.steer(value, {}).steering,
-        looker.switch(value, {"off": []}),
+        inspector.ask(value, {}),
+        inspector.steer(value, {}).steering,
+        inspector.switch(value, {"off": []}),
     ]
     assert all(each["message"].endswith(".") for each in drawn)
