@@ -73,7 +73,7 @@ def layer_values(translator: Translator, subject: Subject, choice: Choice) -> di
     """
     pair, config = subject.pair(translator), translator.config
     tokenizers = translator.tokenizers.with_spans(pair.protected)
-    with model_turn(limits.LOOK_SECONDS):
+    with model_turn(limits.INSPECT_SECONDS):
         trace = _trace(translator, pair, choice)
     src = [*pair.src_ids, tokenizers.src.eos_id]
     tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]

@@ -44,7 +44,7 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     position = _read_position(asked.get("position", 0), min(len(target), MAX_POSITIONS))
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
     translator.decoding.with_options(**options)  # validates them
-    with model_turn(limits.LOOK_SECONDS):
+    with model_turn(limits.INSPECT_SECONDS):
         log_probs = next_log_probs(
             translator.model, pair.src_ids, pair.tgt_ids[:position], tokenizers
         )
