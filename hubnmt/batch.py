@@ -18,6 +18,11 @@ class TranslateBatch:
     A batch is a mapping of columns, as in `datasets` and Ray Data, or a pandas data frame, as in
     Spark's `mapInPandas`. Pickling leaves the model out: each process loads it once, at its first
     batch. All texts of a batch are sorted by length and decoded together, see `max_batch_tokens`.
+
+    Example:
+        >>> translate = TranslateBatch("de-en-multi30k", src_column="de", tgt_column="en")
+        >>> translate({"id": [7], "de": ["Ein Hund rennt im Schnee."]})
+        {'id': [7], 'de': ['Ein Hund rennt im Schnee.'], 'en': ['A dog runs in the snow.']}
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self, Unpack, overload
 
@@ -491,10 +491,11 @@ def _list_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts of any iterable as a list.
 
     Raises:
-        InputError: if it is not iterable, or bytes.
+        InputError: if it is not iterable, or bytes, or a table, which iterates over column names.
     """
+    is_table = isinstance(texts, Mapping) or getattr(texts, "ndim", 1) > 1
     try:
-        if not isinstance(texts, bytes):
+        if not (isinstance(texts, bytes) or is_table):
             return list(texts)
     except TypeError:  # also an array without dimensions
         pass

@@ -107,8 +107,8 @@ def add_export(command: Parser) -> None:
     command.add_argument(
         "--to",
         required=True,
-        choices=["ctranslate2", "float16", "int8"],
-        help="a folder for CTranslate2, or a hubnmt folder with smaller weights",
+        choices=["ctranslate2", "onnx", "float16", "int8"],
+        help="a folder for CTranslate2 or ONNX Runtime, or a hubnmt folder with smaller weights",
     )
     command.add_argument("--quantization", help="CTranslate2 type such as int8 (default: float32)")
 

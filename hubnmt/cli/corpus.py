@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from hubnmt.batch import TranslateBatch
 from hubnmt.cli.options import translate_options
+from hubnmt.cli.progress import CorpusProgress
 from hubnmt.errors import ConfigError
 
 
@@ -33,24 +34,14 @@ def translate_on_ray(options: argparse.Namespace) -> None:
     shards.check_columns(todo[0], options.src_column, types)
     decoding = translate_options(options)
     TranslateBatch(options.model, src_column="text", **decoding).load()  # reports mistakes at once
-    n_bad = n_rows = 0
+    n_bad = 0
 
     def report(shard: shards.Shard, row: int, problem: str) -> None:
         nonlocal n_bad
         n_bad += 1
         _say(f"{shard.url}, row {row:,}: not translated: {problem}")
 
-    def advance(n_files: int, n_new: int) -> None:
-        nonlocal n_rows
-        n_rows += n_new
-        bar.set_postfix(rows=f"{n_rows:,}", refresh=False)
-        bar.update(n_files)
-
-    hidden = not sys.stderr.isatty()
-    with (
-        ray_data.connect(options.ray),
-        tqdm(total=len(found), initial=n_kept, unit="file", file=sys.stderr, disable=hidden) as bar,
-    ):
+    with ray_data.connect(options.ray), CorpusProgress(len(found), n_kept) as progress:
         ray_data.translate_corpus(
             todo,
             options.output,
@@ -59,13 +50,13 @@ def translate_on_ray(options: argparse.Namespace) -> None:
             types=types,
             n_actors=options.ray_actors,
             report=report,
-            advance=advance,
+            advance=progress.count,
             device=options.device,
             dtype=options.dtype,
             engine=options.engine,
             **decoding,
         )
-    _say(f"{n_rows:,} rows of {len(todo)} files, {n_bad:,} of them not translated")
+    _say(f"{progress.summarize()}, {n_bad:,} of them not translated; {len(todo)} files")
 
 
 def _say(message: str) -> None:

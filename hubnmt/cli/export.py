@@ -9,6 +9,7 @@ from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.errors import InputError
 from hubnmt.hub.resolve import find_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
+from hubnmt.inference.onnx_export import export_onnx
 
 WEIGHT_TYPES = {"float16": torch.float16, "int8": torch.int8}
 """Types of weights in a hubnmt folder; int8 has a scale for each row of a matrix."""
@@ -18,11 +19,13 @@ def run_export(options: argparse.Namespace) -> None:
     """Write the converted model to a new folder."""
     if options.dir.exists() and any(options.dir.iterdir() if options.dir.is_dir() else [1]):
         raise InputError(f"{options.dir} exists and is not empty; name another folder")
+    if options.quantization and options.to != "ctranslate2":
+        raise InputError("--quantization is for --to ctranslate2 only")
     stored = load_model(find_model(options.model))
-    if options.to in WEIGHT_TYPES:
-        if options.quantization:
-            raise InputError("--quantization is for --to ctranslate2 only")
-        save_model(options.dir, dataclasses.replace(stored, dtype=WEIGHT_TYPES[options.to]))
-    else:
+    if options.to == "ctranslate2":
         export_ctranslate2(stored, options.dir, quantization=options.quantization)
+    elif options.to == "onnx":
+        export_onnx(stored, options.dir)
+    else:
+        save_model(options.dir, dataclasses.replace(stored, dtype=WEIGHT_TYPES[options.to]))
     print(options.dir)

@@ -12,21 +12,22 @@ LINE_EVERY_S = 30.0
 class Progress:
     """Speed and remaining time of a job that counts lines; a context manager."""
 
-    def __init__(self, total: int | None, n_before: int = 0) -> None:
+    def __init__(self, total: int | None, n_before: int = 0, *, unit: str = "line") -> None:
         """Start the clock.
 
         Args:
             total: lines of the job, including those before; None if unknown. A single line has no
                 progress.
             n_before: lines that an earlier job completed.
+            unit: what the bar counts.
         """
         self._total, self._n_before, self.n_lines = total, n_before, 0
-        is_shown = total is None or total > 1
+        is_shown = total != 1 or unit != "line"
         self._is_logged = is_shown and not sys.stderr.isatty()
         self._bar = tqdm(
             total=total,
             initial=n_before,
-            unit="line",
+            unit=unit,
             file=sys.stderr,
             disable=not is_shown or self._is_logged,
         )
@@ -47,18 +48,45 @@ class Progress:
         now = time.monotonic()
         if self._is_logged and now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
-            print(self._describe_state(), file=sys.stderr, flush=True)
+            print(self._describe_state(now - self._started), file=sys.stderr, flush=True)
 
     def summarize(self) -> str:
         """Return the number of lines, the time and the speed of this job."""
-        elapsed = time.monotonic() - self._started
-        duration = tqdm.format_interval(elapsed)
-        return f"{self.n_lines:,} lines in {duration} ({self.n_lines / elapsed:.1f} lines/s)"
+        return _summarize(self.n_lines, time.monotonic() - self._started, "lines")
 
-    def _describe_state(self) -> str:
-        speed = self.n_lines / (time.monotonic() - self._started)
+    def _describe_state(self, elapsed: float) -> str:
+        speed = self.n_lines / elapsed
         n_done = self._n_before + self.n_lines
         if self._total is None:
             return f"{n_done:,} lines, {speed:.1f} lines/s"
         remaining = tqdm.format_interval((self._total - n_done) / speed)
         return f"{n_done:,} of {self._total:,} lines, {speed:.1f} lines/s, {remaining} left"
+
+
+class CorpusProgress(Progress):
+    """The same for a job that counts files, and the rows in them."""
+
+    def __init__(self, n_files: int, n_before: int) -> None:
+        """Start the clock; see `Progress`."""
+        super().__init__(n_files, n_before, unit="file")
+        self._n_rows = 0
+
+    def count(self, n_files: int, n_rows: int) -> None:
+        """Count files that are complete, and rows that are translated."""
+        self._n_rows += n_rows
+        self._bar.set_postfix(rows=f"{self._n_rows:,}", refresh=False)
+        self.update(n_files)
+
+    def summarize(self) -> str:
+        """Return the number of rows, the time and the speed of this job."""
+        return _summarize(self._n_rows, time.monotonic() - self._started, "rows")
+
+    def _describe_state(self, elapsed: float) -> str:
+        n_done = self._n_before + self.n_lines
+        speed = f"{self._n_rows / elapsed:.1f} rows/s"
+        return f"{n_done:,} of {self._total:,} files, {self._n_rows:,} rows, {speed}"
+
+
+def _summarize(count: int, elapsed: float, unit: str) -> str:
+    duration = tqdm.format_interval(elapsed)
+    return f"{count:,} {unit} in {duration} ({count / elapsed:.1f} {unit}/s)"

@@ -36,17 +36,17 @@ def connect(address: str) -> Iterator[None]:
     """Start a Ray of this process (`local`), or use one of this machine (`auto`) or of an address.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it does not start in the 30 s that Ray allows.
     """
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a local Ray would report its use
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"--ray {address}: {shorten(error)}; start one with 'ray start --head', or use "
-            "--ray local"
-        ) from None
+    except Exception as error:  # Ray raises a bare one where its processes do not start in time
+        remedy = "start one with 'ray start --head', or use --ray local"
+        if address == "local":
+            remedy = "Ray did not start; if the machine was busy, try again"
+        raise ConfigError(f"--ray {address}: {shorten(error)}; {remedy}") from None
     try:
         yield
     finally:

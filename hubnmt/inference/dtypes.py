@@ -7,6 +7,7 @@ import torch
 
 from hubnmt.config import DTYPE_NAMES, ModelConfig
 from hubnmt.errors import ConfigError
+from hubnmt.inference.cpu import has_amx_bf16, is_amd_bf16
 from hubnmt.model import Transformer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -34,15 +35,14 @@ def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:
     """Resolve `auto` to the faster data type for inference; return other names unchanged.
 
     On a GPU that is bfloat16 if the hardware supports it. On a CPU bfloat16 is faster only with AMX
-    and a wide model. Source:
-    https://docs.pytorch.org/docs/main/generated/torch.cpu.get_capabilities.html
+    and a wide model.
     """
     if name != AUTO:
         return name
     if device.type == "cuda":
         is_faster = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        is_faster = config.d_model >= WIDE and _has_amx_bf16()
+        is_faster = config.d_model >= WIDE and has_amx_bf16()
     return "bfloat16" if is_faster else "float32"
 
 
@@ -50,22 +50,16 @@ def resolve_training_dtype(name: str, device: torch.device) -> str:
     """Resolve `auto` to the fastest data type for training; return other names unchanged.
 
     On a GPU that is bfloat16, or float16 if the hardware lacks bfloat16. On a CPU it is bfloat16
-    with AMX: with AVX-512 instructions alone a step took 1.5 times as long as in float32
-    (training/RUNS.md, "Speed of a step").
+    with AMX, and with AVX-512 instructions on AMD, where a step takes 0.4 times as long as in
+    float32; on Intel it took 1.5 times as long (training/RUNS.md, "Speed of a step"). See
+    tests/benchmarks/RESULTS.md.
     """
     if name != AUTO:
         return name
     if device.type == "cuda":
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
         return "bfloat16" if has_bf16 else "float16"
-    return "bfloat16" if _has_amx_bf16() else "float32"
-
-
-def _has_amx_bf16() -> bool:
-    """Return whether the CPU has AMX for bfloat16; False if PyTorch is too old to report it."""
-    if not hasattr(torch.cpu, "get_capabilities"):
-        return False
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
+    return "bfloat16" if has_amx_bf16() or is_amd_bf16() else "float32"
 
 
 def open_device(name: str) -> torch.device:

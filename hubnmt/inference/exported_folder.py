@@ -10,7 +10,12 @@ MODEL_CARD = "MODEL_CARD.md"
 
 
 def add_use(
-    folder: Path, stored: StoredModel, *, packages: str, write_code: Callable[[str, str], str]
+    folder: Path,
+    stored: StoredModel,
+    *,
+    packages: str,
+    write_code: Callable[[str, str], str],
+    interface: str = "",
 ) -> None:
     """Write tokenizers, README and the model's own card.
 
@@ -20,6 +25,7 @@ def add_use(
         packages: those that `pip` installs for the code.
         write_code: maps a source sentence, and the list of both tokenizer files, to Python code
             that prints a translation.
+        interface: paragraphs on what the files of the model take and give.
     """
     stored.tokenizers.save(folder)
     names = sorted(path.name for path in folder.glob("tokenizer*.json"))  # source first
@@ -38,7 +44,7 @@ Exported by hubnmt. Needs `pip install {packages}` and nothing else; run in this
 ```python
 {code.strip()}
 ```
-
+{interface}
 The model translates one sentence at a time. Splitting texts into sentences, copying of URLs and
 numbers, and a second search where the output is degenerate are parts of hubnmt, not of this folder.
 {card}""",

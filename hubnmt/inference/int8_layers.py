@@ -1,66 +1,98 @@
 """Matrix products in 8 bits on a CPU, for the layers of `packed_layers`.
 
 Weights have one scale per row, as in an 8-bit model folder, and activations one per call. The
-products are those of FBGEMM, which PyTorch may remove: `is_available` says whether they are there.
-Source: https://github.com/pytorch/FBGEMM
+products are those of FBGEMM and oneDNN behind one operator, which PyTorch may remove:
+`is_available` says whether it is there. Which products are worth it was measured, see
+tests/benchmarks/RESULTS.md. Source: https://github.com/pytorch/FBGEMM
 """
 
+import contextlib
 import dataclasses
 import functools
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hubnmt.checkpoint.quantization import quantize_rows
+from hubnmt.inference.cpu import has_vnni
 from hubnmt.inference.packed_layers import Affine, Projection
 
-MIN_PRODUCTS = 2**19
+MIN_PRODUCTS_VNNI = 2**18
 """Products (rows x in x out) from which 8 bits are faster than float32 in spite of the quantisation
-of the activations; see tests/benchmarks/RESULTS.md."""
+of the activations, on a CPU with VNNI."""
+MIN_PRODUCTS = 2**19
+"""The same on other CPUs."""
+
+MIN_ROWS_ONEDNN = 64
+"""Rows from which oneDNN multiplies faster with the vocabulary than FBGEMM, which writes the sums
+of products to memory before it scales them; up to twice as fast for 320 rows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Int8Weight:
+    """A weight and its bias in 8 bits."""
+
+    packed: Any
+    """In FBGEMM's layout."""
+    packed_onednn: Any
+    """In oneDNN's layout, for many rows; None where FBGEMM multiplies any number."""
+    min_numbers: int
+    """Numbers of x (..., in) from which the product is faster than in float32."""
+    is_vnni: bool
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
+        packed = self.packed
+        if self.packed_onednn is not None and x.numel() >= MIN_ROWS_ONEDNN * x.shape[-1]:
+            packed = self.packed_onednn
+        return _multiply(x, packed, is_vnni=self.is_vnni)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Int8Affine(Affine):
     """`Affine` in 8 bits, in float32 for few rows."""
 
-    packed: Any
-    """Weight and bias in FBGEMM's layout."""
+    int8: Int8Weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if x.shape[0] * self.weight.numel() < MIN_PRODUCTS:
+        if x.numel() < self.int8.min_numbers:
             return torch.addmm(self.bias, x, self.weight)
-        return _multiply(x, self.packed)
+        return self.int8.multiply(x)
 
     def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
-        out.copy_(self(x))
+        if x.numel() < self.int8.min_numbers:
+            torch.addmm(self.bias, x, self.weight, out=out)
+        else:
+            out.copy_(self.int8.multiply(x))
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
-        return stream.add_(self(x))
+        if x.numel() < self.int8.min_numbers:
+            return stream.add_(self.bias).addmm_(x, self.weight)
+        return stream.add_(self.int8.multiply(x))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Int8Projection(Projection):
     """`Projection` in 8 bits, in float32 for few rows."""
 
-    packed: Any
+    int8: Int8Weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Projection`."""
-        if x.numel() * self.weight.shape[1] < MIN_PRODUCTS:
-            return x @ self.weight
-        return _multiply(x, self.packed)
+        return x @ self.weight if x.numel() < self.int8.min_numbers else self.int8.multiply(x)
 
 
 @functools.cache
 def is_available() -> bool:
     """Return whether this PyTorch has the products."""
     try:
-        _multiply(torch.ones(1, 8), _pack(torch.ones(8, 8), None))
+        _multiply(torch.ones(1, 8), _pack(torch.ones(8, 8), None), is_vnni=False)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
     return True
@@ -68,30 +100,38 @@ def is_available() -> bool:
 
 def pack_int8(part: Affine | Projection) -> Affine | Projection:
     """Return a packed product in 8 bits."""
+    is_vnni, weight = has_vnni(), part.weight.t()
+    min_numbers = (MIN_PRODUCTS_VNNI if is_vnni else MIN_PRODUCTS) // len(weight)
     if isinstance(part, Projection):
-        return Int8Projection(part.weight, None, _pack(part.weight.t(), None))
-    return Int8Affine(part.weight, part.bias, _pack(part.weight.t(), part.bias))
+        onednn = _pack(weight, None, "onednn") if is_vnni else None
+        int8 = Int8Weight(_pack(weight, None), onednn, min_numbers, is_vnni)
+        return Int8Projection(part.weight, None, int8)
+    int8 = Int8Weight(_pack(weight, part.bias), None, min_numbers, is_vnni)
+    return Int8Affine(part.weight, part.bias, int8)
 
 
-def _pack(weight: Tensor, bias: Tensor | None) -> Any:
-    """Quantise a weight (out, in) and bring it into FBGEMM's layout."""
+def _multiply(x: Tensor, packed: Any, *, is_vnni: bool) -> Tensor:
+    # Without VNNI the CPU adds pairs of products in 16 bits, and sums of 8-bit products saturate,
+    # so that activations must have 7 bits.
+    return torch.ops.quantized.linear_dynamic(x, packed, not is_vnni)  # type: ignore[no-any-return]
+
+
+def _pack(weight: Tensor, bias: Tensor | None, engine: str | None = None) -> Any:
+    """Quantise a weight (out, in) and bring it into the layout of PyTorch's engine for it."""
     levels, scales = quantize_rows(weight)
     zeros = torch.zeros(len(scales), dtype=torch.int64)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _selected(engine):
         warnings.simplefilter("ignore")  # announces that quantised tensors may be removed
         quantized = torch._make_per_channel_quantized_tensor(levels, scales.double(), zeros, 0)
         return torch.ops.quantized.linear_prepack(quantized, bias)
 
 
-def _multiply(x: Tensor, packed: Any) -> Tensor:
-    return torch.ops.quantized.linear_dynamic(x, packed, _reduces_range())  # type: ignore[no-any-return]
-
-
-@functools.cache
-def _reduces_range() -> bool:
-    """Return whether activations must have 7 bits, since sums of 8-bit products saturate.
-
-    Without VNNI the CPU adds pairs of products in 16 bits.
-    """
-    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return not (capabilities.get("avx512_vnni") or capabilities.get("avx_vnni"))
+@contextlib.contextmanager
+def _selected(engine: str | None) -> Iterator[None]:
+    """Select the engine that quantised weights are packed for; None leaves it as it is."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = engine or before
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before

@@ -7,16 +7,21 @@ https://uxlfoundation.github.io/oneDNN/dev_guide_matmul.html
 
 import dataclasses
 import functools
+import math
 
 import torch
 from torch import Tensor
 
+from hubnmt.inference.cpu import is_amd_avx512
 from hubnmt.inference.packed_layers import Affine, Projection
 
 MIN_ROWS_OUTPUT = 2
 """Rows from which the product with the vocabulary is faster, up to three times."""
 MIN_ROWS_LAYER = 4
 """Rows from which the products of the layers are faster, where MKL runs at half speed."""
+MIN_PRODUCTS_LAYER = 900_000
+"""Products (rows x in x out) from which they are faster in spite of a call that takes 12 to 15 µs
+more."""
 
 _LAYOUT_ROWS = 64
 """Number of rows that the layout is chosen for; any number can be multiplied."""
@@ -28,23 +33,25 @@ class OneDnnAffine(Affine):
 
     packed: Tensor
     """(out, in) in oneDNN's layout."""
+    min_rows: int
+    """Rows from which oneDNN is faster."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if len(x) < MIN_ROWS_LAYER:
+        if x.shape[0] < self.min_rows:
             return torch.addmm(self.bias, x, self.weight)
         return _multiply(x, self.packed, self.bias)
 
     def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
-        if len(x) < MIN_ROWS_LAYER:
+        if x.shape[0] < self.min_rows:
             torch.addmm(self.bias, x, self.weight, out=out)
         else:
             out.copy_(_multiply(x, self.packed, self.bias))
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if len(x) < MIN_ROWS_LAYER:
+        if x.shape[0] < self.min_rows:
             return stream.add_(self.bias).addmm_(x, self.weight)
         return stream.add_(_multiply(x, self.packed, self.bias))
 
@@ -73,22 +80,16 @@ def is_available() -> bool:
         return False
 
 
-@functools.cache
-def suits_layers() -> bool:
-    """Return whether MKL is slow here: on AMD it does not use its best kernels for AVX-512."""
-    if not hasattr(torch.cpu, "get_capabilities"):
-        return False
-    found = torch.cpu.get_capabilities()
-    return "AMD" in str(found.get("cpu_name")) and bool(found.get("avx512_f"))
-
-
 def pack_onednn(part: Affine | Projection) -> Affine | Projection:
     """Return a packed product in float32 on a CPU in oneDNN's layout, or as it is."""
     if part.weight.dtype != torch.float32 or part.weight.device.type != "cpu" or not is_available():
         return part
     if isinstance(part, Projection):
         return OneDnnProjection(part.weight, None, _pack(part.weight.t()))
-    return OneDnnAffine(part.weight, part.bias, _pack(part.weight.t())) if suits_layers() else part
+    if not is_amd_avx512():
+        return part
+    min_rows = max(MIN_ROWS_LAYER, math.ceil(MIN_PRODUCTS_LAYER / part.weight.numel()))
+    return OneDnnAffine(part.weight, part.bias, _pack(part.weight.t()), min_rows)
 
 
 def _pack(weight: Tensor) -> Tensor:

@@ -50,20 +50,20 @@ class HalfAffine(Affine):
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if len(x) == 1:
+        if x.shape[0] == 1:
             return torch.addmv(self.bias, self.by_output, x[0])[None]
         return torch.addmm(self.bias, x, self.weight)
 
     def write_to(self, out: Tensor, x: Tensor) -> None:
         """See `Affine`."""
-        if len(x) == 1:
+        if x.shape[0] == 1:
             torch.addmv(self.bias, self.by_output, x[0], out=out[0])
         else:
             torch.addmm(self.bias, x, self.weight, out=out)
 
     def add_to(self, stream: Tensor, x: Tensor) -> Tensor:
         """See `Affine`."""
-        if len(x) == 1:
+        if x.shape[0] == 1:
             stream[0].add_(self.bias).addmv_(self.by_output, x[0])
             return stream
         return stream.add_(self.bias).addmm_(x, self.weight)

@@ -47,7 +47,7 @@ class FoldedCrossAttention:
     def __call__(self, x: Tensor, residual: Residual) -> Tensor:
         """Map the hidden states (W, D) of the sentence's hypotheses to (W, D)."""
         scores = self.score(residual.pre_norm(x)).view(-1, self.n_src_tokens)  # (W H, S)
-        x = x.addmm_(scores.softmax(-1).view(len(x), -1), self.mix)
+        x = x.addmm_(scores.softmax(-1).view(x.shape[0], -1), self.mix)
         return x if residual.norm_first else residual.norm(x)
 
 
@@ -76,7 +76,7 @@ class SentenceCache:
             the output buffer of its QKV projection (W, 3 D), and views of the queries (H, W, E),
             keys (H, E, K + W) and values (H, K + W, E) in it.
         """
-        n_known = 1 if self._ancestors is None else len(self._ancestors)
+        n_known = 1 if self._ancestors is None else self._ancestors.shape[0]
         if width != n_known:
             raise ValueError(
                 f"got {width} hypotheses, but the cache holds {n_known}; reorder it first"

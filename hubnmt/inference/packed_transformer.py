@@ -122,7 +122,7 @@ class PackedTransformer:
 
     def _decode_single(self, x: Tensor, cache: SentenceCache) -> Tensor:
         """Run the layers for one sentence: (W, D) to (W, D)."""
-        bias, places = cache.advance(len(x))
+        bias, places = cache.advance(x.shape[0])
         for layer, cross, (row, q, k, v) in zip(self._decoder, cache.cross, places, strict=True):
             layer.qkv.write_to(row, layer.self_residual.pre_norm(x))
             scores = torch.bmm(q, k) if bias is None else torch.baddbmm(bias, q, k)  # (H, W, K)

@@ -3,7 +3,8 @@
     python tests/benchmarks/corpus.py FILE [--lines 20000] [--actors 2] [--model MODEL]
 
 Repeats FILE up to the number of lines, in eight shards. The time of starting, measured on eight
-lines, is subtracted. Every process has one thread. Prints one table, asserts nothing.
+lines, is subtracted. Every process has one thread. The seconds of a core are those of all processes
+together, so other work on the machine hardly changes them. Prints one table, asserts nothing.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -21,23 +23,35 @@ N_SHARDS = 8
 HUNDRED_MILLION = 100_000_000
 
 
-def measure(command: list[str], *, actors: bool) -> tuple[float, float]:
-    """Run a command; return its seconds, and the peak memory of a translating process in MiB."""
+class Cost(NamedTuple):
+    """What a command needed."""
+
+    seconds: float
+    processor_s: float
+    """Of all its processes."""
+    peak_mib: float
+    """Memory of a translating process."""
+
+
+def measure(command: list[str], *, actors: bool) -> Cost:
+    """Run a command, and look at its processes while it runs."""
     started, peak = time.perf_counter(), 0
+    used: dict[int, float] = {}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}
     with subprocess.Popen(command, env=environment) as process:
         main = psutil.Process(process.pid)
         while process.poll() is None:
             try:
-                found = main.children(recursive=True) if actors else [main]
-                for each in found:
-                    if not actors or "TranslateBatch" in " ".join(each.cmdline()):
+                for each in [main, *main.children(recursive=True)]:
+                    used[each.pid] = sum(each.cpu_times()[:2])
+                    is_actor = "TranslateBatch" in " ".join(each.cmdline())
+                    if is_actor if actors else each == main:
                         peak = max(peak, each.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue
             time.sleep(0.2)
     assert process.returncode == 0
-    return time.perf_counter() - started, peak / 2**20
+    return Cost(time.perf_counter() - started, sum(used.values()), peak / 2**20)
 
 
 def write_corpus(folder: Path, lines: list[str], n_lines: int) -> Path:
@@ -64,24 +78,30 @@ def main() -> None:
     translate = [sys.executable, "-m", "hubnmt", "translate", "--model", options.model]
     translate += ["--beam-size", options.beam_size]
     on_ray = ["--ray", "local", "--ray-actors", str(options.actors)]
-    print("| translated by | sentences/s | starting, s | memory of each, MiB | 100 M lines, days |")
-    print("|---|---:|---:|---:|---:|")
+    print(
+        "| translated by | sentences/s | sentences per second of a core | starting, s "
+        "| memory of each, MiB | 100 M lines, days |"
+    )
+    print("|---|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         few = write_corpus(folder / "few", lines, N_SHARDS)
         many = write_corpus(folder / "many", lines, options.lines)
         for title, actors in (("one process", False), (f"{options.actors} actors", True)):
-            seconds, peak = [], 0.0
+            costs = []
             for corpus in (few, many):
                 source = f"{corpus}/*.txt" if actors else f"{corpus}/all"
                 target = folder / f"{corpus.name}-{'ray' if actors else 'one'}"
                 command = [*translate, "--input", source, "--output", str(target)]
-                spent, peak = measure([*command, *(on_ray if actors else [])], actors=actors)
-                seconds.append(spent)
-            speed = (options.lines - N_SHARDS) / max(seconds[1] - seconds[0], 1e-3)
+                costs.append(measure([*command, *(on_ray if actors else [])], actors=actors))
+            start, whole = costs
+            n_new = options.lines - N_SHARDS
+            speed = n_new / max(whole.seconds - start.seconds, 1e-3)
+            of_core = n_new / max(whole.processor_s - start.processor_s, 1e-3)
             days = HUNDRED_MILLION / speed / 86_400
             print(
-                f"| {title} | {speed:,.0f} | {seconds[0]:.1f} | {peak:,.0f} | {days:,.1f} |",
+                f"| {title} | {speed:,.0f} | {of_core:,.0f} | {start.seconds:.1f} "
+                f"| {whole.peak_mib:,.0f} | {days:,.1f} |",
                 flush=True,
             )
         shards = [(folder / "many-ray" / f"{n}.txt").read_text("utf-8") for n in range(N_SHARDS)]

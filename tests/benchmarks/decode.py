@@ -1,20 +1,24 @@
 """Decoding speed beside the peers, all in one run, as a Markdown table.
 
     python tests/benchmarks/decode.py [--threads 1 2] [--shapes tiny small base]
-        [--model MODEL --text FILE [--ref FILE]]
+        [--rounds N] [--cpu-time] [--model MODEL --text FILE [--ref FILE]]
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
 CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers`
 Marian has its own. Real part (`--text`, one sentence a line): one model in ours and in CTranslate2,
-with BLEU if there are references. Systems take turns, so that a busy machine slows all of them;
-medians are printed, and in brackets how much faster ours in float32 is. Asserts nothing.
+with BLEU if there are references. Systems take turns, so that a busy machine slows all of them.
+Printed are medians of wall-clock time, or with `--cpu-time` (for a machine that others use, with
+one thread) the least CPU time of the process; in brackets, how much faster ours in float32 is.
+Asserts nothing.
 """
 
 import argparse
 import copy
+import dataclasses
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +54,7 @@ N_TOKENS = 16
 
 COLUMNS = (
     "hubnmt",
+    "hubnmt int8",
     "hubnmt bf16",
     "transformers",
     "ctranslate2 float32",
@@ -57,29 +62,43 @@ COLUMNS = (
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timing:
+    """How jobs are timed."""
+
+    n_rounds: int | None
+    is_cpu_time: bool
+
+    def measure(self, jobs: dict[str, Job], default_rounds: int) -> dict[str, float]:
+        """Return the seconds of each job."""
+        clock = time.process_time if self.is_cpu_time else time.perf_counter
+        seconds = take_turns(jobs, self.n_rounds or default_rounds, clock)
+        choose = min if self.is_cpu_time else statistics.median
+        return {name: choose(values) for name, values in seconds.items()}
+
+
 def show_head() -> None:
     print("| threads | work | unit | " + " | ".join(COLUMNS) + " |")
     print("|---|---|---" + "|---:" * len(COLUMNS) + "|")
 
 
-def show(work: str, seconds: dict[str, list[float]], *, n_sentences: int, n_tokens: int) -> None:
+def show(work: str, seconds: dict[str, float], *, n_sentences: int, n_tokens: int) -> None:
     """Print one row: latency in ms for one sentence, else throughput."""
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    ours = medians["hubnmt"]
+    ours = seconds["hubnmt"]
     cells = []
     for name in COLUMNS:
-        if name not in medians:
+        if name not in seconds:
             cells.append("")
             continue
-        median = medians[name]
-        number = f"{1e3 * median:.1f}" if n_sentences == 1 else f"{n_tokens / median:,.0f}"
-        cells.append(number if name == "hubnmt" else f"{number} ({median / ours:.2f})")
+        each = seconds[name]
+        number = f"{1e3 * each:.1f}" if n_sentences == 1 else f"{n_tokens / each:,.0f}"
+        cells.append(number if name == "hubnmt" else f"{number} ({each / ours:.2f})")
     unit = "ms" if n_sentences == 1 else "tokens/s"
     threads = torch.get_num_threads()
     print(f"| {threads} | {work} | {unit} | " + " | ".join(cells) + " |", flush=True)
 
 
-def synthetic(name: str, *, threads: int, folder: Path) -> None:
+def synthetic(name: str, *, threads: int, folder: Path, timing: Timing) -> None:
     shape = SHAPES[name]
     vocabulary = Vocabulary(shape["vocab_size"])
     torch.manual_seed(1)
@@ -92,6 +111,7 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
     pieces = vocabulary.pieces
     tokenizers = Tokenizers(vocabulary, vocabulary)
     engine = TorchEngine(stored.model, tokenizers)
+    eight_bits = TorchEngine(stored.model, tokenizers, is_int8=True)
     half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers)
     if transformers:
         config = marian_config(shape, forced_eos_token_id=None)
@@ -107,13 +127,12 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
         lists = rows.tolist()
         named = [[pieces[i] for i in row] for row in lists]
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
+        ours = {"hubnmt": engine, "hubnmt int8": eight_bits, "hubnmt bf16": half}
         jobs: dict[str, Job] = {
-            "hubnmt": lambda d=decoding, r=lists: run_search(
-                engine.search(r, d, max_batch_tokens=10**6)
-            ),
-            "hubnmt bf16": lambda d=decoding, r=lists: run_search(
-                half.search(r, d, max_batch_tokens=10**6)
-            ),
+            kind: lambda e=each, d=decoding, r=lists: run_search(
+                e.search(r, d, max_batch_tokens=10**6)
+            )
+            for kind, each in ours.items()
         }
         if transformers:
             jobs["transformers"] = lambda r=rows, b=beam_size: marian.generate(
@@ -123,7 +142,7 @@ def synthetic(name: str, *, threads: int, folder: Path) -> None:
             jobs[f"ctranslate2 {kind}"] = lambda p=peer, r=named, b=beam_size: p.translate_batch(
                 r, beam_size=b, min_decoding_length=N_TOKENS - 1, max_decoding_length=N_TOKENS - 1
             )
-        seconds = take_turns(jobs, 9 if n_sentences == 1 else 3)
+        seconds = timing.measure(jobs, 9 if n_sentences == 1 else 3)
         work = f"{name}, {n_sentences} sentence{'s' * (n_sentences > 1)}, {label(beam_size)}"
         show(work, seconds, n_sentences=n_sentences, n_tokens=n_sentences * N_TOKENS)
 
@@ -132,10 +151,13 @@ def label(beam_size: int) -> str:
     return "greedy" if beam_size == 1 else f"beam {beam_size}"
 
 
-def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path) -> None:
+def real(
+    model: str, text: Path, ref: Path | None, *, threads: int, folder: Path, timing: Timing
+) -> None:
     stored = load_model(find_model(model))
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
+    eight_bits = Translator(load_model(find_model(model)), dtype="int8")
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
     pieces = stored.tokenizers.src.pieces
     lines = text.read_text(encoding="utf-8").splitlines()
@@ -166,13 +188,14 @@ def real(model: str, text: Path, ref: Path | None, *, threads: int, folder: Path
 
         jobs: dict[str, Callable[[], list[str]]] = {
             "hubnmt": lambda: ours(exact),
+            "hubnmt int8": lambda: ours(eight_bits),
             "hubnmt bf16": lambda: ours(half),
             **{f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers},
         }
         texts = {name: job() for name, job in jobs.items()}
         mine = texts["hubnmt"]
         n_tokens = sum(len(row) + 1 for row in stored.tokenizers.tgt.encode_batch(mine))
-        seconds = take_turns(jobs, 3)
+        seconds = timing.measure(jobs, 3)
         work = f"{text.name}, {len(lines):,} lines, {label(beam_size)}"
         show(work, seconds, n_sentences=len(lines), n_tokens=n_tokens)
         for name, other in texts.items():
@@ -188,6 +211,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES)[1:])
+    parser.add_argument("--rounds", type=int, help="default: 9 for one sentence, 3 for more")
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--model", default="de-en-multi30k")
     parser.add_argument("--text", type=Path)
     parser.add_argument("--ref", type=Path)
@@ -195,14 +220,22 @@ def main() -> None:
     libraries = filter(None, (torch, transformers, ctranslate2))
     print(", ".join(f"{each.__name__} {each.__version__}" for each in libraries), end="\n\n")
     show_head()
+    timing = Timing(options.rounds, options.cpu_time)
     for threads in options.threads:
         torch.set_num_threads(threads)
         with tempfile.TemporaryDirectory() as name, torch.inference_mode():
             folder = Path(name)
             for shape in options.shapes:
-                synthetic(shape, threads=threads, folder=folder)
+                synthetic(shape, threads=threads, folder=folder, timing=timing)
             if options.text:
-                real(options.model, options.text, options.ref, threads=threads, folder=folder)
+                real(
+                    options.model,
+                    options.text,
+                    options.ref,
+                    threads=threads,
+                    folder=folder,
+                    timing=timing,
+                )
 
 
 if __name__ == "__main__":

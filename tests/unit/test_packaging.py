@@ -22,6 +22,7 @@ VISIBLE |= {"hubnmt", "tests", "training"}
 
 EXTRAS_OF = {
     "hubnmt/inference/ctranslate2_export.py": ["ct2"],
+    "hubnmt/inference/onnx_graph.py": ["onnx"],
     "hubnmt/corpus": ["ray"],
     "hubnmt/docs/serve.py": ["app", "ray"],
     "hubnmt/ui": ["app"],
@@ -147,6 +148,13 @@ def test_what_is_light_loads_nothing_heavy():
     heavy = {"torch", "numpy", "huggingface_hub", "sacrebleu", "tokenizers", "safetensors"}
     light = "hubnmt, hubnmt.config, hubnmt.errors, hubnmt.types, hubnmt.__main__"
     assert run_python(f"import sys, {light}; print(*sorted({heavy!r} & set(sys.modules)))") == ""
+
+
+def test_a_model_is_loaded_without_the_compiler_of_torch(bundled_model: Path):
+    code = "import sys, hubnmt; print(hubnmt.Translator.from_pretrained({!r})('Ja.').src)"
+    compiler = "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
+    said = run_python(f"{code.format(str(bundled_model))}; {compiler}")
+    assert said.splitlines() == ["Ja.", "set()"]
 
 
 def test_public_names_are_there_when_they_are_asked_for():

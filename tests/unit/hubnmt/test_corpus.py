@@ -190,3 +190,18 @@ def test_mistakes_are_found_before_ray_starts(
 ) -> None:
     assert main(["translate", "--ray", "local", "--model", "de-en", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_ray_that_does_not_start_is_one_line(
+    bundled_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", "/dev/null")
+    (tmp_path / "a.txt").write_text("Ein Hund.", encoding="utf-8")
+    files = ["--input", f"{tmp_path}/*.txt", "--output", str(tmp_path / "out")]
+    assert main(["translate", "--ray", "local", "--model", str(bundled_model), *files]) == 2
+    assert "--ray local: [Errno 20]" in (said := capsys.readouterr().err)
+    assert "Ray did not start" in said
+    assert said.count("\n") == 1

@@ -12,8 +12,9 @@ from hubnmt import Translator
 @pytest.mark.usefixtures("bundled_model")
 def test_examples_run() -> None:
     names = {"translator": Translator.from_pretrained("de-en-multi30k")}
-    for module in ("hubnmt.translator", "hubnmt.types", "hubnmt.config", "hubnmt.errors"):
-        failed, tried = doctest.testmod(importlib.import_module(module), extraglobs=names)
+    for name in ("translator", "batch", "types", "config", "errors"):
+        module = importlib.import_module(f"hubnmt.{name}")
+        failed, tried = doctest.testmod(module, extraglobs=names)
         assert failed == 0
         assert tried > 0
 

@@ -148,8 +148,11 @@ def test_a_whole_config_replaces_the_models_and_is_checked_for_wrong_names(
 
 @pytest.mark.parametrize(
     "text",
-    [None, b"Ein Hund", ["Ein", 5], np.array("x"), pd.Series([math.nan])],
-    ids=str,
+    [
+        *(None, b"Ein Hund", ["Ein", 5], np.array("x"), pd.Series([math.nan])),
+        *({"de": TEXTS}, pd.DataFrame({"de": TEXTS})),
+    ],
+    ids=lambda text: type(text).__name__,
 )
 def test_what_is_no_text_is_refused(text: Any, random_model: Translator) -> None:
     with pytest.raises(InputError, match="string"):

@@ -14,7 +14,7 @@ from hubnmt.__main__ import main
 Run = Callable[..., str]
 
 
-@pytest.mark.parametrize("kind", ["ctranslate2"])
+@pytest.mark.parametrize("kind", ["ctranslate2", "onnx"])
 @pytest.mark.parametrize("name", ["de-en-multi30k", "en-ml"])
 def test_an_exported_folder_works_alone(kind: str, name: str, run: Run, tmp_path: Path) -> None:
     pytest.importorskip(kind)
@@ -29,8 +29,9 @@ def test_an_exported_folder_works_alone(kind: str, name: str, run: Run, tmp_path
         encoding="utf-8",
         check=False,
     )
-    (src,) = re.findall(r"""encode\(['"](.*)['"]\)""", code)
-    translation = Translator.from_pretrained(name).translate(src)
+    (src,) = re.findall(r"""encode\(['"](.*?)['"]\)""", code)
+    options = {"beam_size": 1} if kind == "onnx" else {}
+    translation = Translator.from_pretrained(name).translate(src, **options)
     assert (done.stdout, done.stderr) == (f"{translation.text}\n", "")
 
 
@@ -48,6 +49,15 @@ def test_a_place_that_cannot_be_written_is_one_line(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    for kind in ("int8", "ctranslate2"):
+    for kind in ("int8", "ctranslate2", "onnx"):
         assert main(["export", model, str(tmp_path / "file" / "new"), "--to", kind]) == 2
         assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["onnx", "float16"])
+def test_a_quantization_that_would_be_ignored_is_refused(
+    kind: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = ["export", model, str(tmp_path / "out"), "--to", kind, "--quantization", "int8"]
+    assert main(request) == 2
+    assert "for --to ctranslate2 only" in capsys.readouterr().err

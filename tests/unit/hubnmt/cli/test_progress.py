@@ -2,13 +2,13 @@
 
 import pytest
 
-from hubnmt.cli.progress import Progress
+from hubnmt.cli.progress import CorpusProgress, Progress
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter([100.0, 110.0, 131.0, 131.0, 140.0, 150.0])
+    clock = iter([100.0, 110.0, 131.0, 140.0, 150.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with Progress(1000, 100) as progress:
         for _ in range(3):
@@ -21,3 +21,17 @@ def test_a_single_line_has_no_progress(capsys: pytest.CaptureFixture[str]) -> No
     with Progress(1) as progress:
         progress.update(1)
     assert capsys.readouterr().err == ""
+
+
+def test_a_corpus_counts_rows_before_its_first_file_is_complete(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([100.0, 131.0, 162.0, 180.0, 200.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with CorpusProgress(1, 0) as progress:
+        progress.count(0, 620)
+        progress.count(1, 0)
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 1 files, 620 rows, 20.0 rows/s",
+        "1 of 1 files, 620 rows, 10.0 rows/s",
+    ]

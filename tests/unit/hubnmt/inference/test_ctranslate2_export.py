@@ -4,46 +4,13 @@ from pathlib import Path
 
 import ctranslate2
 import pytest
-import torch
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
-
-SHAPES = {
-    "pre-norm, shared and tied": {"norm_order": "pre"},
-    "post-norm, gelu": {"norm_order": "post", "activation": "gelu"},
-    "separate and untied": {"share_embeddings": False, "tie_output": False},
-    "aligned": {"alignment_head": (1, 2)},
-}
-
-
-@pytest.fixture(params=SHAPES.values(), ids=SHAPES)
-def stored(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> StoredModel:
-    torch.manual_seed(5)
-    config = ModelConfig(
-        src_lang="de",
-        tgt_lang="en",
-        src_vocab_size=tiny_tokenizer.vocab_size,
-        tgt_vocab_size=tiny_tokenizer.vocab_size,
-        **{"d_model": 24, "n_heads": 3, "d_ff": 40, "n_encoder_layers": 3, "n_decoder_layers": 2}
-        | request.param,
-    )
-    model = Transformer(config).eval()
-    with torch.no_grad():  # biases and norms off their neutral start, so that a swap shows
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return StoredModel(
-        model=model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=DecodingConfig(),
-    )
-
 
 ROWS = [[40, 50, 60, 70, 80], [90, 41], [55, 66, 77, 88, 99, 44, 33, 22]]
 

@@ -9,6 +9,10 @@ from hubnmt.inference import dtypes
 from hubnmt.inference.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
 
 CPU = torch.device("cpu")
+INTEL_AMX = {"cpu_name": "Intel Xeon", "avx512_f": True, "avx512_bf16": True, "amx_bf16": True}
+INTEL_AVX512 = {"cpu_name": "Intel Xeon", "avx512_f": True, "avx512_bf16": True}
+AMD_ZEN_4 = {"cpu_name": "AMD EPYC", "avx512_f": True, "avx512_bf16": True}
+AMD_ZEN_3 = {"cpu_name": "AMD EPYC", "avx2": True}
 
 
 def make_config(d_model: int = 128) -> ModelConfig:
@@ -18,21 +22,22 @@ def make_config(d_model: int = 128) -> ModelConfig:
 
 
 @pytest.mark.parametrize(
-    ("d_model", "has_units", "expected", "in_training"),
+    ("d_model", "capabilities", "expected", "in_training"),
     [
-        (WIDE, True, "bfloat16", "bfloat16"),
-        (WIDE - 128, True, "float32", "bfloat16"),
-        (WIDE, False, "float32", "float32"),
+        (WIDE, INTEL_AMX, "bfloat16", "bfloat16"),
+        (WIDE - 128, INTEL_AMX, "float32", "bfloat16"),
+        (WIDE, INTEL_AVX512, "float32", "float32"),
+        (WIDE, AMD_ZEN_4, "float32", "bfloat16"),
+        (WIDE, AMD_ZEN_3, "float32", "float32"),
     ],
 )
 def test_the_fastest_type_on_a_cpu(
     d_model: int,
-    has_units: bool,
+    capabilities: dict[str, object],
     expected: str,
     in_training: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    capabilities = {"amx_bf16": has_units, "avx512_bf16": True}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert resolve_dtype(AUTO, CPU, make_config(d_model=d_model)) == expected
     assert resolve_training_dtype(AUTO, CPU) == in_training

@@ -14,8 +14,16 @@ from hubnmt.translator import Translator
 pytestmark = pytest.mark.skipif(not is_available(), reason="PyTorch without FBGEMM")
 
 
-@pytest.mark.parametrize("n_rows", [1, 3])
-@pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 64)])
+@pytest.fixture(params=["this CPU", "a CPU without VNNI"])
+def cpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU that products are packed for."""
+    if request.param != "this CPU":
+        monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("n_rows", [1, 3, 100])
+@pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 64), (64, 3000)])
 def test_a_product_is_close_to_float32(n_rows: int, n_in: int, n_out: int) -> None:
     weight, bias, x = torch.randn(n_out, n_in) * 0.1, torch.randn(n_out), torch.randn(n_rows, n_in)
     exact, affine = pack_affine(weight, bias)(x), pack_int8(pack_affine(weight, bias))
@@ -33,6 +41,12 @@ def test_equal_signs_do_not_saturate() -> None:
     weight, x = torch.full((1024, 1024), 0.1), torch.full((4, 1024), 5.0)
     exact = x @ weight.t()
     assert (pack_int8(pack_affine(weight, torch.zeros(1024)))(x) - exact).abs().max() < 0.02 * 512
+
+
+def test_packing_leaves_the_library_of_quantised_products_selected() -> None:
+    before = torch.backends.quantized.engine
+    pack_int8(pack_projection(torch.randn(64, 8)))
+    assert torch.backends.quantized.engine == before
 
 
 def test_texts_in_8_bits_are_nearly_those_of_float32(repo: Path) -> None:
