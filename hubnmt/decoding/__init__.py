@@ -14,11 +14,21 @@ from hubnmt.decoding.constraints import (
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.sampling import sample
 from hubnmt.decoding.scoring import NOT_FINITE
-from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, run_search
+from hubnmt.decoding.types import (
+    BeamObserver,
+    Constraint,
+    Continuation,
+    Hypothesis,
+    Search,
+    Step,
+    run_search,
+)
 
 __all__ = [
     "NOT_FINITE",
+    "BeamObserver",
     "Constraint",
+    "Continuation",
     "ForcedPrefix",
     "ForkedPrefix",
     "Hypothesis",

@@ -22,7 +22,15 @@ from hubnmt.decoding.scoring import (
     normalize_length,
     refuse_nan,
 )
-from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step
+from hubnmt.decoding.types import (
+    BeamObserver,
+    Constraint,
+    Continuation,
+    Hypothesis,
+    Search,
+    Status,
+    Step,
+)
 
 
 class _Path(NamedTuple):
@@ -72,15 +80,18 @@ class _Sentence:
         self._n_best = n_best
         self._penalty = penalty
 
-    def advance(self, found: Iterable[tuple[float, int, int, float]]) -> None:
+    def advance(self, found: Iterable[tuple[float, int, int, float]]) -> list[Status]:
         """Extend the beam by one token.
 
         Args:
             found: rank, parent, token and log-probability of each of the 2W best continuations (or
                 all, if there are fewer), best first.
+
+        Returns:
+            status of each of `found`; those behind the end of the list are dropped.
         """
         self._n_tokens += 1
-        old, ended = self.paths, list[Hypothesis]()
+        old, ended, statuses = self.paths, list[Hypothesis](), list[Status]()
         self.paths, self._padding = [], []
         for number, (rank, parent, token, log_prob) in enumerate(found):
             if len(self.paths) == self._beam_size:
@@ -88,15 +99,19 @@ class _Sentence:
             path = _Path(rank, parent, token, log_prob, old[parent])
             if token != self._eos_id and rank != -math.inf:
                 self.paths.append(path)
+                statuses.append("kept")
                 continue
-            if number < self._beam_size and math.isfinite(rank):
+            is_finished = number < self._beam_size and math.isfinite(rank)
+            if is_finished:
                 ended.append(self._end(path))
+            statuses.append("finished" if is_finished else "dropped")
             self._padding.append(path._replace(rank=-math.inf))
         if ended:
             self._n_finished += len(ended)
             self.finished += ended
             self.finished.sort(key=lambda each: -each.score)
             del self.finished[self._beam_size :]
+        return statuses
 
     def pad(self, width: int) -> None:
         """Pad the beam to `width` paths with continuations of rank -inf."""
@@ -131,6 +146,7 @@ def beam_search(
     n_best: int = 1,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
+    observe: BeamObserver | None = None,
 ) -> Search:
     """Search for the most probable targets with a beam of `beam_size` hypotheses.
 
@@ -149,6 +165,7 @@ def beam_search(
         n_best: hypotheses returned per sentence, at most W.
         length_penalty: exponent of the length normalization.
         constraint: applied to the log-probabilities of every step.
+        observe: receives the continuations that each step considers, for display.
 
     Returns:
         a search that returns the hypotheses of each sentence, best first.
@@ -169,13 +186,25 @@ def beam_search(
         allowed = constrain(
             log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
-        _advance(live, log_probs, allowed, 2 * beam_size)
+        _advance(live, log_probs, allowed, 2 * beam_size, observe)
         live = _keep_unfinished(live, step, newest)
         if not live:
             break
         step.reorder(newest.new_tensor([[path.parent for path in each.paths] for each in live]))
         newest = newest.new_tensor([[path.token for path in each.paths] for each in live])
     return [each.finished[:n_best] for each in sentences]
+
+
+def _describe(
+    found: list[tuple[float, int, int, float]], statuses: list[Status]
+) -> list[Continuation]:
+    """Return the possible ones of the continuations that `_Sentence.advance` was given."""
+    dropped: list[Status] = ["dropped"] * (len(found) - len(statuses))
+    return [
+        Continuation(parent, token, log_prob, rank, status)
+        for (rank, parent, token, log_prob), status in zip(found, statuses + dropped, strict=True)
+        if rank != -math.inf
+    ]
 
 
 def _keep_unfinished(live: list[_Sentence], step: Step, ids: Tensor) -> list[_Sentence]:
@@ -187,7 +216,13 @@ def _keep_unfinished(live: list[_Sentence], step: Step, ids: Tensor) -> list[_Se
     return [live[place] for place in alive]
 
 
-def _advance(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> None:
+def _advance(
+    live: list[_Sentence],
+    log_probs: Tensor,
+    allowed: Tensor,
+    n_candidates: int,
+    observe: BeamObserver | None,
+) -> None:
     """Extend the beam of every sentence by one token.
 
     Args:
@@ -195,6 +230,7 @@ def _advance(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candid
         log_probs: (B', w, V) from the model.
         allowed: (B', w, V) after constraints.
         n_candidates: continuations considered per sentence.
+        observe: see `beam_search`.
     """
     n_pieces = log_probs.shape[2]
     sums = log_probs.new_tensor([[path.rank for path in each.paths] for each in live])  # (B', w)
@@ -203,10 +239,13 @@ def _advance(live: list[_Sentence], log_probs: Tensor, allowed: Tensor, n_candid
     token_log_probs = log_probs.flatten(1).gather(1, places).tolist()
     refuse_nan(itertools.chain.from_iterable(token_log_probs))
     for each, *columns in zip(live, ranks.tolist(), places.tolist(), token_log_probs, strict=True):
-        each.advance(
+        found = [
             (rank, *divmod(place, n_pieces), log_prob)
             for rank, place, log_prob in zip(*columns, strict=True)
-        )
+        ]
+        statuses = each.advance(found)
+        if observe is not None:
+            observe(_describe(found, statuses))
     # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
     width = max(1, *(len(each.paths) for each in live))
     for each in live:

@@ -4,7 +4,7 @@ B sentences are decoded together, each with W hypotheses. The step owns the deco
 """
 
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -42,6 +42,28 @@ class Hypothesis(NamedTuple):
     token_log_probs: tuple[float, ...]
     """Log-probability of each token and eos, in nats; they sum to `log_prob`."""
 
+
+Status = Literal["kept", "finished", "dropped"]
+"""What beam search does with a continuation: `finished` ends in eos and is one of the W best,
+`kept` is part of the next beam."""
+
+
+class Continuation(NamedTuple):
+    """A continuation that a step of beam search considered."""
+
+    parent: int
+    """Index of its parent among the hypotheses that the previous step kept, best first."""
+    token: int
+    log_prob: float
+    """The model's log-probability of `token`, before constraints."""
+    rank: float
+    """Sum of the log-probabilities of the hypothesis, after constraints."""
+    status: Status
+
+
+BeamObserver = Callable[[list[Continuation]], None]
+"""Called after each step of a beam search, for each unfinished sentence, with the possible ones
+among the 2W best continuations, best first."""
 
 Search = Generator[list[int], None, list[list[Hypothesis]]]
 """A running search. At each step it yields the tokens so far, without bos, of the best hypothesis

@@ -9,6 +9,7 @@ import torch
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import (
     NOT_FINITE,
+    BeamObserver,
     Constraint,
     ForcedPrefix,
     ForkedPrefix,
@@ -19,6 +20,7 @@ from hubnmt.decoding import (
     greedy_search,
     limit_new_tokens,
     repetition_control,
+    run_search,
     sample,
 )
 from hubnmt.errors import ModelFolderError
@@ -74,12 +76,24 @@ class TorchEngine:
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found
 
+    def observe_beam(
+        self, row: Sequence[int], decoding: DecodingConfig, observe: BeamObserver
+    ) -> list[Hypothesis]:
+        """Run beam search on one row, and report the continuations that each step considers.
+
+        Returns:
+            the hypotheses that `search` selects its distinct ones from, best first.
+        """
+        (found,) = run_search(self._search_batch([row], decoding, None, observe))
+        return found
+
     @torch.inference_mode()
     def _search_batch(
         self,
         rows: Sequence[Sequence[int]],
         decoding: DecodingConfig,
         prefix: ForcedPrefix | None,
+        observe: BeamObserver | None = None,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
         src, tgt = self._tokenizers
@@ -112,7 +126,7 @@ class TorchEngine:
             # For n-best lists request all W hypotheses, since some may have the same text.
             width = decoding.beam_size
             n_best = 1 if decoding.n_best == 1 else width
-            search = beam_search(step, **shared, beam_size=width, n_best=n_best)
+            search = beam_search(step, **shared, beam_size=width, n_best=n_best, observe=observe)
         return (yield from search)
 
     def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:

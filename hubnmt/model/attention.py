@@ -12,6 +12,11 @@ from torch.nn import functional
 from hubnmt.model.dropout import dropout as drop
 
 
+def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
+    """Return the scaled scores of q (B, H, Q, E) and k (B, H, K, E): (B, H, Q, K)."""
+    return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+
+
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -30,7 +35,7 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, equation 1.
     """
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, Q, K)
+    scores = scaled_scores(q, k)  # (B, H, Q, K)
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -math.inf)
     weights = scores.softmax(dim=-1)  # (B, H, Q, K)

@@ -26,7 +26,11 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
+    def expand(self, x: Tensor) -> Tensor:
+        """Return the activations of the inner layer: (B, T, D) to (B, T, F)."""
+        return self.activate(self.widen(x))  # type: ignore[no-any-return]  # (B, T, F)
+
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, T, D) to (B, T, D)."""
-        inner = self.dropout(self.activate(self.widen(x)))  # (B, T, F)
+        inner = self.dropout(self.expand(x))  # (B, T, F)
         return self.narrow(inner)  # type: ignore[no-any-return]  # (B, T, D)

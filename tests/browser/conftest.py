@@ -203,6 +203,7 @@ class Visit:
         self.open_tab("Learn")
         self.page.wait_for_selector("#network .diagram")
         self.page.wait_for_selector("#positions canvas")
+        self.page.wait_for_selector("#beam .node")  # the last of the panels on one sentence
 
 
 @pytest.fixture

@@ -4,11 +4,18 @@ Every test also fails on a console message, a failed request, or one to another 
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hubnmt.translator import Translator
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
+from tests.browser.conftest import TIMEOUT_MS, Visit
 from tests.browser.test_translate import TEXT
+from tests.conftest import BUNDLED
+from tests.page import serving
 
 pytestmark = pytest.mark.browser
 
@@ -60,6 +67,69 @@ def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     page.fill("#pieces-text textarea", "Hund " * 200)
     page.wait_for_selector("#pieces .empty:not([hidden])")
     assert "enter a short sentence" in page.inner_text("#pieces .empty")
+
+
+def _record(step: int, translation: str) -> str:
+    rows = f"| source | reference | translation |\n|---|---|---|\n| Hund | dog | {translation} |"
+    return f"\n\n## Step {step:,}\n\n{rows}\n"
+
+
+def test_the_numbers_behind_one_sentence_are_read_and_moved(
+    browser: Any, bundled_model: Path, tmp_path: Path
+):
+    for file in bundled_model.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 9, "loss": 2.5, "lr": 0.1, "bleu": 7}\n')
+    (tmp_path / "samples.md").write_text("# Samples" + _record(3, "a cat") + _record(9, "a <b>dog"))
+    handlers = Handlers(ModelRegistry(Translator.from_pretrained, {BUNDLED: tmp_path}))
+    with serving(handlers) as url:
+        visit = Visit(browser.new_page(viewport={"width": 390, "height": 844}), url, "phone light")
+        page = visit.page
+        page.set_default_timeout(TIMEOUT_MS)
+        said = visit.translate(TEXT)
+        visit.learn()
+
+        page.get_by_role("button", name="4. Softmax").click()
+        page.locator("#layer .field").last.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        assert re.search(r"“.+” to “.+”: [\d.]+%", page.inner_text("#layer .readout"))
+        assert page.inner_text("#layer .row-names span >> nth=0") == "<bos>"
+        page.select_option("#layer .kind", "encoder")
+        page.wait_for_function(
+            "document.querySelector('#layer .row-names span').innerText !== '<bos>'"
+        )
+        page.get_by_role("button", name="7. Feed-forward").click()
+        assert page.locator("#layer figure").count() == 3
+
+        page.locator("#next-token .tokens button").nth(1).click()
+        page.wait_for_function(
+            "document.querySelector('#next-token .question').innerText.startsWith('After')"
+        )
+        assert not page.locator("#next-token .removed").count()
+        page.fill("#next-token [name=top_k]", "3")
+        page.wait_for_function("document.querySelectorAll('#next-token .removed').length === 8")
+
+        first = page.inner_text("#beam tbody tr >> nth=0")
+        assert said in first
+        page.select_option("#beam .size", "2")
+        page.wait_for_function(
+            "document.querySelectorAll('#beam [data-step=\"0\"].kept').length < 3"
+        )
+        page.locator("#beam .tree").focus()
+        for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+            page.keyboard.press(key)
+        assert "score" in page.inner_text("#beam .readout")
+        assert page.locator("#beam .node.on-path").count() > 1
+
+        assert page.locator("#run .chart").count() > 2
+        assert page.inner_text("#history mark") == "<b>dog"
+        page.get_by_label("Previous validation").click()
+        assert page.inner_text("#history .said") == "a cat"
+        assert "Step 3 of 9" in page.inner_text("#history .count")
+        assert visit.fits
+        assert visit.complaints == []
+        page.close()
 
 
 def test_files_are_translated_measured_and_cancelled(visit: Any):

@@ -15,13 +15,23 @@ MAX_NUMBER = 1e12
 """Points beyond this magnitude are omitted as outliers, because they would compress the axes."""
 
 
-def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str:
+def line_chart(
+    title: str,
+    curves: Mapping[str, Points],
+    *,
+    x_label: str,
+    marks: Mapping[str, tuple[float, float]] | None = None,
+    note: str = "",
+) -> str:
     """Draw curves on common axes with a legend; empty if no curve has points.
 
     Args:
         title: heading, also used in the accessible description.
         curves: name -> points in ascending order of x.
         x_label: label of the horizontal axis.
+        marks: label -> point to mark. Curves of a chart with marks or a note are functions, whose
+            last value the legend does not show.
+        note: sentence below the chart.
     """
     in_range = {
         name: [point for point in points if all(abs(n) <= MAX_NUMBER for n in point)]
@@ -30,22 +40,28 @@ def line_chart(title: str, curves: Mapping[str, Points], *, x_label: str) -> str
     drawn = {name: _thin(points) for name, points in in_range.items() if points}
     if not drawn:
         return ""
-    xs = [x for points in drawn.values() for x, _ in points]
-    ys = [y for points in drawn.values() for _, y in points]
-    x_axis, y_axis = _Axis(0, max(xs), WIDTH), _Axis(min(ys), max(ys), HEIGHT)
-    marks = [*_horizontal_marks(y_axis), *_vertical_marks(x_axis, x_label)]
+    marks = marks or {}
+    ends = [point for points in drawn.values() for point in points] + list(marks.values())
+    ys = [y for _, y in ends]
+    x_axis, y_axis = _Axis(0, max(x for x, _ in ends), WIDTH), _Axis(min(ys), max(ys), HEIGHT)
+    grid = [*_horizontal_marks(y_axis), *_vertical_marks(x_axis, x_label)]
     lines = [_line(points, x_axis, y_axis, n) for n, points in enumerate(drawn.values())]
+    lines += [_mark(name, point, x_axis, y_axis) for name, point in marks.items()]
     summary = "; ".join(f"{name} from {p[0][1]:.3g} to {p[-1][1]:.3g}" for name, p in drawn.items())
+    summary += "".join(f"; {name}: {x:.3g}, {y:.3g}" for name, (x, y) in marks.items())
     label = html.escape(f"{title}: {summary}")
+    is_function = bool(marks or note)
     legend = "".join(
-        f'<span class="series-{n}">{html.escape(name)} <b>{points[-1][1]:.4g}</b></span>'
+        f'<span class="series-{n}">{html.escape(name)}'
+        f"{'' if is_function else f' <b>{points[-1][1]:.4g}</b>'}</span>"
         for n, (name, points) in enumerate(drawn.items())
     )
+    below = f"<p>{html.escape(note)}</p>" if note else ""
     return (
         f'<figure class="chart"><figcaption><h3>{html.escape(title)}</h3>'
         f'<span class="key">{legend}</span></figcaption>'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-        f"{''.join(marks)}{''.join(lines)}</svg></figure>"
+        f"{''.join(grid)}{''.join(lines)}</svg>{below}</figure>"
     )
 
 
@@ -101,6 +117,16 @@ def _vertical_marks(axis: _Axis, label: str) -> Iterator[str]:
 def _line(points: Points, x_axis: _Axis, y_axis: _Axis, number: int) -> str:
     path = " L".join(f"{x_axis.across(x):.1f} {y_axis.up(y):.1f}" for x, y in points)
     return f'<path class="curve series-{number}" d="M{path}"/>'
+
+
+def _mark(name: str, point: tuple[float, float], x_axis: _Axis, y_axis: _Axis) -> str:
+    x, y = x_axis.across(point[0]), y_axis.up(point[1])
+    anchor, shift = ("start", 8) if x < WIDTH / 2 else ("end", -8)
+    return (
+        f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+        f'<text class="mark" x="{x + shift:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}">'
+        f"{html.escape(name)}</text>"
+    )
 
 
 def _short(value: float) -> str:

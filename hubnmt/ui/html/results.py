@@ -1,4 +1,4 @@
-"""Rendering of search results, file results, comparisons, network diagrams and training runs."""
+"""Rendering of search results, file results, comparisons and network diagrams."""
 
 import html
 from collections.abc import Sequence
@@ -6,13 +6,11 @@ from itertools import groupby
 
 from hubnmt.model.shape_trace import NamedShape, Stage
 from hubnmt.types import PairScore
-from hubnmt.ui.html.charts import line_chart
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
 from hubnmt.ui.services.files import FileProgress, FileResult, Worst
 from hubnmt.ui.services.learn import Anatomy
 from hubnmt.ui.services.text_format import short_count, short_duration
-from hubnmt.ui.services.training_runs import Run, Sample
 
 PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}
 
@@ -240,33 +238,3 @@ def _stage(stage: Stage) -> str:
 def _shape(tensor: NamedShape) -> str:
     sizes = " × ".join(f"{size:,}" for size in tensor.shape)
     return f"<div><dt>{tensor.name}</dt><dd>{sizes}</dd></div>"
-
-
-def run(found: Run) -> str:
-    """Render a training run: loss and score curves, and the history of sample translations."""
-    curves = found.curves
-    losses = {"training": curves.get("loss", ()), "validation": curves.get("dev_loss", ())}
-    scores = {"BLEU": curves.get("bleu", ()), "chrF": curves.get("chrf", ())}
-    charts = line_chart("Loss (nats per token)", losses, x_label="step") + line_chart(
-        "Scores on the validation set", scores, x_label="step"
-    )
-    return f'<div class="charts">{charts}</div>{_histories(found.samples)}'
-
-
-def _histories(samples: Sequence[Sample]) -> str:
-    if not samples:
-        return ""
-    items = "".join(_history(sample, is_open=n == 0) for n, sample in enumerate(samples))
-    return f"<h3>Sample translations during training</h3>{items}"
-
-
-def _history(sample: Sample, *, is_open: bool) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">step {step:,}</th>{_cells([text], [""])}</tr>'
-        for step, text in sample.translations
-    )
-    rows += f'<tr><th scope="row">reference</th>{_cells([sample.reference], [""])}</tr>'
-    return (
-        f'<details{_open(is_open)}><summary dir="auto">{html.escape(sample.src)}'
-        f'</summary><table class="sentences"><tbody>{rows}</tbody></table></details>'
-    )

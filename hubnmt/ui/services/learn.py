@@ -1,4 +1,4 @@
-"""Data for the Learn tab: BPE merges, tensor shapes, positional encodings and training runs."""
+"""Data for the Learn tab: subwords, network, next token, beam search and training runs."""
 
 import base64
 import dataclasses
@@ -10,9 +10,14 @@ import numpy as np
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.model.shape_trace import Stage, dissect, position_pattern
+from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
+from hubnmt.ui.services.beam_tree import beam_tree
 from hubnmt.ui.services.examples import examples
+from hubnmt.ui.services.layer_values import Choice, layer_values
+from hubnmt.ui.services.next_token import next_token
 from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.subject import Subject, sentence_state
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers
 
@@ -121,6 +126,62 @@ class Lessons:
         if not src:
             return None
         return self.anatomy(src, handlers.translate_text(src, model).translation.text, model)
+
+    def subject(
+        self, handlers: Handlers, model: str, translated: dict[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """Return the state of a page that holds only the selected sentence, or an example.
+
+        Args:
+            handlers: see `last_anatomy`.
+            model: see `last_anatomy`.
+            translated: see `last_anatomy`.
+
+        Returns:
+            None if nothing was translated yet and the language has no example.
+
+        Raises:
+            HubNMTError: if the state is malformed, or the model is not available.
+        """
+        if translated:
+            return self._read(translated)[1].alone
+        src = next(iter(examples(self.registry.get(model).config.src_lang)), "")
+        if not src:
+            return None
+        found = handlers.translate_text(src, model).translation
+        start, end = found.sentences[0].src
+        return sentence_state(model, src[start:end], found.n_best[0].tgt_ids[0])
+
+    def values(self, value: Any) -> dict[str, Any]:
+        """Return the values of the head that the page chose; see `layer_values`.
+
+        Args:
+            value: `subject` and, after a choice, `choice`: `kind`, `layer` and `head`.
+        """
+        translator, subject = self._read(value["subject"])
+        choice = Choice.read(value.get("choice"), translator.config)
+        return layer_values(translator, subject, choice)
+
+    def next_token(self, value: Any) -> dict[str, Any]:
+        """Return the most probable tokens at a position; see `next_token`.
+
+        Args:
+            value: `subject` and, after a choice, `asked`.
+        """
+        return next_token(*self._read(value["subject"]), value.get("asked"))
+
+    def beam(self, value: Any) -> dict[str, Any]:
+        """Return the hypotheses of a beam search; see `beam_tree`.
+
+        Args:
+            value: `subject` and, after a choice, `beam_size`.
+        """
+        return beam_tree(*self._read(value["subject"]), value.get("beam_size"))
+
+    def _read(self, state: Any) -> tuple[Translator, Subject]:
+        model = state.get("model") if isinstance(state, dict) else None
+        translator = self.registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
+        return translator, Subject.read(state, translator)
 
     def run_of(self, model: str) -> Run | None:
         """Read the training run of a model; None if its folder contains none.

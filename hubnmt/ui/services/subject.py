@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from hubnmt.errors import InputError
+from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.text.tokenizer import Tokenizer
@@ -75,6 +76,16 @@ class Subject:
         """The selected sentence's translation, with its original tokenization."""
         return Candidate("", 0.0, (self.row,))
 
+    @property
+    def alone(self) -> dict[str, Any]:
+        """The state of a page that holds only this sentence."""
+        return sentence_state(self.value["model"], self.src, self.row)
+
+    def pair(self, translator: Translator) -> Pair:
+        """Return the ids of the sentence and its translation, with placeholders as translated."""
+        tokenizers, config = translator.tokenizers, translator.config
+        return pair_sentences(self.src, self.candidate, tokenizers, config=config, split=False)[0]
+
     def tokenizer(self, translator: Translator) -> Tokenizer:
         """Return the target tokenizer with the protected spans of the selected sentence."""
         return bind_sentence(translator, self.src)
@@ -130,3 +141,21 @@ def read_index(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError
     return value
+
+
+def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
+    """Return the state of a page with one sentence and one translation.
+
+    Args:
+        model: model reference.
+        src: the source sentence.
+        row: target token ids without special tokens.
+    """
+    return {
+        "src": src,
+        "model": model,
+        "sentences": [[0, len(src)]],
+        "candidates": [{"text": "", "rows": [list(row)]}],
+        "selected": 0,
+        "sentence": 0,
+    }

@@ -8,19 +8,43 @@ import html
 import json
 import re
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hubnmt.errors import InputError
 
-METRICS, SAMPLES = "metrics.jsonl", "samples.md"
+METRICS, SAMPLES, RECIPE, CARD = "metrics.jsonl", "samples.md", "recipe.json", "README.md"
 
 MAX_FILE_MIB = 20
 """Larger files are rejected; no training run writes one."""
 
+MAX_SAMPLES, MAX_SAMPLE_CHARS = 20, 1_000
+"""Sentences sent to the page, and the characters of each text."""
+
+MAX_VOCAB_SIZE = 10**9
+MAX_STEP_DIGITS = 12
+"""Larger numbers do not come from a training run."""
+
 Points = tuple[tuple[float, float], ...]
 """(step, value) pairs in the order of steps."""
+
+
+CURVES = ("loss", "dev_loss", "bleu", "chrf", "lr")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """Settings of a run that the page explains; None if they are not recorded."""
+
+    label_smoothing: float | None
+    vocab_size: int | None
+    schedule: str
+    """Name of the learning-rate schedule; may be empty."""
+    lr: float | None
+    """Peak learning rate, or the factor of `noam`."""
+    warmup_steps: float | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,8 +52,11 @@ class Run:
     """Recorded data of one training run."""
 
     curves: dict[str, Points]
-    """Name -> points; the recorded ones of `loss`, `dev_loss`, `bleu` and `chrf`."""
+    """Name -> points; the recorded ones of `CURVES`."""
     samples: tuple["Sample", ...]
+    sample_steps: tuple[int, ...] = ()
+    """Steps at which the samples were translated, in order."""
+    recipe: "Recipe | None" = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,6 +67,31 @@ class Sample:
     reference: str
     translations: tuple[tuple[int, str], ...]
     """(step, text), without steps whose translation did not change."""
+
+
+def samples_figure(run: Run) -> dict[str, Any] | None:
+    """Return the samples as the page's slider shows them; None if there are none.
+
+    Returns:
+        `steps`: each with its validation loss and BLEU, if they are recorded; `sentences`: each
+        with its `translations` by step, without those that did not change.
+    """
+    if not run.samples:
+        return None
+    losses, scores = (dict(run.curves.get(name, ())) for name in ("dev_loss", "bleu"))
+    steps = [
+        {"step": step, "dev_loss": losses.get(step), "bleu": scores.get(step)}
+        for step in run.sample_steps
+    ]
+    sentences = [
+        {
+            "src": each.src[:MAX_SAMPLE_CHARS],
+            "reference": each.reference[:MAX_SAMPLE_CHARS],
+            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in each.translations],
+        }
+        for each in run.samples[:MAX_SAMPLES]
+    ]
+    return {"steps": steps, "sentences": sentences, "n_sentences": len(run.samples)}
 
 
 def find_run(model_folder: Path | None) -> Path | None:
@@ -60,7 +112,8 @@ def read_run(folder: Path) -> Run:
     """
     if not (folder / METRICS).is_file():
         raise InputError(f"{METRICS} not found: this is not the folder of a training run")
-    return Run(_read_curves(_read(folder / METRICS)), _read_samples(_read(folder / SAMPLES)))
+    samples, steps = _read_samples(_read(folder / SAMPLES))
+    return Run(_read_curves(_read(folder / METRICS)), samples, steps, _read_recipe(folder))
 
 
 def _read(path: Path) -> str:
@@ -78,7 +131,7 @@ def _read_curves(text: str) -> dict[str, Points]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for record in _records(text):
         step = _number(record.get("step"))
-        for name in ("loss", "dev_loss", "bleu", "chrf"):
+        for name in CURVES:
             value = _number(record.get(name))
             if step is not None and value is not None:
                 curves.setdefault(name, []).append((step, value))
@@ -101,21 +154,58 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def _read_samples(text: str) -> tuple[Sample, ...]:
-    """Convert one table of samples per step to one history per sentence."""
+def _read_recipe(folder: Path) -> Recipe | None:
+    """Read the recipe of a run folder, or that in the card of a model folder."""
+    tables: Any = None
+    try:
+        if (folder / RECIPE).is_file():
+            tables = json.loads(_read(folder / RECIPE))
+        else:
+            block = re.search(r"(?ms)^## Training$.*?^```toml\n(.*?)^```$", _read(folder / CARD))
+            tables = tomllib.loads(block[1]) if block else None
+    except (ValueError, RecursionError):  # also invalid TOML
+        return None
+    if not isinstance(tables, Mapping):
+        return None
+    optimizer, tokenizer = (_table(tables, name) for name in ("optimizer", "tokenizer"))
+    smoothing, size = (
+        _number(optimizer.get("label_smoothing")),
+        _number(tokenizer.get("vocab_size")),
+    )
+    return Recipe(
+        label_smoothing=smoothing if smoothing is not None and 0 <= smoothing < 1 else None,
+        vocab_size=int(size) if size is not None and 2 <= size <= MAX_VOCAB_SIZE else None,
+        schedule=str(optimizer.get("schedule", ""))[:40],
+        lr=_number(optimizer.get("lr")),
+        warmup_steps=_number(optimizer.get("warmup_steps")),
+    )
+
+
+def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = tables.get(name)
+    return table if isinstance(table, Mapping) else {}
+
+
+def _read_samples(text: str) -> tuple[tuple[Sample, ...], tuple[int, ...]]:
+    """Convert one table of samples per step to one history per sentence, and list the steps."""
     histories: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    steps: list[int] = []
     for table in re.split(r"(?m)^(?=## Step )", text)[1:]:
-        step = re.match(r"## Step ([\d,]+)", table)
-        if step is None:
+        heading = re.match(r"## Step ([\d,]+)", table)
+        number = heading[1].replace(",", "") if heading else ""
+        if not number.isdecimal() or len(number) > MAX_STEP_DIGITS:
             continue
+        step = int(number)
+        steps.append(step)
         rows = [line for line in table.split("\n") if line.startswith("| ")][1:]
         for row in rows:
             cells = [_unescape(cell) for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
             if len(cells) == 3:
                 history = histories.setdefault((cells[0], cells[1]), [])
                 if not history or history[-1][1] != cells[2]:
-                    history.append((int(step[1].replace(",", "")), cells[2]))
-    return tuple(Sample(*pair, tuple(history)) for pair, history in histories.items())
+                    history.append((step, cells[2]))
+    samples = tuple(Sample(*pair, tuple(history)) for pair, history in histories.items())
+    return samples, tuple(steps)
 
 
 def _unescape(cell: str) -> str:

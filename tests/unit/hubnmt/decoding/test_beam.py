@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, beam_search, greedy_search, run_search
+from hubnmt.decoding import Continuation, Hypothesis, beam_search, greedy_search, run_search
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4
@@ -127,3 +127,35 @@ def test_numbers_that_are_none_do_not_keep_a_search_going() -> None:
     step = TableStep([random_table(1)])
     assert search(step, [3], beam_size=2, constraint=spoil) == [[]]
     assert len(step.shapes) == 4  # 3 tokens and eos
+
+
+# --- what a step considered -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_observer_sees_the_search_that_gave_the_result(seed: int) -> None:
+    table, beam_size = random_table(seed, eos_bonus=seed % 3), 3
+    steps: list[list[Continuation]] = []
+    options = {"beam_size": beam_size, "n_best": beam_size, "length_penalty": 0.7}
+    (found,) = search(TableStep([table]), [6], observe=steps.append, **options)
+    assert (found,) == tuple(search(TableStep([table]), [6], **options))
+    beam: list[tuple[int, ...]] = [()]
+    finished = {}
+    for continuations in steps:
+        assert continuations == sorted(continuations, key=lambda each: -each.rank)
+        assert len(continuations) <= 2 * beam_size
+        paths = [(*beam[each.parent], each.token) for each in continuations]
+        for each, path in zip(continuations, paths, strict=True):
+            assert each.log_prob == pytest.approx(table(path[:-1])[path[-1]], abs=1e-5)
+            expected = sum(table(path[:t])[token] for t, token in enumerate(path))
+            assert each.rank == pytest.approx(expected, rel=1e-4)
+            if each.status == "finished":
+                finished[path[:-1]] = each.rank
+        kept = [
+            path for each, path in zip(continuations, paths, strict=True) if each.status == "kept"
+        ]
+        assert len(kept) <= beam_size
+        beam = kept
+    assert {tuple(each.ids) for each in found} <= set(finished)
+    for each in found:
+        assert finished[tuple(each.ids)] == pytest.approx(each.log_prob, rel=1e-4)

@@ -30,9 +30,8 @@ def make_tab(make_registry: Callable[..., ModelRegistry]) -> Callable[..., Learn
     return make
 
 
-def _event(tab: LearnTab, n_inputs: int) -> Any:
-    (event,) = [f for f in tab.demo.fns.values() if len(f.inputs) == n_inputs]
-    return event.fn
+def _events(tab: LearnTab, n_inputs: int) -> list[Any]:
+    return [f.fn for f in tab.demo.fns.values() if len(f.inputs) == n_inputs]
 
 
 def test_a_language_without_examples_leaves_only_the_network_blank(
@@ -42,9 +41,20 @@ def test_a_language_without_examples_leaves_only_the_network_blank(
     translator = tab._handlers.registry.get("")
     translator.config = dataclasses.replace(translator.config, src_lang="he")
     (tmp_path / "first" / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 2.0}))
-    pieces, positions, network, run = _event(tab, 3)("", "", None)
+    pieces, positions, network, run, samples = _events(tab, 3)[0]("", "", None)
     assert pieces["words"] == []
     assert positions["rows"] > 0
     assert "error" not in network
     assert "Translate a sentence in the Translate tab" in network
     assert "<svg" in run
+    assert samples is None
+    assert _events(tab, 2)[1]("", None) == [{}, {}, {}]
+
+
+def test_a_refused_request_is_told_in_its_own_panel(make_tab: Callable[..., LearnTab]):
+    panels = _events(make_tab(), 1)[:3]  # values of a layer, next token, beam search
+    for event in panels:
+        for value in (None, "nonsense", {"subject": {"model": "/home/name/secret"}}):
+            answer = event(value)
+            assert set(answer) == {"subject", "message"}
+            assert "/home/name" not in answer["message"]

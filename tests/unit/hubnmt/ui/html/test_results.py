@@ -8,7 +8,6 @@ from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.files import FileResult, find_worst
 from hubnmt.ui.services.learn import Lessons
-from hubnmt.ui.services.training_runs import Run, Sample
 from hubnmt.ui.services.translate import Handlers
 
 MARKUP = "<img src=x onerror=alert(1)> & <script>alert(2)</script> ${x} {{y}}"
@@ -65,12 +64,3 @@ def test_the_diagram_shows_every_shape_of_the_sentence(handlers: Handlers):
     for shape in (f"1 × 3 × {T} × {S}", f"1 × {S} × 12", f"1 × {T} × 300"):
         assert shape in said
     assert _is_safe(page)
-
-
-def test_a_run_shows_curves_and_how_sentences_changed():
-    sample = Sample(MARKUP, MARKUP, ((500, MARKUP), (1500, "better")))
-    page = results.run(Run({"loss": ((1, 2.0), (2, 1.0)), "bleu": ((2, 30.0),)}, (sample,)))
-    assert page.count("<svg") == 2
-    assert "step 1,500" in _text(page)
-    assert _is_safe(page)
-    assert "details" not in results.run(Run({}, ()))

@@ -8,10 +8,13 @@ from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.files import WEIGHTS
 from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import pull
+from hubnmt.hub.push import push
 from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
-from hubnmt.ui.services.registry import BoundedLoad
+from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
+from hubnmt.ui.services.training_runs import samples_figure
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -77,6 +80,27 @@ def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(
     monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
     _load(True)("user/second")
     assert [each.name for each in list_cached()] == ["user/second"]
+
+
+def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
+    hub: HubServer, model_folder: Path
+):
+    metrics = '{"step": 1, "loss": 2.0, "lr": 0.1}\n{"step": 2, "dev_loss": 1.5, "bleu": 3}\n'
+    (model_folder / "metrics.jsonl").write_text(metrics)
+    table = "| source | reference | translation |\n|---|---|---|\n| a | A | x |\n"
+    (model_folder / "samples.md").write_text(f"# Samples\n\n## Step 2\n\n{table}")
+    push(model_folder, REPO)
+    models = ModelRegistry(_load(False), {"own": model_folder}, allow_hub=True, allow_local=True)
+    lessons = Lessons(models)
+    models.open(REPO)
+    expected = lessons.run_of("own")
+    assert expected is not None
+    assert expected.curves["lr"] == ((1, 0.1),)
+    figure = samples_figure(expected)
+    assert figure is not None
+    assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
+    for name in (REPO, str(model_folder)):
+        assert lessons.run_of(name) == expected
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "u/" + "a" * 5000, "\0", "\ud800"])

@@ -6,7 +6,7 @@ import pytest
 from hubnmt.checkpoint.card import escape_cell
 from hubnmt.errors import InputError
 from hubnmt.ui.services import training_runs
-from hubnmt.ui.services.training_runs import read_run
+from hubnmt.ui.services.training_runs import Recipe, read_run, samples_figure
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -40,6 +40,7 @@ def test_curves_are_what_was_recorded_torn_lines_left_out(run: Path):
         "dev_loss": ((100, 4.5),),
         "bleu": ((100, 2),),
         "chrf": ((100, 1),),
+        "lr": ((50, 0.1),),
     }
 
 
@@ -50,11 +51,83 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
         (1000, [("a", "A", "x"), (ODD, ODD, "")]),
         (12500, [("a", "A", "y")]),
     )
-    first, second = read_run(run).samples
+    found = read_run(run)
+    first, second = found.samples
+    assert found.sample_steps == (500, 1000, 12500)
     assert (first.src, first.reference) == ("a", "A")
     assert first.translations == ((500, "x"), (12500, "y"))
     assert (second.src, second.reference) == (ODD, ODD)
     assert second.translations == ((500, ODD), (1000, ""))
+
+
+def test_the_slider_has_every_validation_with_its_scores(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert samples_figure(read_run(run)) is None
+    rows = [("a", "A", "x"), ("b", "B", "y" * 3)]
+    _write_samples(run, (100, rows), (200, rows[:1]))
+    monkeypatch.setattr(training_runs, "MAX_SAMPLES", 1)
+    figure = samples_figure(read_run(run))
+    assert figure == {
+        "steps": [
+            {"step": 100, "dev_loss": 4.5, "bleu": 2},
+            {"step": 200, "dev_loss": None, "bleu": None},
+        ],
+        "sentences": [{"src": "a", "reference": "A", "translations": [[100, "x"]]}],
+        "n_sentences": 2,
+    }
+
+
+CARD = """# A model
+
+## Training
+
+- seed: 4
+
+```toml
+[tokenizer]
+vocab_size = 8017
+[optimizer]
+lr = 0.0008
+schedule = "cosine"
+warmup_steps = 60
+label_smoothing = 0.1
+```
+"""
+
+
+def test_the_recipe_is_that_of_the_run_or_of_the_card(run: Path):
+    assert read_run(run).recipe is None
+    (run / "README.md").write_text(CARD)
+    expected = Recipe(
+        label_smoothing=0.1, vocab_size=8017, schedule="cosine", lr=0.0008, warmup_steps=60
+    )
+    assert read_run(run).recipe == expected
+    recipe = {"optimizer": {"label_smoothing": 0.2, "warmup_steps": None}, "tokenizer": 3}
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    assert read_run(run).recipe == Recipe(
+        label_smoothing=0.2, vocab_size=None, schedule="", lr=None, warmup_steps=None
+    )
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "3", '{"optimizer": 3}', "[" * 100_000])
+def test_a_recipe_that_cannot_be_read_says_nothing(run: Path, text: str):
+    (run / "recipe.json").write_text(text)
+    found = read_run(run).recipe
+    assert found is None or found.label_smoothing is None
+    (run / "recipe.json").unlink()
+    (run / "README.md").write_text(CARD.replace("lr = 0.0008", text))
+    assert read_run(run).recipe is None
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1, 1e400, "much"])
+def test_settings_that_cannot_be_are_left_out(run: Path, smoothing: object):
+    optimizer = {"label_smoothing": smoothing, "lr": 1}
+    recipe = {"optimizer": optimizer, "tokenizer": {"vocab_size": 1}}
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    found = read_run(run).recipe
+    assert found is not None
+    assert (found.label_smoothing, found.vocab_size, found.lr) == (None, None, 1)
 
 
 def test_a_record_too_large_to_be_ours_is_not_read(run: Path, monkeypatch: pytest.MonkeyPatch):

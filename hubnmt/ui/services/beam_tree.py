@@ -1,0 +1,123 @@
+"""The hypotheses that beam search considered for one sentence, as a tree."""
+
+from typing import Any
+
+from hubnmt.attention.replay import readable_pieces
+from hubnmt.config import DecodingConfig
+from hubnmt.decoding import Continuation
+from hubnmt.decoding.scoring import normalize_length
+from hubnmt.errors import InputError
+from hubnmt.inference.engine import TorchEngine
+from hubnmt.pipeline.assemble import decode_line
+from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.translator import Translator
+from hubnmt.ui.services import limits
+from hubnmt.ui.services.scheduler import model_turn
+from hubnmt.ui.services.subject import Subject, read_index
+
+BEAM_SIZES = range(2, 9)
+"""Beam sizes that can be drawn: twice as many hypotheses stand below each other."""
+
+MAX_SHOWN_STEPS = 40
+"""Steps of the search that are drawn."""
+
+Path = tuple[int, ...]
+
+
+def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -> dict[str, Any]:
+    """Search again and return the continuations of every step.
+
+    Args:
+        translator: the model; its decoding options apply.
+        subject: the sentence.
+        beam_size: one of `BEAM_SIZES`; None for the model's own, or the nearest that is one.
+
+    Returns:
+        `steps`: for each step its continuations, best first, each with the index of its `parent` in
+        the step before; `results`: the finished hypotheses, best first; `best`: the path of the
+        best one as an index for each step.
+
+    Raises:
+        InputError: if the beam size is not valid.
+    """
+    decoding = _decoding(translator.decoding, beam_size)
+    pair = subject.pair(translator)
+    tokenizer = translator.tokenizers.tgt.with_spans(pair.protected)
+    steps: list[list[Continuation]] = []
+    with model_turn(limits.check_work(translator, subject.src, decoding)):
+        found = _engine(translator).observe_beam(pair.src_ids, decoding, steps.append)
+    drawn, paths = _draw(steps, decoding.length_penalty, tokenizer)
+    best = _trace_back(drawn, paths, (*found[0].ids, tokenizer.eos_id)) if found else []
+    return {
+        "steps": drawn[:MAX_SHOWN_STEPS],
+        "n_steps": len(drawn),
+        "best": best[:MAX_SHOWN_STEPS],
+        "beam_size": decoding.beam_size,
+        "beam_sizes": list(BEAM_SIZES),
+        "length_penalty": decoding.length_penalty,
+        "results": [
+            {"text": decode_line(each.ids, tokenizer), "score": each.score, "sum": each.log_prob}
+            for each in found
+        ],
+    }
+
+
+def _decoding(decoding: DecodingConfig, beam_size: Any) -> DecodingConfig:
+    if beam_size is None:
+        beam_size = min(max(decoding.beam_size, BEAM_SIZES[0]), BEAM_SIZES[-1])
+    try:
+        is_drawable = read_index(beam_size) in BEAM_SIZES
+    except ValueError:
+        is_drawable = False
+    if not is_drawable:
+        raise InputError(f"the beam size must be {BEAM_SIZES[0]} to {BEAM_SIZES[-1]}")
+    n_best = min(decoding.n_best, beam_size)
+    return decoding.with_options(beam_size=beam_size, n_best=n_best, sample=False)
+
+
+def _engine(translator: Translator) -> TorchEngine:
+    """Return the PyTorch engine, which can be observed."""
+    if isinstance(translator.engine, TorchEngine):
+        return translator.engine
+    return TorchEngine(translator.model, translator.tokenizers)
+
+
+def _draw(
+    steps: list[list[Continuation]], length_penalty: float, tokenizer: Tokenizer
+) -> tuple[list[list[dict[str, Any]]], list[list[Path]]]:
+    """Return the continuations of each step as plain values, and the tokens of each."""
+    drawn, paths = list[list[dict[str, Any]]](), list[list[Path]]()
+    beam: list[tuple[int | None, Path]] = [(None, ())]  # index in the step before, tokens
+    for n_tokens, continuations in enumerate(steps, 1):
+        pieces = readable_pieces([each.token for each in continuations], tokenizer)
+        paths.append([(*beam[each.parent][1], each.token) for each in continuations])
+        drawn.append(
+            [
+                {
+                    "parent": beam[each.parent][0],
+                    "piece": piece,
+                    "log_prob": each.log_prob,
+                    "sum": each.rank,
+                    "score": normalize_length(each.rank, n_tokens, length_penalty),
+                    "status": each.status,
+                }
+                for each, piece in zip(continuations, pieces, strict=True)
+            ]
+        )
+        beam = [
+            (index, paths[-1][index])
+            for index, each in enumerate(continuations)
+            if each.status == "kept"
+        ]
+    return drawn, paths
+
+
+def _trace_back(
+    drawn: list[list[dict[str, Any]]], paths: list[list[Path]], tokens: Path
+) -> list[int]:
+    """Return the index of each token of a finished hypothesis in its step."""
+    index, best = paths[len(tokens) - 1].index(tokens), list[int]()
+    for step in reversed(drawn[: len(tokens)]):
+        best.append(index)
+        index = step[index]["parent"]
+    return best[::-1]

@@ -1,0 +1,250 @@
+"""Values of a layer, next token and beam search of one sentence: those of the real model."""
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.errors import HubNMTError
+from hubnmt.model import Transformer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.translator import Translator
+from hubnmt.ui.services import beam_tree, layer_values, next_token
+from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.subject import Subject
+from hubnmt.ui.services.translate import Handlers
+
+SRC = "Ein Hund, rennt."
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_config: ModelConfig, tiny_tokenizer: Tokenizer) -> Translator:
+    """Says nonsense, and says it firmly."""
+    torch.manual_seed(20170612)
+    model = Transformer(tiny_config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
+        model.src_embedding.weight.mul_(2)
+    decoding = DecodingConfig(beam_size=3, n_best=2, max_new_tokens=6)
+    tokenizers = Tokenizers(tiny_tokenizer, tiny_tokenizer)
+    return Translator(StoredModel(model=model, tokenizers=tokenizers, decoding=decoding))
+
+
+@pytest.fixture(scope="module")
+def handlers(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Handlers:
+    folder = tmp_path_factory.mktemp("tiny")
+    return Handlers(ModelRegistry(lambda _: translator, {"tiny": folder}))
+
+
+@pytest.fixture(scope="module")
+def lessons(handlers: Handlers) -> Lessons:
+    return Lessons(handlers.registry)
+
+
+@pytest.fixture(scope="module")
+def value(lessons: Lessons, handlers: Handlers, translator: Translator) -> dict[str, Any]:
+    found = translator.translate(SRC, split=False, guard=False)
+    state = {
+        "src": SRC,
+        "model": "tiny",
+        "sentences": [[0, len(SRC)]],
+        "candidates": [{"text": found.text, "rows": [list(found.n_best[0].tgt_ids[0])]}],
+        "selected": 0,
+        "sentence": 0,
+    }
+    subject = lessons.subject(handlers, "tiny", state)
+    assert subject is not None
+    return {"subject": subject}
+
+
+def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
+    numbers = np.frombuffer(base64.b64decode(tensor["values"]), "<i2").astype(np.float32)
+    shape = tensor["rows"], tensor["columns"]
+    return torch.from_numpy(numbers.reshape(shape) / layer_values.FULL_SCALE * tensor["scale"])
+
+
+# --- values of a layer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", layer_values.KINDS)
+def test_packed_weights_are_those_that_the_page_shows_elsewhere(
+    lessons: Lessons, value: dict[str, Any], translator: Translator, kind: str
+):
+    layer, head = (0 if kind == "encoder" else 1), 2
+    figure = lessons.values(value | {"choice": {"kind": kind, "layer": layer, "head": head}})
+    row = value["subject"]["candidates"][0]["rows"][0]
+    maps = translator.attend(SRC, Subject.read(value["subject"], translator).candidate)
+    shown = {"encoder": maps.encoder_self, "decoder": maps.decoder_self, "cross": maps.cross}
+    n_shown = layer_values.MAX_SHOWN_TOKENS
+    expected = shown[kind][layer, head][:n_shown, :n_shown]
+    found = {name: _unpack(each) for name, each in figure["tensors"].items()}
+    torch.testing.assert_close(found["weights"], expected, atol=1e-4, rtol=0)
+    if expected.shape[1] == figure["keys"]["n_tokens"]:  # no key is cut off
+        mixed = found["weights"] @ found["values"]
+        torch.testing.assert_close(found["mixed"], mixed, atol=5e-3, rtol=0)
+    sums = found["attention_in"] + found["attention_out"]
+    torch.testing.assert_close(found["attention_sum"], sums, atol=5e-3, rtol=0)
+    assert figure["queries"]["n_tokens"] == (
+        len(maps.src_tokens) if kind == "encoder" else len(row) + 1
+    )
+
+
+def test_long_sentences_are_cut_where_they_are_shown(
+    lessons: Lessons, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    whole = lessons.values(value)
+    monkeypatch.setattr(layer_values, "MAX_SHOWN_TOKENS", 3)
+    cut = lessons.values(value)
+    assert cut["queries"]["n_tokens"] == whole["queries"]["n_tokens"] > 3
+    assert cut["queries"]["tokens"] == whole["queries"]["tokens"][:3]
+    expected = _unpack(whole["tensors"]["weights"])[:3, :3]
+    found = _unpack(cut["tensors"]["weights"])
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"kind": "encoder", "layer": 1, "head": 0},
+        {"kind": "cross", "layer": 0, "head": 3},
+        {"kind": "cross", "layer": -1, "head": 0},
+        {"kind": "cross", "layer": True, "head": 0},
+        {"kind": "nothing", "layer": 0, "head": 0},
+        {"kind": ["cross"], "layer": 0, "head": 0},
+        {"kind": "cross"},
+        "cross",
+    ],
+)
+def test_a_head_that_does_not_exist_is_refused(
+    lessons: Lessons, value: dict[str, Any], choice: Any
+):
+    with pytest.raises(HubNMTError, match="no such attention head"):
+        lessons.values(value | {"choice": choice})
+
+
+@pytest.mark.parametrize("subject", [None, {}, {"model": "tiny"}, "tiny", {"model": 3}])
+def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
+    for compute in (lessons.values, lessons.next_token, lessons.beam):
+        with pytest.raises(HubNMTError):
+            compute({"subject": subject})
+
+
+# --- the next token -------------------------------------------------------------------------------
+
+
+def test_probabilities_are_the_models_and_sum_to_one(
+    lessons: Lessons, value: dict[str, Any], translator: Translator
+):
+    row = value["subject"]["candidates"][0]["rows"][0]
+    src_ids = translator.tokenizers.src.encode(SRC)
+    (log_probs,) = translator.replay([(src_ids, row)])
+    for position, expected in enumerate(log_probs):
+        found = lessons.next_token(value | {"asked": {"position": position}})
+        probabilities = [each["probability"] for each in found["best"]]
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert len(probabilities) == next_token.N_TOKENS
+        # pad and bos are never drawn, and their probability is not given to others
+        assert 0.9 < sum(probabilities) + found["rest"][0] < 1 + 1e-5
+        chosen = [each for each in found["best"] if each["id"] == found["chosen"]]
+        assert found["chosen"] == [*row, translator.tokenizers.tgt.eos_id][position]
+        if chosen:
+            assert math.log(chosen[0]["probability"]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "n_kept"),
+    [({"top_k": 3}, 3), ({"temperature": 0.1}, None), ({"top_p": 1e-6}, 1), ({"top_k": 2.0}, 2)],
+)
+def test_options_move_the_probabilities(
+    lessons: Lessons, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
+):
+    found = lessons.next_token(value | {"asked": options})
+    filtered = [each["filtered"] for each in found["best"]]
+    assert sum(filtered) + found["rest"][1] == pytest.approx(1, abs=1e-5)
+    assert filtered[0] > found["best"][0]["probability"]
+    if n_kept is not None:
+        assert found["n_kept"] == n_kept
+        assert sum(each > 0 for each in filtered) == n_kept
+        assert found["rest"][1] == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"position": 99},
+        {"position": -1},
+        {"position": "1"},
+        {"temperature": 0},
+        {"temperature": "hot"},
+        {"temperature": math.nan},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"top_p": 1.5},
+    ],
+)
+def test_impossible_requests_are_refused(lessons: Lessons, value: dict[str, Any], asked: Any):
+    with pytest.raises(HubNMTError):
+        lessons.next_token(value | {"asked": asked})
+
+
+# --- beam search ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
+def test_the_tree_ends_in_what_the_model_translates(
+    lessons: Lessons, value: dict[str, Any], translator: Translator, beam_size: int
+):
+    tree = lessons.beam(value | {"beam_size": beam_size})
+    expected = translator.translate(SRC, split=False, guard=False, beam_size=beam_size)
+    first = tree["results"][0]
+    assert first["text"] == expected.text
+    assert first["score"] == pytest.approx(expected.score, rel=1e-5)
+    end = tree["steps"][len(tree["best"]) - 1][tree["best"][-1]]
+    assert (end["piece"], end["status"]) == ("<eos>", "finished")
+    assert end["score"] == pytest.approx(expected.score, rel=1e-5)
+    nodes = [step[index] for step, index in zip(tree["steps"], tree["best"], strict=False)]
+    assert tuple(each["piece"] for each in nodes) == expected.tgt_tokens
+    log_probs = [each["log_prob"] for each in nodes]
+    assert log_probs == pytest.approx(expected.tgt_log_probs, abs=1e-4)
+    for earlier, step in zip(tree["steps"], tree["steps"][1:], strict=False):
+        assert all(earlier[each["parent"]]["status"] == "kept" for each in step)
+    assert sum(each["status"] == "kept" for each in tree["steps"][1]) <= beam_size
+
+
+@pytest.mark.parametrize("beam_size", [0, 1, 9, 2.5, "3", True])
+def test_a_beam_that_cannot_be_drawn_is_refused(
+    lessons: Lessons, value: dict[str, Any], beam_size: Any
+):
+    with pytest.raises(HubNMTError, match="must be 2 to 8"):
+        lessons.beam(value | {"beam_size": beam_size})
+
+
+# --- the sentence ---------------------------------------------------------------------------------
+
+
+def test_an_example_is_shown_before_anything_is_translated(lessons: Lessons, handlers: Handlers):
+    subject = lessons.subject(handlers, "tiny", None)
+    assert subject is not None
+    assert subject["src"]
+    assert lessons.values({"subject": subject})["choice"]["kind"] == "cross"
+
+
+def test_of_several_sentences_only_the_selected_one_is_kept(lessons: Lessons, handlers: Handlers):
+    state = {
+        "src": "Ein Hund. Eine Frau.",
+        "model": "tiny",
+        "sentences": [[0, 9], [10, 20]],
+        "candidates": [{"text": "a b", "rows": [[40], [41, 42]]}],
+        "selected": 0,
+        "sentence": 1,
+    }
+    subject = lessons.subject(handlers, "tiny", state)
+    assert subject is not None
+    assert (subject["src"], subject["candidates"][0]["rows"]) == ("Eine Frau.", [[41, 42]])
