@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import hubnmt
 from hubnmt import Translator
 from hubnmt.__main__ import main
 
+PRETRAINED = Path(hubnmt.__file__).parent / "pretrained"
 Run = Callable[..., str]
 
 
@@ -61,3 +63,12 @@ def test_a_quantization_that_would_be_ignored_is_refused(
     request = ["export", model, str(tmp_path / "out"), "--to", kind, "--quantization", "int8"]
     assert main(request) == 2
     assert "for --to ctranslate2 only" in capsys.readouterr().err
+
+
+def test_another_type_of_weights_keeps_the_record_and_is_on_the_card(tmp_path: Path) -> None:
+    old, new = PRETRAINED / "en-fr", tmp_path / "new"
+    assert main(["export", "en-fr", str(new), "--to", "int8"]) == 0
+    assert "- weights stored as: float16\n" in (old / "README.md").read_text(encoding="utf-8")
+    assert "- weights stored as: int8\n" in (new / "README.md").read_text(encoding="utf-8")
+    for name in ("metrics.jsonl", "samples.md"):
+        assert (new / name).read_bytes() == (old / name).read_bytes()
