@@ -125,6 +125,7 @@ class FakeTranslator:
         translation = self.translate(text, **options)
         self.n_together = n_together
         words = translation.text.split(" ")
+        yield ""  # registered for a batch, as the pipeline's engine does
         for n in range(1, len(words) + 1):
             yield " ".join(words[:n])
         return translation

@@ -1,9 +1,9 @@
-// Marks a comparison that is out of date. props.value is the text that was compared, or null.
+// Marks a comparison that is out of date. props.value is {text}, the text compared, or null.
 
 const source = () => document.querySelector("#compare-source textarea");
 
 function update() {
-  const isStale = props.value !== null && source().value !== props.value;
+  const isStale = Boolean(props.value) && source().value !== props.value.text;
   element.querySelector(".compared").hidden = !isStale;
   document.querySelector("#comparison").dataset.state = isStale ? "stale" : "";
 }

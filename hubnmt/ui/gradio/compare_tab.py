@@ -103,9 +103,9 @@ class CompareTab:
         """Return the values that depend on model A: source field and options."""
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
-    def _compare(self, text: str, *sides: Any) -> tuple[str, str, str | None]:
+    def _compare(self, text: str, *sides: Any) -> tuple[str, str, dict[str, str] | None]:
         try:
             found = compare(self._handlers, text, *read_sides(sides))
         except HubNMTError as error:
             return error_notice(error), "", None
-        return "", results.comparison(found), text
+        return "", results.comparison(found), {"text": text}

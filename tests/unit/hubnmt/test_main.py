@@ -56,7 +56,7 @@ def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixt
             "unrecognized arguments: --mdel (did you mean '--model'?)",
         ),
         ("evaluate --reff a", "required: --ref; unrecognized arguments: --reff (did you mean"),
-        ("translate x --beam 3 -- --modle", "en-ml); see hubnmt translate --help"),
+        ("translate x --beam 3 -- --modle", "fr-en); see hubnmt translate --help"),
         ("translate x --model m --dtype floot32", "did you mean 'float32'?"),
         ("inspect de-en-multi30", "did you mean 'de-en-multi30k'?"),
         ("translate x", "(bundled models: de-en, "),

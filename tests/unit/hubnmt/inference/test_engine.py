@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
@@ -266,8 +266,9 @@ def test_a_search_under_way_leaves_the_callers_mode_alone(
 def test_a_model_that_overflows_is_refused_at_once(
     weight: float, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
+    *_, last = (each for each in engine.model.decoder.modules() if isinstance(each, nn.LayerNorm))
     with torch.no_grad():
-        engine.model.decoder.final_norm.weight.fill_(weight)
+        last.weight.fill_(weight)
     broken = TorchEngine(engine.model, tokenizers=engine._tokenizers)
     search, steps = broken.search(rows[:2], options(**strategy)), []
     with pytest.raises(ModelFolderError, match="not finite"):

@@ -75,7 +75,7 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
     ("sections", "message"),
     [
         ({"run": {"max_step": 5}}, r"\[run\]: unknown key 'max_step' \(did you mean 'max_steps'\?"),
-        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, schedule"),
+        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: method, lr, schedule"),
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
         ({"run": {"max_steps": True}}, r"max_steps = True must be int"),

@@ -18,5 +18,5 @@ def test_the_pages_models_are_listed_by_their_languages_without_opening_them():
     assert not registry.is_open("de-en")
     both = found["de-en"], found["de-en-multi30k"]
     assert {(each["src"], each["tgt"]) for each in both} == {("de", "en")}
-    assert both[0]["label"].startswith("German to English, 5.7 M: ")
+    assert both[0]["label"].startswith("German to English, 13 M: ")
     assert both[1]["label"] == "German to English, 2.3 M: photo captions"
