@@ -38,13 +38,13 @@ def find_unsure(
     behind = 0
     for row, values, tokenizer in zip(rows, log_probs, tokenizers, strict=False):
         words, sizes = locate(row, tokenizer).group(number_words)
-        spoken = words.text.strip()
-        start = max(text.find(spoken, behind), behind)
-        moved = start - words.text.index(spoken)
+        sentence = words.text.strip()
+        start = max(text.find(sentence, behind), behind)
+        moved = start - words.text.index(sentence)
         for number, end in enumerate(itertools.accumulate(sizes)):
             probability = math.exp(min(sum(values[end - sizes[number] : end]), 0.0))
             first, last = words.word_span(number)
             if probability < UNSURE and any(map(str.isalnum, words.text[first:last])):
                 found.append([first + moved, last + moved])
-        behind = start + len(spoken)
+        behind = start + len(sentence)
     return found

@@ -41,7 +41,9 @@ def test_an_8_bit_folder_is_small_and_translates_as_before(folder: Path):
     assert [each.text for each in new.translate(TEXTS)] == [
         each.text for each in old.translate(TEXTS)
     ]
-    assert new.card == old.card
+    stored_as = "- weights stored as: {}\n"
+    assert new.card == old.card.replace(stored_as.format("float16"), stored_as.format("int8"))
+    assert new.card != old.card
 
 
 def test_saving_again_changes_nothing(folder: Path, tmp_path: Path):
