@@ -8,7 +8,7 @@
 const find = (name) => element.querySelector(`.${name}`);
 const source = () => document.querySelector("#source textarea");
 const isPhone = matchMedia("(pointer: coarse)");
-const TYPED_MS = 300; // after the last key
+const TYPED_MS = 180; // after the last key, so that the translation is there after about 300
 const WAITING_MS = 100; // more for each request that waits on a shared page
 const MAX_MS = 3000;
 const MAX_ANNOUNCED = 300; // characters
