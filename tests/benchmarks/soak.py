@@ -2,11 +2,12 @@
 
     python tests/benchmarks/soak.py [--minutes 10] [--visitors 30] [--hostile 10] [--one-address]
 
-Honest visitors translate a sentence, wait for the answer, read and go on. The hostile ones, if any,
-take turns in: the longest texts without a listener, letters without a space, the longest text that
-is admitted, answers that they leave, files of junk, bodies that trickle, and requests of wrong
-types. Each visitor has an address of its own, as behind a proxy; with `--one-address` all share
-one. Prints a table for RESULTS.md.
+Honest visitors type a sentence in three parts, each of which the page translates when they pause,
+wait for the translation of the whole, read and go on; the wait is that from the last pause. The
+hostile ones, if any, take turns in: the longest texts without a listener, letters without a space,
+the longest text that is admitted, answers that they leave, files of junk, bodies that trickle, and
+requests of wrong types. Each visitor has an address of its own, as behind a proxy; with
+`--one-address` all share one. Prints a table for RESULTS.md.
 """
 
 import argparse
@@ -33,6 +34,8 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = (ROOT / "tests" / "fixtures" / "captions.de").read_text("utf-8").splitlines()
+TYPING_S = (0.7, 1.5)
+"""Between the pauses of an honest visitor who types."""
 READING_S = (1.0, 4.0)
 """Between an answer and the next question of an honest visitor."""
 TIMEOUT_S = 120.0
@@ -72,11 +75,33 @@ def serve(files: Path) -> Iterator[tuple[str, psutil.Process]]:
             process.wait(20)
 
 
+def translate_event(url: str) -> tuple[int, list[object]]:
+    """Return the number of the page's event that translates, and the values of its inputs."""
+    config = httpx.get(f"{url.removesuffix('gradio_api/')}config").json()
+    parts = {each["id"]: each["props"] for each in config["components"]}
+    names = {part.get("elem_id"): number for number, part in parts.items()}
+    (event,) = (
+        each
+        for each in config["dependencies"]
+        if [names["typing"], "submit"] in each["targets"] and names["source"] in each["inputs"]
+    )
+    return event["id"], [parts[each].get("value") for each in event["inputs"]]
+
+
 class Visitor:
     """Somebody at an address."""
 
-    def __init__(self, url: str, number: int, *, is_alone: bool, is_honest: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        number: int,
+        event: tuple[int, list[object]],
+        *,
+        is_alone: bool,
+        is_honest: bool,
+    ) -> None:
         self.url = url
+        self.event, self.values = event
         self.is_honest = is_honest
         self.session = uuid.uuid4().hex
         self.random = random.Random(number)
@@ -111,12 +136,43 @@ class Visitor:
     # --- what they do
 
     def translate(self) -> None:
+        words = self.random.choice(SENTENCES).split()
+        for n_parts in (1, 2):
+            pause_s = self.random.uniform(*TYPING_S)
+            until = time.monotonic() + pause_s
+            event = self.type_text(" ".join(words[: len(words) * n_parts // 3]))
+            with contextlib.suppress(httpx.ReadTimeout):  # the next words end it
+                self.until_answered(event, pause_s)
+            time.sleep(max(0.0, until - time.monotonic()))
         started = time.monotonic()
-        answer = self.ask("translate", self.translation(self.random.choice(SENTENCES)))
+        event = self.type_text(" ".join(words))
+        self.until_answered(event)
         self.waits.append(time.monotonic() - started)
-        if not answer.startswith("event: complete"):
-            self.errors[answer[:100]] += 1
         time.sleep(self.random.uniform(*READING_S))
+
+    def type_text(self, text: str) -> str:
+        """Ask for the translation of a text as the page does, which ends an older one."""
+        body = {
+            "data": [text, *self.values[1:]],
+            "fn_index": self.event,
+            "session_hash": self.session,
+        }
+        answer = self.http.post(f"{self.url}queue/join", json=body)
+        answer.raise_for_status()
+        return str(answer.json()["event_id"])
+
+    def until_answered(self, event: str, timeout_s: float = TIMEOUT_S) -> None:
+        asked = {"session_hash": self.session}
+        with self.http.stream(
+            "GET", f"{self.url}queue/data", params=asked, timeout=timeout_s
+        ) as answer:
+            for line in answer.iter_lines():
+                said = json.loads(line.removeprefix("data:")) if line.startswith("data:") else {}
+                if said.get("event_id") == event and said["msg"] == "process_completed":
+                    if not said["success"]:
+                        self.errors[str(said["output"])[:100]] += 1
+                    return
+        self.errors["no answer"] += 1
 
     def flood(self) -> None:
         for _ in range(10):
@@ -201,9 +257,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "files") as (url, server):
         files = Path(folder) / "files"
         until = time.monotonic() + 60 * options.minutes
+        event = translate_event(url)
         visitors = [
             Visitor(
-                url, number, is_alone=not options.one_address, is_honest=number >= options.hostile
+                url,
+                number,
+                event,
+                is_alone=not options.one_address,
+                is_honest=number >= options.hostile,
             )
             for number in range(options.visitors)
         ]

@@ -50,7 +50,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
 
 
 def test_no_script_is_left_out() -> None:
-    modules = {"app", "shapes", "turns"}  # app has a test of its own, the others only help
+    modules = {"app", "keystrokes", "shapes", "turns"}  # two have a test, two only help
     modules |= {"corpus"}  # starts Ray, as test_ray does
     assert {path.stem for path in FOLDER.glob("*.py")} == set(SCRIPTS) | modules
 
@@ -76,15 +76,24 @@ def test_a_script_prints_its_table(
 
 
 @pytest.mark.usefixtures("bundled_model")
-def test_the_pages_benchmark_prints_its_table(repo: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["app.py", "--rounds", "1", "--openings", "1"], ["| /translate |", "opening the page"]),
+        (["keystrokes.py", "--words", "2"], ["| to the whole translation |"]),
+    ],
+)
+def test_a_benchmark_of_the_page_prints_its_table(
+    repo: Path, environment: dict[str, str], arguments: list[str], said: list[str]
+) -> None:
     """In a process of its own, because one process has one browser only."""
+    script, *options = arguments
     done = subprocess.run(
-        [sys.executable, FOLDER / "app.py", "--rounds", "1", "--openings", "1"],
+        [sys.executable, FOLDER / script, *options],
         env=environment | {"PYTHONPATH": str(repo)},
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert "| /translate |" in done.stdout
-    assert "opening the page" in done.stdout
+    assert all(each in done.stdout for each in said)
