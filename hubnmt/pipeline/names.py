@@ -1,18 +1,21 @@
-"""Restore names that a translation spells almost, but not quite, like its source.
+"""Restore names that a translation has changed or lost.
 
 A small model often changes a piece of a rare name ("Ancelotti" becomes "Oncelotti"). The name of
 the source replaces such a word if the model is not sure of it and this costs little of the
-translation's log-probability. `tests/benchmarks/names.py` counts the names that are kept.
+translation's log-probability. A sentence that has lost names otherwise is translated again with
+placeholders in their place, if the model is surer of the result. `tests/benchmarks/names.py` counts
+the names that are kept.
 """
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.protection import IdPairs
+from hubnmt.decoding import Hypothesis, Search
+from hubnmt.pipeline.protection import IdPairs, keeps_spans
 from hubnmt.pipeline.segmentation import Part
+from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import mean_probability
 
@@ -25,7 +28,10 @@ MAX_LOSS: Final = 8.0
 """Log-probability that the replacement may cost, in nats."""
 MAX_PROBABILITY: Final = 0.8
 """Mean token probability above which a word of the translation is kept."""
+MIN_RARE_PIECES: Final = 2
+"""Pieces of a word of the source that may be a lost name."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_NAME: Final = re.compile(r"(?<!['’\w])[^\W\d_]{2,}(?:-[^\W\d_]+)*(?!['’\w])")
 
 
 def find_changed_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[tuple[str, str]]:
@@ -100,3 +106,95 @@ def restore_names(
         if candidate.log_prob >= hypothesis.log_prob - MAX_LOSS:
             hypothesis, text = candidate, restored
     return hypothesis
+
+
+def find_lost_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[str]:
+    """Return sequences of rare capitalised words of the source that the translation lacks.
+
+    Args:
+        src: one sentence of a language that does not capitalise all nouns.
+        tgt: its translation.
+        tokenizer: source tokenizer; counts the pieces of a word.
+    """
+    names: list[list[re.Match[str]]] = []
+    for match in _NAME.finditer(src):
+        word = match.group()
+        if not word[0].isupper() or _n_pieces(word, tokenizer) < MIN_RARE_PIECES:
+            continue
+        if names and src[names[-1][-1].end() : match.start()] == " ":
+            names[-1].append(match)
+        else:
+            names.append([match])
+    found = [
+        src[words[0].start() : words[-1].end()]
+        for words in names
+        if any(word.group() not in tgt for word in words)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def protect_lost_names(part: Part, hypothesis: Hypothesis, tokenizers: Tokenizers) -> Part | None:
+    """Return a part with placeholders for the names that its translation lost; None if none.
+
+    Args:
+        part: the part of the source.
+        hypothesis: its translation.
+        tokenizers: source and target tokenizer.
+    """
+    if not (tokenizers.src.has_placeholders and tokenizers.tgt.has_placeholders):
+        return None
+    src = tokenizers.src.with_spans(part.protected).decode(part.ids)
+    tgt = tokenizers.tgt.with_spans(part.protected).decode(hypothesis.ids)
+    names = find_lost_names(src, tgt, tokenizers.src)
+    protected = (*part.protected, *names)
+    if not names or "" in part.protected or len(protected) > len(PLACEHOLDERS):
+        return None
+    text = tokenizers.src.decode(part.ids)
+    for name, mark in zip(names, PLACEHOLDERS[len(part.protected) :], strict=False):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", mark, text)
+    return part._replace(ids=tokenizers.src.encode(text), protected=protected)
+
+
+def restore_lost_names(
+    parts: Sequence[Part],
+    best: Sequence[Hypothesis],
+    search: Callable[[Sequence[Sequence[int]]], Search],
+    tokenizers: Tokenizers,
+    score: Callable[[IdPairs], list[Hypothesis]],
+) -> Generator[list[int], None, list[Hypothesis]]:
+    """Translate parts whose translations lost names again, and keep what the model is surer of.
+
+    Args:
+        parts: the parts of the source.
+        best: the translation of each.
+        search: decodes source ids.
+        tokenizers: source and target tokenizer.
+        score: scores candidates, see `hubnmt.pipeline.protection.rescore`.
+
+    Yields:
+        the steps of the search.
+
+    Returns:
+        the translation of each part.
+    """
+    found = list(best)
+    named = {
+        number: protected
+        for number, (part, hypothesis) in enumerate(zip(parts, best, strict=True))
+        if (protected := protect_lost_names(part, hypothesis, tokenizers))
+    }
+    if not named:
+        return found
+    again = yield from search([part.ids for part in named.values()])
+    for (number, named_part), (second, *_) in zip(named.items(), again, strict=True):
+        part, first = parts[number], best[number]
+        if keeps_spans(named_part, second.ids, tokenizers) and _is_surer(second, first):
+            text = tokenizers.tgt.with_spans(named_part.protected).decode(second.ids)
+            ids = tokenizers.tgt.with_spans(part.protected).encode(text)
+            (found[number],) = score([(part.ids, ids)])
+    return found
+
+
+def _is_surer(second: Hypothesis, first: Hypothesis) -> bool:
+    probabilities = [mean_probability(each.token_log_probs) for each in (second, first)]
+    return probabilities[0] > probabilities[1]

@@ -15,12 +15,16 @@ from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.fallback import fallback_search
-from hubnmt.pipeline.names import restore_names
+from hubnmt.pipeline.names import restore_lost_names, restore_names
 from hubnmt.pipeline.prefix import bind_prefix
 from hubnmt.pipeline.protection import Replay, keeps_spans, rescore, search_parts
 from hubnmt.pipeline.segmentation import Part, make_plan
+from hubnmt.text.languages import main_tag
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Translation
+
+NOUNS_CAPITALISED = ("de", "lb")
+"""Languages in which a capital does not distinguish a name from another noun."""
 
 Result = TypeVar("Result")
 
@@ -299,13 +303,25 @@ class Pipeline:
         )
         score = functools.partial(rescore, self._replay, length_penalty=decoding.length_penalty)
         results = zip(places, kept, new_notes, strict=True)
+        best = []
         for (draft, number, part, draft_notes), hypotheses, note in results:
             if self._keeps_spans(part, hypotheses[0]):
                 draft.found[number] = hypotheses
-            best, *others = draft.found[number]
-            draft.found[number] = [restore_names(part, best, self._tokenizers, score), *others]
+            first = draft.found[number][0]
+            best.append(restore_names(part, first, self._tokenizers, score))
             draft_notes.append(note)
             draft.n_fallbacks += bool(note)
+        if main_tag(self._config.src_lang) not in NOUNS_CAPITALISED:
+            search = functools.partial(
+                self.engine.search,
+                decoding=dataclasses.replace(decoding, sample=False, n_best=1),
+                max_batch_tokens=max_batch_tokens,
+            )
+            best = yield from restore_lost_names(
+                [part for _, _, part, _ in places], best, search, self._tokenizers, score
+            )
+        for (draft, number, _, _), hypothesis in zip(places, best, strict=True):
+            draft.found[number] = [hypothesis, *draft.found[number][1:]]
 
     def _caps_reached(self, draft: _Draft, decoding: DecodingConfig) -> list[str]:
         """Return one warning per part that was cut at the length limit."""

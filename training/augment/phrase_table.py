@@ -199,7 +199,10 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         for name, values in config.corpora.items()
         if [Path(file) for file in values.get("files", ())] != [output]
     }
-    names = ("drop_final_mark", "lowercase_src", "vary_names", "protect_spans")
+    names = (
+        *("drop_final_mark", "lowercase_src", "vary_names"),
+        *("protect_spans", "protect_names"),
+    )
     plain: dict[str, Any] = dict.fromkeys(names, 0.0)
     config = dataclasses.replace(config, corpora=corpora, drop_duplicates=False, **plain)
     report = CleaningReport()

@@ -166,6 +166,9 @@ class DataConfig(SourceConfig):
     protect_spans: float = 0.0
     """Share of training pairs in which spans that both sides share, such as URLs, times and numbers
     of three digits or more, are replaced by placeholders, see `training.data.placeholders`."""
+    protect_names: float = 0.0
+    """Share of training pairs in which names that both sides share are replaced by placeholders, so
+    that a translation can keep names which the model cannot spell."""
     valid_as_typed: bool = False
     """Apply `drop_final_mark` and `lowercase_src` to the validation pairs, too, to select the model
     for casual typing. Scores are then comparable only between runs that do so."""
@@ -196,7 +199,7 @@ class DataConfig(SourceConfig):
             ),
             *at_least(self, 1, "max_tokens", "limit", "valid_limit"),
             *shares(self, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"),
-            *shares(self, "protect_spans", "bpe_dropout"),
+            *shares(self, "protect_spans", "protect_names", "bpe_dropout"),
             *above_zero(self, "weight"),
             (
                 self.max_length_ratio > 1,
@@ -246,6 +249,7 @@ class DataConfig(SourceConfig):
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
         # Only if set, so that cache entries from before these settings existed stay valid.
         shares = self.typing_habits()
-        shares |= {"vary_names": self.vary_names, "protect_spans": self.protect_spans}
+        names_and_spans = ("vary_names", "protect_spans", "protect_names")
+        shares |= {name: getattr(self, name) for name in names_and_spans}
         habits = {name: share for name, share in shares.items() if share}
         return {name: getattr(self, name) for name in names} | habits

@@ -19,7 +19,7 @@ from training.data.cleaning import (
     fingerprint_pair,
     tidy,
 )
-from training.data.placeholders import protect_spans
+from training.data.placeholders import protect_names, protect_spans
 from training.data.rows import TextPair
 from training.data.sources import fingerprint_corpus, read_corpus
 from training.data.synthetic_names import exchange_names
@@ -108,6 +108,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
                 report.drop(name, reason)
                 continue
             src, tgt = protect_spans(src, tgt, share=config.protect_spans)
+            src, tgt = protect_names(src, tgt, share=config.protect_names)
             src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
             if config.drop_duplicates:

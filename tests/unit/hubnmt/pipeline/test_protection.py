@@ -37,7 +37,11 @@ def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
 
 @torch.no_grad()
 def make_copier(
-    tokenizer: Tokenizer, said: Sequence[tuple[str, str]] = (), *, weight: float = 2
+    tokenizer: Tokenizer,
+    said: Sequence[tuple[str, str]] = (),
+    *,
+    weight: float = 2,
+    src_lang: str = "de",
 ) -> Translator:
     """Build a model that says token t of the source in step t.
 
@@ -48,11 +52,12 @@ def make_copier(
         tokenizer: joint vocabulary.
         said: pairs of texts: the model says the last piece of the second for that of the first.
         weight: logit of what it says, relative to that of the copy.
+        src_lang: language of the source.
     """
     size = tokenizer.vocab_size
     config = ModelConfig(
-        src_lang="de",
-        tgt_lang="en",
+        src_lang=src_lang,
+        tgt_lang="fr",
         src_vocab_size=size,
         tgt_vocab_size=size,
         d_model=D,
@@ -259,3 +264,18 @@ def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
 def test_a_prefix_may_repeat_a_span_that_the_model_loses(careless: Translator) -> None:
     found = careless.translate("Hund um 12:30", prefix="Hund 12:30 12:30", guard=False)
     assert found.text.startswith("Hund 12:30 12:30")
+
+
+@pytest.mark.parametrize(("src_lang", "weight"), [("en", 1.02), ("en", 2), ("de", 1.02)])
+def test_a_lost_name_is_restored_if_the_model_is_surer_of_it(
+    tokenizer: Tokenizer, src_lang: str, weight: float
+) -> None:
+    model = make_copier(tokenizer, [("Xqyvy", "~")], weight=weight, src_lang=src_lang)
+    text = f"am 3.4.2026 Qvyqu Xqyvy {URL}"
+    found = model.translate(text)
+    is_restored = (src_lang, weight) == ("en", 1.02)
+    assert (found.text == text) == is_restored
+    assert ("~" in found.text) != is_restored
+    assert model.translate(text, guard=False).text != text
+    maps = model.attend(text, found.n_best[0])
+    assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
