@@ -122,21 +122,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     assert list_cached() == []
 
 
-@pytest.mark.parametrize(
-    "head", ["x: 1" + ":59" * 400 + ".5", "x: !!int ''", "x: !!bool maybe", "[" * 5000, "x: *a"]
-)
-def test_a_card_that_cannot_be_read_harms_no_other_model(head: str, full_hub: HubServer):
-    """In the cache it stays until somebody deletes it."""
-    pull(HubReference(REPO))
-    evil = read_folder(pull(HubReference(REPO)).folder)
-    evil["README.md"] = f"---\ntags: [hubnmt]\n{head}\n---\n".encode()
-    full_hub.store.put("evil/card", evil)
-    pull(HubReference("evil/card"))
-    assert sorted(names(list_cached())) == ["evil/card", REPO]
-    assert len(list(list_hub())) in (3, 4)
-    evict_lru(0)
-
-
 # --- the short memory ----------------------------------------------------------------------------
 
 

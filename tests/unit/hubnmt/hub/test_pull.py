@@ -12,13 +12,10 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub import client
 from hubnmt.hub.files import (
     ALLOWED,
-    check_sizes,
-    largest_size,
 )
 from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
@@ -407,19 +404,6 @@ def test_a_file_that_never_ends_is_not_kept(hub: HubServer, stored: dict[str, by
     assert cache_is_empty_or_whole(stored)
 
 
-def test_a_link_in_the_cache_that_leads_out_is_not_followed_to_remove(
-    hub: HubServer, stored: dict[str, bytes], precious: Path
-):
-    folder = pull(REFERENCE).folder
-    (folder / "README.md").unlink()
-    decoy = precious.with_name("a" * 40)
-    decoy.write_text("mine")
-    (folder / "README.md").symlink_to(decoy)
-    find_cached(REFERENCE)
-    assert read_folder(pull(REFERENCE).folder) == stored
-    assert decoy.read_text() == "mine"
-
-
 def test_a_branch_that_moves_between_two_files_gives_one_commit(
     hub: HubServer, stored: dict[str, bytes]
 ):
@@ -445,19 +429,6 @@ def test_what_is_too_large_is_refused_before_anything_is_fetched(
     assert not Path(huggingface_hub.constants.HF_HUB_CACHE).exists()
     pull(REFERENCE, max_bytes=size)
     pull(REFERENCE, max_bytes=0)  # all of it is here already
-
-
-def test_a_size_that_is_not_stated_is_not_taken_for_none(hub: HubServer, stored: dict[str, bytes]):
-    def hide(answer: dict[str, Any]) -> None:
-        (weights,) = (r for r in answer["siblings"] if r["rfilename"] == "model.safetensors")
-        del weights["size"], weights["lfs"]
-        weights["blobId"] = hub.repo(REPO).resolve("main").files["model.safetensors"].sha256
-
-    hub.edit = hide
-    with pytest.raises(HubError, match=r"the size of model\.safetensors"):
-        pull(REFERENCE, max_bytes=10**9)
-    assert hub.asked(OBJECTS) == []
-    assert read_folder(pull(REFERENCE).folder) == stored
 
 
 # --- into a folder -------------------------------------------------------------------------------
@@ -500,18 +471,6 @@ def test_a_folder_of_something_else_is_left_alone(
     assert hub.requests == []
 
 
-def test_a_folder_of_another_library_is_left_alone(
-    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
-):
-    files = dict.fromkeys(stored, b"mine") | {"config.json": b'{"model_type": "bert"}'}
-    (tmp_path / "bert").mkdir()
-    for name, data in files.items():
-        (tmp_path / "bert" / name).write_bytes(data)
-    with pytest.raises(InputError, match="no hubnmt model; name an empty or a new folder"):
-        pull_to(REFERENCE, tmp_path / "bert")
-    assert read_folder(tmp_path / "bert") == files
-
-
 def test_what_came_is_loaded_before_it_is_given(
     hub: HubServer, stored: dict[str, bytes], tmp_path: Path
 ):
@@ -519,15 +478,3 @@ def test_what_came_is_loaded_before_it_is_given(
     with pytest.raises(ModelFolderError, match="tokenizer"):
         pull_to(REFERENCE, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
-
-
-# --- which files, and how large ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"])
-def test_a_tokenizer_may_be_as_large_as_its_vocabulary_asks(tiny_config: ModelConfig, name: str):
-    most = largest_size(name, tiny_config)
-    assert most < 2**18
-    check_sizes({name: most}, tiny_config, target="user/name")
-    with pytest.raises(HubError, match=f"{name} has .* describes a vocabulary"):
-        check_sizes({name: most + 1}, tiny_config, target="user/name")
