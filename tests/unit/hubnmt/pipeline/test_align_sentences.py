@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from hubnmt.config import ModelConfig
-from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -75,9 +74,3 @@ def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer)
     assert [tuple(each.tgt_ids) for each in pairs] == list(spelled)
     without = Candidate("A dog. Two!", -1.0)
     assert pair("Ein Hund. Zwei!", without) == pair("Ein Hund. Zwei!", "A dog. Two!")
-
-
-@pytest.mark.parametrize("src", ["", " ", "\n\u2028"])
-def test_an_empty_source_is_refused(src: str, pair: Any) -> None:
-    with pytest.raises(InputError, match="empty"):
-        pair(src, "x")

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
-from torch.overrides import TorchFunctionMode
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.errors import ConfigError
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 from hubnmt.translator import Translator
 
@@ -147,11 +144,6 @@ def test_sentences_side_by_side_make_the_same_text(
         assert len(dict.fromkeys(shown)) == 1 + math.ceil(6 / n_together)
 
 
-def test_no_sentence_together_is_refused(random_model: Translator) -> None:
-    with pytest.raises(ConfigError, match="n_together = 0 must be at least 1"):
-        random_model.stream("Ein Hund.", n_together=0)
-
-
 def test_a_greedy_stream_only_grows_and_shows_whole_characters(parrot: Translator) -> None:
     shown = list(parrot.stream("Grüße, മലയാളം", beam_size=1))
     assert len(shown) > 5
@@ -176,36 +168,6 @@ def test_a_stream_ends_with_and_returns_what_translate_does(
         assert getattr(returned, name) == getattr(expected, name)
     assert returned.tgt_log_probs == pytest.approx(expected.tgt_log_probs, rel=1e-3)
     assert shown == returned.text
-
-
-class CountSteps(TorchFunctionMode):
-    """Counts the steps of searches on a model: each takes one softmax over the vocabulary."""
-
-    n = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.n += func is torch.log_softmax
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("beam_size", [1, 2])
-def test_a_stream_closed_in_the_fallback_search_searches_no_further(
-    beam_size: int, stored: StoredModel
-) -> None:
-    """Untrained, the model repeats itself."""
-    model, text = Translator(stored), "Ein Hund rennt im Schnee."
-    options = {"beam_size": beam_size, "max_new_tokens": 30}
-    with CountSteps() as plain:
-        *_, first = model.stream(text, guard=False, **options)
-    with CountSteps() as closed:
-        stream = model.stream(text, **options)
-        shown = [next(stream) for _ in range(plain.n + 3)]
-        stream.close()
-    assert shown[-1] == first  # what there is so far, while it is searched again
-    assert closed.n == plain.n + 2
-    with CountSteps() as whole:
-        list(model.stream(text, **options))
-    assert whole.n > plain.n + 10
 
 
 # --- paragraphs ----------------------------------------------------------------------------------

@@ -85,16 +85,6 @@ def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: T
 # --- lines ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=repr)
-def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: Tokenizer) -> None:
-    text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
-    plan = plan_of(text, tiny_tokenizer)
-    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.translatable]
-    assert spoken == ["Ein Hund.", "Zwei Hunde.", "Drei"]
-    assert join(plan, tiny_tokenizer) == text
-    assert plan.warnings == ()
-
-
 @pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("max_src_tokens", [9, 5000])
 def test_spans_say_where_each_part_stands_in_the_text_as_given(
@@ -129,13 +119,6 @@ def test_an_over_long_line_is_cut_between_sentences_or_clauses_where_that_is_eno
     longest = max(len(tiny_tokenizer.encode(part)) for part in parts)
     plan = plan_of("  ".join(parts), tiny_tokenizer, longest + 1)
     assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == parts
-
-
-def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
-    """As in a table of contents; a part of nothing but spaces would make the model invent words."""
-    plan = plan_of("Hunde" + " " * 400 + "12", tiny_tokenizer)
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.translatable] == ["Hunde 12"]
-    assert plan.warnings == ()
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\t", " \u00a0 "], ids=ascii)
@@ -245,12 +228,3 @@ def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> N
     )
     assert join(whole, quiet_tokenizer) == text
     assert not whole.warnings
-
-
-def test_capitals_are_small_letters_in_the_clauses_of_a_long_sentence_too(
-    quiet_tokenizer: Tokenizer,
-) -> None:
-    plan = plan_of("WO BIST DU, " * 9 + "ICH", quiet_tokenizer, 20)
-    assert len(plan.parts) > 1
-    assert join(plan, quiet_tokenizer) == "wo bist du, " * 9 + "ich"
-    assert [warning.split()[0] for warning in plan.warnings] == ["1", "1"]

@@ -55,11 +55,3 @@ def test_a_character_is_what_a_reader_calls_one(characters: list[str]) -> None:
 )
 def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: list[str]) -> None:
     assert cut("".join(words), number_words("".join(words))) == words
-
-
-def test_no_word_ends_inside_a_character() -> None:
-    text = "A\u0301b 👩\u200d👧, ക്ഷ\u200d 👍🏽🇩🇪x\u0301"
-    characters, words = number_characters(text), number_words(text)
-    for place in range(1, len(text)):
-        if characters[place] == characters[place - 1]:
-            assert words[place] == words[place - 1]
