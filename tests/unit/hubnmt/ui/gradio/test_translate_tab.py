@@ -33,10 +33,3 @@ def test_the_text_grows_in_the_page_and_what_stands_beside_it_comes_last(tab: Tr
     (refused,) = stream("", "", *values)
     assert "nothing to translate" in refused["shown"][0]
     assert refused["shown"][1:] == ["", "", None, None]
-
-
-def test_a_model_fills_what_changes_with_it(tab: TranslateTab, handlers: Handlers):
-    values = tab.describe(handlers.choose("second"))
-    assert len(values) == len(tab.described)
-    assert (values[0].label, values[1].label) == ("German", "English")
-    assert tab.source.html_attributes.lang == "de"

@@ -61,21 +61,6 @@ def test_references_give_scores_and_the_worst_sentences(files: Files, upload: st
     assert result.worst[0][2:] == ("der letzte", "DER LETZTE", "something else")
 
 
-def test_stopping_early_runs_no_further_chunk(
-    files: Files, upload: str, monkeypatch: pytest.MonkeyPatch
-):
-    chunks: list[list[str]] = []
-    limits.measure_speed(files.registry.get(""))  # as the page does when it opens a model
-    monkeypatch.setattr(
-        files.registry.get(""), "translate", lambda chunk, **_: chunks.append(chunk) or []
-    )
-    running = files.translate(upload, "")
-    next(running)
-    next(running)
-    running.close()
-    assert len(chunks) == 1
-
-
 def test_what_is_refused_is_refused_before_anything_runs(
     files: Files, upload: str, tmp_path: Path, make_long: Callable[[int], str]
 ):

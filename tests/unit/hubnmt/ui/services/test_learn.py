@@ -45,18 +45,6 @@ def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, han
     assert sum(stage.n_parameters for stage in found.stages) == found.config.n_parameters
 
 
-def test_a_model_whose_folder_tells_of_a_run_shows_it(
-    make_registry: Callable[..., ModelRegistry], tmp_path: Path
-):
-    lessons = Lessons(make_registry())
-    assert lessons.run_of("first") is None
-    (tmp_path / "first" / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 2.0}))
-    for name in ("first", ""):
-        found = lessons.run_of(name)
-        assert found is not None
-        assert found.curves == {"loss": ((1, 2),)}
-
-
 def test_run_folders_are_read_only_where_local_folders_are(
     make_registry: Callable[..., ModelRegistry], tmp_path: Path
 ):

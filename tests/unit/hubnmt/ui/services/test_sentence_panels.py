@@ -96,19 +96,6 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     )
 
 
-def test_long_sentences_are_cut_where_they_are_shown(
-    lessons: Lessons, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    whole = lessons.values(value)
-    monkeypatch.setattr(layer_values, "MAX_SHOWN_TOKENS", 3)
-    cut = lessons.values(value)
-    assert cut["queries"]["n_tokens"] == whole["queries"]["n_tokens"] > 3
-    assert cut["queries"]["tokens"] == whole["queries"]["tokens"][:3]
-    expected = _unpack(whole["tensors"]["weights"])[:3, :3]
-    found = _unpack(cut["tensors"]["weights"])
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize(
     "choice",
     [
@@ -224,27 +211,3 @@ def test_a_beam_that_cannot_be_drawn_is_refused(
 ):
     with pytest.raises(HubNMTError, match="must be 2 to 8"):
         lessons.beam(value | {"beam_size": beam_size})
-
-
-# --- the sentence ---------------------------------------------------------------------------------
-
-
-def test_an_example_is_shown_before_anything_is_translated(lessons: Lessons, handlers: Handlers):
-    subject = lessons.subject(handlers, "tiny", None)
-    assert subject is not None
-    assert subject["src"]
-    assert lessons.values({"subject": subject})["choice"]["kind"] == "cross"
-
-
-def test_of_several_sentences_only_the_selected_one_is_kept(lessons: Lessons, handlers: Handlers):
-    state = {
-        "src": "Ein Hund. Eine Frau.",
-        "model": "tiny",
-        "sentences": [[0, 9], [10, 20]],
-        "candidates": [{"text": "a b", "rows": [[40], [41, 42]]}],
-        "selected": 0,
-        "sentence": 1,
-    }
-    subject = lessons.subject(handlers, "tiny", state)
-    assert subject is not None
-    assert (subject["src"], subject["candidates"][0]["rows"]) == ("Eine Frau.", [[41, 42]])
