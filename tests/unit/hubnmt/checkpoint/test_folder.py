@@ -6,8 +6,6 @@ A broken folder, however it is broken, gives one `ModelFolderError`: one line wi
 import dataclasses
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,31 +115,6 @@ def test_tied_tables_stay_one_storage_and_are_written_once(folder: Path) -> None
     weights = load_file(folder / "model.safetensors")
     assert sum(tensor.numel() for tensor in weights.values()) == model.config.n_parameters
     assert not {"output_proj.weight", "tgt_embedding.weight"} & set(weights)
-
-
-@pytest.mark.parametrize(
-    ("stored_as", "run_as", "written_as"),
-    [
-        (torch.float16, torch.float32, torch.float16),
-        (torch.float32, torch.bfloat16, torch.bfloat16),
-        (torch.float16, torch.bfloat16, torch.float16),
-    ],
-)
-def test_a_model_saved_again_takes_no_more_room(
-    stored_as: torch.dtype,
-    run_as: torch.dtype,
-    written_as: torch.dtype,
-    joint: StoredModel,
-    tmp_path: Path,
-) -> None:
-    save_model(tmp_path / "one", dataclasses.replace(joint, dtype=stored_as))
-    loaded = load_model(tmp_path / "one")
-    loaded.model.to(run_as)
-    save_model(tmp_path / "two", loaded)
-    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
-    assert {tensor.dtype for tensor in two.values()} == {written_as}
-    if run_as == torch.float32:
-        assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_decoding_defaults_and_card_may_be_left_out(folder: Path) -> None:
@@ -313,15 +286,6 @@ def test_a_config_too_large_is_refused_before_memory_is_taken(
     set_keys(CONFIG, **sizes)(folder)
     with pytest.raises(ModelFolderError, match=problem):
         load_model(folder)
-
-
-def test_loading_does_not_import_the_compiler(folder: Path) -> None:
-    """PyTorch's functions for the `meta` device would, which takes 2 s."""
-    code = f"""import sys
-from hubnmt.checkpoint.folder import load_model
-load_model({str(folder)!r})
-sys.exit("torch._dynamo" in sys.modules)"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- saving over something -----------------------------------------------------------------------

@@ -90,24 +90,6 @@ def test_a_value_that_fells_the_parser_harms_nothing(value: str):
     assert len(read_scores(read_metadata(card))) == 2
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        f"%YAML {'9' * 5000}.1",  # ValueError
-        'x: "\\UFFFFFFFF"',
-        "? " * 900,
-        "x: \x00",
-        "- a",
-        "text",
-    ],
-)
-def test_a_head_that_cannot_be_read_says_so(head: str):
-    card = f"---\n{head}\n---\n"
-    assert read_metadata(card) == {}
-    with pytest.raises(ModelFolderError, match="the YAML header is no"):
-        check_metadata(card)
-
-
 def test_languages_are_listed_source_first():
     assert read_languages(read_metadata(CARD)) == ("no", "en")
     assert read_languages({"language": "no"}) == ("no",)

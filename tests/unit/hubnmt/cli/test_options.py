@@ -1,25 +1,8 @@
 """Options of the command line reach the model with the names and types they have in Python."""
 
-import argparse
-
-import pytest
-
-from hubnmt.cli.arguments import add_decoding_options, add_model_options
+from hubnmt.cli.arguments import add_model_options
 from hubnmt.cli.options import load_translator
 from hubnmt.cli.parser import Parser
-from hubnmt.errors import ConfigError
-
-
-def parse(*arguments: str) -> argparse.Namespace:
-    parser = Parser(prog="x")
-    add_decoding_options(parser)
-    return parser.parse_args(arguments)
-
-
-@pytest.mark.parametrize("arguments", [["--beam-size", "two"], ["--no-such-option"]])
-def test_a_bad_command_line_is_one_line_that_names_the_help(arguments: list[str]) -> None:
-    with pytest.raises(ConfigError, match="see x --help"):
-        parse(*arguments)
 
 
 def test_the_model_is_loaded_as_asked(model: str) -> None:

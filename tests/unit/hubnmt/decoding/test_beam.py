@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from hubnmt.decoding import Continuation, Hypothesis, beam_search, greedy_search, run_search
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
@@ -92,41 +91,6 @@ def test_beam_of_one_is_greedy(length_penalty: float) -> None:
     )
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
-
-
-# --- n best, caps, constraints -------------------------------------------------------------------
-
-
-def test_constraint_sees_each_hypothesis_own_past() -> None:
-    """The table adds a mark to its scores that says which past it has in mind."""
-    n_checked = 0
-
-    def mark(prefix: tuple[int, ...]) -> float:
-        return -sum((token + 1) * 5.0**t for t, token in enumerate(prefix))
-
-    def marked(seed: int) -> Any:
-        table = random_table(seed)
-        return lambda prefix: [*table(prefix), mark(prefix)]
-
-    def compare(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        nonlocal n_checked
-        for marks, rows in zip(log_probs[:, :, V].tolist(), tokens.tolist(), strict=True):
-            assert marks == [mark(tuple(ids)) for ids in rows]
-            n_checked += len(rows)
-        return log_probs.index_fill(-1, torch.tensor([V]), -torch.inf)
-
-    tables = [marked(seed) for seed in range(6)]
-    search(TableStep(tables), [2, 3, 4, 5, 6, 7], beam_size=3, n_best=3, constraint=compare)
-    assert n_checked > 30
-
-
-def test_numbers_that_are_none_do_not_keep_a_search_going() -> None:
-    def spoil(log_probs: Tensor, _: Tensor) -> Tensor:
-        return log_probs * torch.nan
-
-    step = TableStep([random_table(1)])
-    assert search(step, [3], beam_size=2, constraint=spoil) == [[]]
-    assert len(step.shapes) == 4  # 3 tokens and eos
 
 
 # --- what a step considered -----------------------------------------------------------------------
