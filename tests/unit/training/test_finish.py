@@ -143,27 +143,6 @@ def test_a_mistake_is_refused_without_a_traceback(
     assert not (tmp_path / "dest").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("recipe.json", "{"),
-        ("machine.json", None),
-        ("cleaning.json", None),
-        ("best/model.safetensors", None),
-        ("best/config.json", "{}"),
-    ],
-)
-def test_a_run_folder_that_is_not_whole_is_refused_without_a_traceback(
-    name: str, content: str | None, run_dir: Path, test_pair: str, tmp_path: Path
-) -> None:
-    """As after a run that was stopped before its first validation, or half copied."""
-    (run_dir / name).unlink()
-    if content is not None:
-        (run_dir / name).write_text(content, encoding="utf-8")
-    assert main([str(run_dir), str(tmp_path / "dest"), "--valid", test_pair]) == 2
-    assert not (tmp_path / "dest").exists()
-
-
 def test_the_test_set_is_translated_once_and_last(
     finish_run: Finish, valid_pair: str, test_pair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from hubnmt import Translator
 from hubnmt.errors import HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
-from tests.runs import break_at, differing, read_metrics, stop_at
+from tests.runs import break_at, differing, stop_at
 from training.optim import step
 from training.optim.loss import LossSums
 from training.run.trainer import Run
@@ -152,22 +152,6 @@ def test_a_hub_that_will_not_take_the_model_is_told_before_the_first_step(
     assert main(command(extra=("--push", REPO))) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "farm").exists()
-
-
-def test_a_finished_run_is_handed_over_again(
-    command: Callable[..., list[str]], tmp_path: Path, hub: HubServer
-) -> None:
-    """Also one that was shorter than a validation, whose state knows of none."""
-    assert main(command("run.max_steps=2")) == 0
-    folder = tmp_path / "farm"
-    (folder / "best" / "README.md").unlink()
-    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", REPO))
-    assert main(again) == 0
-    assert len(hub.repo(REPO).history()) == 2
-    card = hub.repo(REPO).files()["README.md"].decode()
-    assert "# Farm\n" in card
-    assert "steps until the best weights: 2" in card
-    assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
 def test_a_hub_that_goes_away_costs_nothing_but_the_push(

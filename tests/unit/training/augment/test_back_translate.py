@@ -1,7 +1,6 @@
 """Back-translation: a line in, a pair out; stopped and started again it is the same file."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,16 +118,6 @@ def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
 
 
 # --- mistakes ------------------------------------------------------------------------------------
-
-
-def test_a_pipe_is_refused_before_it_is_read(
-    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Counting its lines would take them all, and leave nothing to translate."""
-    os.mkfifo(tmp_path / "pipe")
-    assert call("--input", str(tmp_path / "pipe")) == 2
-    assert "pipe: a pipe, which can be read only once; save it" in caplog.text
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

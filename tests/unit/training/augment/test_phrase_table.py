@@ -1,13 +1,11 @@
 """The phrase book: what stands for what, alone, as the sentences have it."""
 
 import logging
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.lexicon import LEXICON
 from training.augment.phrase_table import (
     main,
 )
@@ -16,16 +14,6 @@ from training.data.cleaning import CleaningReport
 from training.data.corpora import read_clean
 
 FarmOptions = Callable[..., list[str]]
-
-
-def sentences(n_pairs: int) -> list[tuple[str, str]]:
-    """Words of the lexicon in any order; a capital in front and a full stop behind."""
-    rng = random.Random(3)
-    pairs = []
-    for _ in range(n_pairs):
-        words = rng.sample(sorted(LEXICON), rng.randint(4, 6))
-        pairs.append((" ".join(words), " ".join(LEXICON[word] for word in words)))
-    return [(f"{src.capitalize()}.", f"{tgt.capitalize()}.") for src, tgt in pairs]
 
 
 # --- from a recipe, as a corpus ------------------------------------------------------------------

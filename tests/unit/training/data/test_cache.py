@@ -45,12 +45,3 @@ def test_drafts_of_killed_processes_go_after_a_day(tmp_path: Path) -> None:
     cached(tmp_path, "key", write_hello)
     assert not old.exists()
     assert new.exists()  # its process may be at work
-
-
-def test_a_full_disk_is_told_with_the_way_out(tmp_path: Path) -> None:
-    def fill(_: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(InputError, match=r"No space left on device.*data\.cache=FOLDER"):
-        cached(tmp_path, "key", fill)
-    assert list(tmp_path.iterdir()) == []

@@ -40,30 +40,6 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert (tmp_path / "cleaning.json").exists()
 
 
-@pytest.mark.parametrize(("n_broken", "is_told"), [(70, True), (20, False)])
-def test_a_corpus_that_is_mostly_no_text_is_told(
-    n_broken: int,
-    is_told: bool,
-    farm_recipe: Path,
-    farm_options,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    config = load_recipe(farm_recipe, farm_options(tmp_path))
-    files = []
-    for name in (*config.data.train, *config.data.valid):
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-        share = n_broken * len(lines) // 120
-        lines[:share] = ["\0".join(line) for line in lines[:share]]
-        files.append(tmp_path / Path(name).name)
-        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    train, valid = (f"{files[i]},{files[i + 1]}" for i in (0, 2))
-    sets = farm_options(tmp_path, f"data.train={train}", f"data.valid={valid}")
-    prepare_corpus(load_recipe(farm_recipe, sets), None)
-    assert (f"main: {n_broken} of 120 pairs are not valid UTF-8" in caplog.text) == is_told
-    assert ("validation: 7 of 12 pairs are not valid UTF-8" in caplog.text) == is_told
-
-
 # --- the cache -----------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,13 +60,6 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
         tmp_path, a=b"\xef\xbb\xbf1\n2\n", b_gz=b"one\ntwo\n", c_tsv=b"de\ten\n3\tthree\n"
     )
     assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
-
-
-def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """The digest would take all of it, and leave nothing to learn from."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe: a pipe or a device, .* as a regular file first"):
-        fingerprint_corpus(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
 
 
 # --- tables --------------------------------------------------------------------------------------
