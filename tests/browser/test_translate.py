@@ -3,9 +3,7 @@
 Every test also fails on a console message, a failed request, or one to another host.
 """
 
-import inspect
 import re
-import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +12,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.limits import MAX_TEXT_CHARS
-from tests.browser.conftest import TIMEOUT_MS
 
 pytestmark = pytest.mark.browser
 
@@ -213,44 +210,6 @@ def test_words_are_steered(visit: Any, bundled_model: Path):
     options = {"beam_size": 1, "max_new_tokens": 1, "prefix": "A happy child"}
     translator = Translator.from_pretrained(bundled_model)
     assert visit.target == translator.translate(TEXT, split=False, **options).text
-
-
-def _hold(monkeypatch: pytest.MonkeyPatch, name: str, *, when: str, value: Any) -> threading.Event:
-    """Hold the calls of a translator's method that have this argument, until the event is set."""
-    go_on, method = threading.Event(), getattr(Translator, name)
-    signature = inspect.signature(method)
-
-    def call(*values: Any, **options: Any) -> Any:
-        if signature.bind(*values, **options).arguments.get(when) == value:
-            assert go_on.wait(TIMEOUT_MS / 1000)
-        return method(*values, **options)
-
-    monkeypatch.setattr(Translator, name, call)
-    return go_on
-
-
-def test_late_answers_do_not_replace_newer_ones(visit: Any, monkeypatch: pytest.MonkeyPatch):
-    page = visit.page
-    words = page.locator(".steering .words button")
-    visit.translate(TEXT)
-    visit.inside("Steer")
-    go_on = _hold(monkeypatch, "alternatives", when="prefix", value=())
-    words.first.click()
-    visit.ask(1)
-    question = page.inner_text(".steering .question")
-    go_on.set()
-    page.wait_for_timeout(1000)
-    assert page.inner_text(".steering .question") == question
-    assert page.locator(".steering .choice").count() > 1
-    go_on = _hold(monkeypatch, "translate", when="prefix", value="A happy child")
-    page.fill(".steering .own input", "happy child")
-    page.get_by_role("button", name="Complete").click()
-    newer = visit.translate("Zwei Frauen lachen.")
-    go_on.set()
-    page.wait_for_timeout(1000)
-    assert visit.target == newer
-    visit.inside("Steer")
-    assert words.first.inner_text() == newer.split()[0]
 
 
 UNDERLINED = "words => words.map((word) => word.textContent)"
