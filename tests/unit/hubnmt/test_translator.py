@@ -32,24 +32,6 @@ def test_the_token_probability_can_be_read_whatever_the_length_penalty(
     assert random_model.translate("").token_probability == 1
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_any_of_the_n_best_is_replayed_as_it_was_searched(
-    rank: int, random_model: Translator
-) -> None:
-    found = random_model.translate("Ein Hund. Zwei!", beam_size=4, n_best=3, max_new_tokens=9)
-    maps = random_model.attend("Ein Hund. Zwei!", found.n_best[rank])
-    assert [n for n, token in enumerate(maps.tgt_tokens) if maps.tgt.is_special(n)] == [
-        len(found.n_best[rank].tgt_ids[0]),
-        sum(len(ids) + 1 for ids in found.n_best[rank].tgt_ids) - 1,
-    ]
-    mean, start = 0.0, 0
-    for ids in found.n_best[rank].tgt_ids:
-        n_tokens = len(ids) + 1
-        mean += sum(maps.tgt_log_probs[start : start + n_tokens]) / n_tokens / 2
-        start += n_tokens
-    assert found.n_best[rank].score == pytest.approx(mean, rel=1e-3)
-
-
 def test_given_pairs_are_scored_in_order(random_model: Translator) -> None:
     sources, targets = ["Ein Hund", "Zwei. Männer!", "x"], ["A dog.", "Two. Men!", "a woman"]
     together = random_model.score(sources, targets)

@@ -12,7 +12,6 @@ from torch import Tensor
 from hubnmt.decoding import (
     ForcedPrefix,
     Search,
-    combine,
     repetition_control,
     run_search,
 )
@@ -60,17 +59,6 @@ def test_what_was_said_costs_as_many_times_more(n_tokens: int, penalty: float) -
     for b, w, token in itertools.product(range(B), range(W), range(V)):
         factor = penalty if token in tokens[b, w].tolist() else 1.0
         assert after[b, w, token].item() == pytest.approx(before[b, w, token].item() * factor)
-
-
-def test_both_repetition_options_hold_together() -> None:
-    constraint = combine(repetition_control(no_repeat_ngram_size=2, repetition_penalty=1.5))
-    assert constraint is not None
-    before, tokens = random_log_probs(1, 1, V), torch.tensor([[[3, 4, 3]]])
-    after = constraint(before, tokens)[0, 0].tolist()
-    expected = before[0, 0].tolist()
-    expected[3] *= 1.5
-    expected[4] = -torch.inf
-    assert after == pytest.approx(expected)
 
 
 def test_repetition_is_controlled_behind_the_prefix_only() -> None:

@@ -56,18 +56,6 @@ def test_best_continuations_are_those_of_a_plain_top_k(
     assert torch.equal(places, index)
 
 
-def test_the_only_continuation_is_the_best_of_many_impossible_ones() -> None:
-    """As behind a forced prefix: all but one block are impossible, in every sentence."""
-    log_probs = torch.full((3, 5, 8000), -torch.inf)
-    for b, (parent, token) in enumerate([(0, 7999), (4, 7999), (2, 64)]):
-        log_probs[b, parent, token] = -1.0
-    top, places = best_continuations(torch.zeros(3, 5), log_probs, 10)
-    assert top[:, 0].tolist() == [-1.0] * 3
-    assert (top[:, 1:] == -torch.inf).all()
-    assert places[:, 0].tolist() == [7999, 4 * 8000 + 7999, 2 * 8000 + 64]
-    assert 0 <= int(places.min()) <= int(places.max()) < 5 * 8000
-
-
 @pytest.mark.parametrize("shape", [(3, 1, 8000), (7, 2, 4801), (2, 3, 9001), (1, 1, 9)])
 def test_best_tokens_are_those_of_argmax(shape: tuple[int, int, int]) -> None:
     log_probs = torch.randn(shape)

@@ -133,23 +133,6 @@ def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
     assert [part.space for part in other.parts] == [space, ""]
 
 
-@pytest.mark.parametrize("split", [True, False])
-@pytest.mark.parametrize("n_short", [0, 3])
-@pytest.mark.parametrize("n_long", [1, 2])
-def test_the_warning_counts_what_was_cut_and_the_parts(
-    n_long: int, n_short: int, split: bool, tiny_tokenizer: Tokenizer
-) -> None:
-    long = "Ein Hund rennt durch den tiefen Schnee und bellt laut, weil er eine Katze sieht."
-    lines = ["Kurz."] * n_short + [long] * n_long
-    plan = plan_of("\n".join(lines), tiny_tokenizer, split=split)
-    (warning,) = plan.warnings
-    n_parts = len(plan.translatable) - n_short
-    assert n_parts > n_long
-    assert warning.startswith(f"{n_long} {'sentence' if split else 'line'}(s)")
-    assert "40 tokens" in warning
-    assert warning.endswith(f"{n_parts} parts")
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 

@@ -154,21 +154,6 @@ def test_overwriting_that_fails_leaves_the_old_file_and_the_new_lines(
     assert found == ({Path(names[0]): half} if half else {})
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o755])
-def test_overwriting_keeps_a_link_and_who_may_read(mode: int, tmp_path: Path) -> None:
-    (tmp_path / "far").mkdir()
-    target, link = write(tmp_path / "far" / "secret.txt", "old\n"), tmp_path / "out.txt"
-    target.chmod(mode)
-    link.symlink_to(target)
-    with open_output(link, overwrite=True, carry_on=False) as (file, _):
-        assert Path(file.name).stat().st_mode & 0o777 == mode
-        file.write(b"new\n")
-    assert link.readlink() == target
-    assert target.read_bytes() == b"new\n"
-    assert target.stat().st_mode & 0o777 == mode
-    assert [each.name for each in target.parent.iterdir()] == ["secret.txt"]
-
-
 def test_a_job_cut_anywhere_ends_with_the_same_file(tmp_path: Path) -> None:
     """Wherever the interruption tears the output, going on with input line n completes it."""
     source = write(tmp_path / "in.txt", "Grüße\n\nമല\nx")

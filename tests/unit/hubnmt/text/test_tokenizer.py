@@ -263,18 +263,6 @@ def test_other_settings_of_the_model_are_refused_by_name(
     assert_refused(file_with(lambda content: content["model"].update(settings)), reason)
 
 
-@pytest.mark.parametrize("piece", ["<bos>", "Ã"])
-def test_a_vocabulary_that_lacks_something_is_refused(
-    file_with: Callable[..., Path], piece: str
-) -> None:
-    def rename(content: dict[str, Any]) -> None:
-        model = content["model"]
-        model["vocab"]["aaaa"] = model["vocab"].pop(piece)
-        model["merges"] = [pair for pair in model["merges"] if piece not in "".join(pair)]
-
-    assert_refused(file_with(rename), "no <bos>|no piece for 1 of the 256 bytes, such as 0xC3")
-
-
 @pytest.mark.parametrize(
     ("part", "other"),
     [

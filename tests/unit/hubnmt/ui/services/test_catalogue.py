@@ -8,8 +8,6 @@ import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.hub.listing import Catalogue
-from hubnmt.hub.pull import pull
-from hubnmt.hub.reference import HubReference
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from hubnmt.ui.services.catalogue import (
@@ -85,19 +83,3 @@ def test_the_model_that_translates_back_is_known_by_its_config(
     registry.get("back")
     (folders["back"] / "config.json").unlink()
     assert find_reverse(registry, "there") == ""
-
-
-def test_models_in_the_cache_translate_back_where_they_may_be_opened(
-    hub: HubServer, model_folder: Path, make_registry: Make, monkeypatch: pytest.MonkeyPatch
-):
-    hub.store.put(REPO, read_folder(model_folder))
-    pull(HubReference(REPO))
-    for allowed, found in ((False, ""), (True, REPO)):
-        registry = make_registry(allow_hub=allowed)
-        translator = registry.get("")
-        monkeypatch.setattr(
-            translator,
-            "config",
-            dataclasses.replace(translator.config, src_lang="en", tgt_lang="de"),
-        )
-        assert find_reverse(registry, "") == found

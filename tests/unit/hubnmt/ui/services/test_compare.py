@@ -11,14 +11,6 @@ from hubnmt.ui.services.translate import Handlers
 TEXT = "ein hund rennt"
 
 
-def test_both_sides_are_translated_and_their_differences_found(handlers: Handlers):
-    first, second = compare(handlers, TEXT, ["", "second"], [{}, {"prefix": "AH "}])
-    assert (first.model, second.model) == ("first", "second")
-    assert first.timed.translation.text == "EIN HUND RENNT"
-    assert [span for span in second.spans if span.is_different] == [("AH ", True)]
-    assert not any(span.is_different for span in first.spans)
-
-
 def test_models_of_different_pairs_are_not_compared(
     make_registry: Callable[..., ModelRegistry],
 ):

@@ -51,22 +51,6 @@ def test_a_place_has_choices_that_go_on_from_what_stands_before(
     assert all(each["text"].startswith(answer["said"].rstrip()) for each in answer["choices"])
 
 
-def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
-    inspector: Inspector, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(limits, "MAX_PREFIX_CHARS", 4)
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    last = {"place": len(steering["words"]) - 1}
-    said = inspector.ask(value, steering | last)["said"]
-    assert len(said) > 4
-    assert (inspector.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
-    refused = inspector.steer(value, steering | last | {"typed": "Katze"})
-    assert "6 characters" in refused.steering["message"]
-    forged = {"choices": [{"text": said + "x" * 7, "is_whole": False}], "choice": 0}
-    assert "7 characters" in inspector.steer(value, steering | last | forged).steering["message"]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
