@@ -13,8 +13,6 @@ from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.translator import Translator
 
-# --- scores and tokens ---------------------------------------------------------------------------
-
 
 def test_the_token_probability_can_be_read_whatever_the_length_penalty(
     random_model: Translator,
@@ -60,9 +58,6 @@ def test_attention_belongs_to_the_translation_if_none_is_given(parrot: Translato
     torch.testing.assert_close(given.cross.sum(-1), torch.ones(given.cross.shape[:3]))
 
 
-# --- options -------------------------------------------------------------------------------------
-
-
 def test_a_cap_is_kept_and_reported(random_model: Translator) -> None:
     translation = random_model.translate("Ein Hund rennt im Schnee.", max_new_tokens=3)
     assert len(translation.tgt_tokens) == 4
@@ -98,9 +93,6 @@ def test_a_bad_prefix_is_refused_whoever_takes_it(
     for call in (random_model.translate, random_model.stream):
         with pytest.raises(InputError, match=f"prefix {said}"):
             call("Ein Hund", prefix=prefix)
-
-
-# --- bad input -----------------------------------------------------------------------------------
 
 
 TEXTS = ["Ein Hund", "Zwei"]
@@ -139,9 +131,6 @@ def test_a_whole_config_replaces_the_models_and_is_checked_for_wrong_names(
 def test_what_is_no_text_is_refused(text: Any, random_model: Translator) -> None:
     with pytest.raises(InputError, match="string"):
         random_model.translate(text)
-
-
-# --- models and devices --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", ['{"model_type": "marian"}', "{torn", None])

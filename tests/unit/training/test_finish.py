@@ -74,9 +74,6 @@ def metrics_of(card: str) -> dict[str, float]:
     return {each["type"]: each["value"] for each in result["metrics"]}
 
 
-# --- end to end ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [[], ["--half"]], ids=str)
 def test_the_card_says_what_the_stored_folder_scores(
     options: list[str], finish_run: Finish, test_pair: str
@@ -103,9 +100,6 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert stored.decoding.length_penalty == best["length_penalty"]
     chosen = f"beam {best['beam_size']}, length penalty {best['length_penalty']}"
     assert chosen in stored.card
-
-
-# --- mistakes ------------------------------------------------------------------------------------
 
 
 PAIR = "{at}/test.de,{at}/test.en"
@@ -158,9 +152,6 @@ def test_the_test_set_is_translated_once_and_last(
     finish_run()
     assert asked.count("test") == 1
     assert asked[-1] == "test"
-
-
-# --- the head that aligns ------------------------------------------------------------------------
 
 
 def test_the_head_that_aligns_best_is_stored_and_said(

@@ -102,9 +102,6 @@ def test_memory_that_runs_out_is_told_with_what_fits(
     assert calls == sorted(calls, reverse=True)  # the first batch already, then ever less
 
 
-# --- the way to the Hub --------------------------------------------------------------------------
-
-
 @pytest.fixture
 def command(
     farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path

@@ -40,8 +40,6 @@ def attention(tiny_tokenizer: Tokenizer) -> Attention:
     return attention_of(SRC, TGT, tiny_tokenizer)
 
 
-# --- where tokens stand --------------------------------------------------------------------------
-
 TEXTS = [SRC, TGT, "€", " a  b ", "e\u0301 ക്ഷ", "", "🇩🇪🇫🇷", "狗跑了。", "\ttab", "<eos>"]
 
 
@@ -97,9 +95,6 @@ def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
     assert tokens.is_special(len(tokens.tokens) - 1)
 
 
-# --- weights -------------------------------------------------------------------------------------
-
-
 def by_hand(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
     q_ends, k_ends = (list(itertools.accumulate(sizes)) for sizes in (query_sizes, key_sizes))
     pooled = torch.zeros(*weights.shape[:2], len(q_ends), len(k_ends), dtype=weights.dtype)
@@ -121,9 +116,6 @@ def test_keys_are_summed_and_queries_averaged(level: str, attention: Attention) 
     # Column k of the decoder is what went in at step k: bos, then all but the last.
     inputs = [1, *tgt[:-1]]
     torch.testing.assert_close(coarse.decoder_self, by_hand(attention.decoder_self, tgt, inputs))
-
-
-# --- alignment -----------------------------------------------------------------------------------
 
 
 def test_a_word_is_linked_to_what_it_looked_at_most(tiny_tokenizer: Tokenizer) -> None:
@@ -152,9 +144,6 @@ def test_the_stored_head_is_the_default_and_the_mean_stands_in(attention: Attent
     for one, other in zip(attention.word_alignment(), mean.word_alignment((0, 0)), strict=True):
         assert one[:2] == other[:2]
         assert one.weight == pytest.approx(other.weight)
-
-
-# --- several sentences ---------------------------------------------------------------------------
 
 
 def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokenizer) -> None:

@@ -70,9 +70,6 @@ def read_head(card: str) -> dict[str, Any]:
     return values
 
 
-# --- the head ------------------------------------------------------------------------------------
-
-
 def test_the_model_index_has_every_score_with_its_signature(full: CardFacts) -> None:
     head = read_head(write_card(full))
     assert (head["library_name"], head["pipeline_tag"]) == ("hubnmt", "translation")
@@ -126,9 +123,6 @@ def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
     assert first.dataset_type == "bentrevett/multi30k"
 
 
-# --- what was not measured -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("field", "empty", "words"),
     [
@@ -157,9 +151,6 @@ def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
     assert addressed == card.replace('from_pretrained("de-en-tiny")', 'from_pretrained("user/new")')
     assert address_card(addressed, "user/new") == addressed
     assert address_card("# by hand", "user/new") == "# by hand"
-
-
-# --- the body ------------------------------------------------------------------------------------
 
 
 def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare: CardFacts) -> None:

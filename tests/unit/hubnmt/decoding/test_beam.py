@@ -24,9 +24,6 @@ def assert_same(found: list[Hypothesis], expected: Any) -> None:
         assert mine.score == pytest.approx(theirs.score, rel=1e-5)
 
 
-# --- against slow searches -----------------------------------------------------------------------
-
-
 @PENALTIES
 @pytest.mark.parametrize("seed", range(2))
 def test_full_width_ranks_every_target_as_exhaustive_search_does(
@@ -54,9 +51,6 @@ def test_stopping_early_finds_what_never_stopping_finds(
     for table, cap, found in zip(tables, caps, results, strict=True):
         expected = search_slowly(table, max_tgt_tokens=cap, **options)
         assert_same(found, expected[:n_best])
-
-
-# --- beam and greedy -----------------------------------------------------------------------------
 
 
 @PENALTIES

@@ -75,9 +75,6 @@ def test_repetition_is_controlled_behind_the_prefix_only() -> None:
     assert torch.equal(after[0, 1], log_probs[0, 1])
 
 
-# --- forced prefixes -----------------------------------------------------------------------------
-
-
 class NoiseStep:
     """Random scores, new ones at each call; pad and bos are impossible, as in a model."""
 

@@ -67,9 +67,6 @@ def test_best_tokens_are_those_of_argmax(shape: tuple[int, int, int]) -> None:
     assert torch.equal(best, log_probs.amax(-1))
 
 
-# --- compaction_indices ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pattern", ["1", "0", "0100", "1001", "00011", "11100", "10101", "0000"])
 def test_survivors_are_the_others_and_few_of_them_move(pattern: str) -> None:
     rows = compaction_indices([letter == "1" for letter in pattern])

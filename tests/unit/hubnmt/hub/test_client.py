@@ -69,9 +69,6 @@ def test_the_hub_says_how_long_to_wait(
     assert waits == [waited]
 
 
-# --- lists ---------------------------------------------------------------------------------------
-
-
 def test_a_link_to_another_host_gets_no_token(hub: HubServer):
     """A mirror may pass on links to the Hub itself, or to anybody."""
     hub.store.create("model", "user/a")

@@ -104,9 +104,6 @@ def test_a_row_of_wrong_types_costs_no_other_model(full_hub: HubServer):
             assert found[REPO].n_parameters is None
 
 
-# --- on this machine -----------------------------------------------------------------------------
-
-
 def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder: Path):
     assert list_cached() == []
     pulled = pull(HubReference(REPO))
@@ -120,9 +117,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     assert list_cached(author="other") == []
     (pulled.folder / "tokenizer.json").unlink()
     assert list_cached() == []
-
-
-# --- the short memory ----------------------------------------------------------------------------
 
 
 def test_a_page_is_remembered_for_a_while(full_hub: HubServer):

@@ -114,8 +114,6 @@ def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
     assert_same(found, run_search(reference.search(rows, decoding)))
 
 
-# --- as a user meets it --------------------------------------------------------------------------
-
 TEXT = "Ein Hund rennt.  Zwei Männer stehen am Herd!\nഒരു നായ."
 
 

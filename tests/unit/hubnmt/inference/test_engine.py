@@ -50,9 +50,6 @@ def replay(engine: TorchEngine, src: list[int], tgt: list[int]) -> list[float]:
     return log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()
 
 
-# --- the model says the same ---------------------------------------------------------------------
-
-
 @STRATEGIES
 def test_log_probs_are_those_of_a_replay(
     strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
@@ -79,9 +76,6 @@ def test_half_precision_gives_nearly_the_same_log_probs(
         assert first == pytest.approx(expected.token_log_probs[0], abs=0.2)
 
 
-# --- company and order ---------------------------------------------------------------------------
-
-
 def test_a_batch_holds_no_more_than_its_budget(
     engine: TorchEngine, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,9 +94,6 @@ def test_a_batch_holds_no_more_than_its_budget(
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
-
-
-# --- options -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "A do", "A dog ", "xqzxq"])
@@ -180,9 +171,6 @@ def test_a_forced_target_has_the_score_of_a_replay(
             assert tiny_tokenizer.decode(each.ids).startswith("A dog is running")
 
 
-# --- step by step --------------------------------------------------------------------------------
-
-
 def follow(search: Search) -> tuple[list[list[int]], list[list[Hypothesis]]]:
     """Run a search; return what it yielded and what it found."""
     seen: list[list[int]] = []
@@ -214,9 +202,6 @@ def test_a_search_under_way_leaves_the_callers_mode_alone(
     assert not torch.is_inference_mode_enabled()
     search.close()
     assert list(search) == []
-
-
-# --- numbers that overflow -----------------------------------------------------------------------
 
 
 @STRATEGIES

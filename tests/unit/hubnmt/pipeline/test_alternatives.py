@@ -47,9 +47,6 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
         assert each.text == decode_line(alone.ids, tokenizer)
 
 
-# --- a trained model ----------------------------------------------------------------------------
-
-
 SRC = "Ein Hund rennt im Schnee."
 
 

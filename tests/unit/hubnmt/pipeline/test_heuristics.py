@@ -29,9 +29,6 @@ def suspect(
     return find_degenerate(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids)
 
 
-# --- loops ---------------------------------------------------------------------------------------
-
-
 def measure_slowly(ids: list[int]) -> int:
     """Try every stretch with every period."""
     longest = 0
@@ -71,9 +68,6 @@ def test_who_translates_a_loop_may_loop() -> None:
     assert suspect(src_ids=loop, tgt_ids=loop) == []
 
 
-# --- copies --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("src", "text", "copied"),
     [
@@ -92,9 +86,6 @@ def test_a_copy_has_the_same_words_and_more_than_a_name_has(
 ) -> None:
     assert is_copy(src, text) is copied
     assert suspect(src=src, text=text) == (["copies the source"] if copied else [])
-
-
-# --- dropped text --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,9 +109,6 @@ def test_a_target_that_was_asked_to_be_short_is_not_suspicious() -> None:
     loop_and_cut = {"src": "Ein Satz", "src_ids": list(range(90)), "text": "A", "is_cut": True}
     assert find_degenerate(**loop_and_cut, tgt_ids=[5, 6]) == []
     assert find_degenerate(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
-
-
-# --- what people wrote ---------------------------------------------------------------------------
 
 
 def test_it_is_silent_on_translations_by_people(repo: Path) -> None:

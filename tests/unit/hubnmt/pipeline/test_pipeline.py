@@ -25,9 +25,6 @@ def random_text(seed: str, n_words: int) -> str:
     return "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
 
 
-# --- nothing is lost -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -60,8 +57,6 @@ def test_every_word_of_an_over_long_text_reaches_the_translation(
     assert "longer than the 40 tokens" in warning
 
 
-# --- order and company ---------------------------------------------------------------------------
-
 TEXTS = ["Ein Hund rennt.", "", "Zwei Männer stehen.", "x", "  ", "നായ.", "Ja! " * 15]
 
 
@@ -90,9 +85,6 @@ def test_an_empty_text_stays_as_it_is(text: str, random_model: Translator) -> No
     assert random_model.translate([]) == []
 
 
-# --- n best --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ja! " * 30])
 def test_n_best_are_sorted_and_distinct(text: str, random_model: Translator) -> None:
     translation = random_model.translate(text, beam_size=6, n_best=5)
@@ -101,9 +93,6 @@ def test_n_best_are_sorted_and_distinct(text: str, random_model: Translator) -> 
     assert len(set(texts)) == len(texts) == 5
     assert list(scores) == sorted(scores, reverse=True)
     assert (texts[0], scores[0]) == (translation.text, translation.score)
-
-
-# --- suspicions ----------------------------------------------------------------------------------
 
 
 def test_a_loop_is_tried_again_and_reported(
@@ -126,9 +115,6 @@ def test_a_loop_is_tried_again_and_reported(
     free = Translator(stored).translate("Ein Hund rennt.", guard=False)
     assert free.text == "!" * 20
     assert free.warnings == ()
-
-
-# --- streams and alternatives --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "A dog. Two"])
@@ -169,8 +155,6 @@ def test_a_stream_ends_with_and_returns_what_translate_does(
     assert returned.tgt_log_probs == pytest.approx(expected.tgt_log_probs, rel=1e-3)
     assert shown == returned.text
 
-
-# --- paragraphs ----------------------------------------------------------------------------------
 
 FIRST_LINE = "Ein Hund.  Zwei Männer!\tWer?"
 PARAGRAPHS = f" {FIRST_LINE}\r\n\n\nNa ja. Am 3. Mai.\u2028Ende "
@@ -219,9 +203,6 @@ def test_n_best_of_a_paragraph_are_the_best_combinations(
     assert len({each.text for each in together}) == n_best
     scores = [score for score, _ in ways[:n_best]]
     assert [each.score for each in together] == pytest.approx(scores, rel=1e-3)
-
-
-# --- prefixes over several sentences -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}], ids=str)

@@ -43,9 +43,6 @@ def random_text(seed: int, n_words: int) -> str:
     return rng.choice(["", " ", "\n", "\t "]) + text
 
 
-# --- emoji --------------------------------------------------------------------------------------
-
-
 def words_of(plan: Plan, text: str) -> list[str]:
     return [text[slice(*part.span)] for part in plan.translatable]
 
@@ -69,9 +66,6 @@ def test_emoji_around_a_sentence_are_kept_from_the_model(
     assert join(plan, tiny_tokenizer) == normalize(text)
 
 
-# --- nothing is lost -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("max_src_tokens", [5, 17])
 def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: Tokenizer) -> None:
     """The end of the sentence takes a token, too."""
@@ -80,9 +74,6 @@ def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: T
         for part in plan.translatable:
             is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
             assert len(part.ids) + 1 <= max_src_tokens or is_one_character
-
-
-# --- lines ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -100,9 +91,6 @@ def test_spans_say_where_each_part_stands_in_the_text_as_given(
             position = part.span[1] + len(part.space)
             assert text[part.span[1] : position] == part.space
         assert position == len(text)
-
-
-# --- cuts ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,9 +119,6 @@ def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
     other = plan_of(text.replace(" ", space), tiny_tokenizer)
     assert [part.ids for part in other.parts] == [part.ids for part in plain.parts]
     assert [part.space for part in other.parts] == [space, ""]
-
-
-# --- bad input -----------------------------------------------------------------------------------
 
 
 def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(

@@ -35,9 +35,6 @@ def join(segments: list[Segment]) -> str:
     return "".join(text + space for text, space in segments)
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_joined_sentences_are_the_text(language: str) -> None:
     rng = random.Random(f"sentences {language}")
@@ -108,9 +105,6 @@ def test_other_scripts_are_split_too(language: str, text: str) -> None:
 def test_very_long_lines_are_split_in_reasonable_time(pattern: str) -> None:
     text = (pattern * 20_000)[:20_000].strip()
     assert join(split_sentences(text, "de")) == text
-
-
-# --- halves --------------------------------------------------------------------------------------
 
 
 def test_halving_never_loses_a_character() -> None:

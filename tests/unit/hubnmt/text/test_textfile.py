@@ -27,9 +27,6 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
@@ -118,9 +115,6 @@ def test_an_endless_line_is_not_read_to_its_end() -> None:
     assert stream.tell() < 300_000
 
 
-# --- aligned files -------------------------------------------------------------------------------
-
-
 def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "src", f"1{INSIDE}\n2\n3"),
@@ -130,9 +124,6 @@ def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> N
     columns = [[f"1{INSIDE}", "2", "3"], ["eins", "", "drei"], ["un", "deux", "trois"]]
     assert read_aligned(*paths) == columns
     assert read_aligned(paths[1]) == columns[1:2]
-
-
-# --- writing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("half", [b"", b"more hours\nof wo"])

@@ -79,9 +79,6 @@ def random_text(generator: random.Random) -> str:
     return "".join(random_char() for _ in range(generator.randint(1, 30)))
 
 
-# --- round trips ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", AWKWARD_TEXTS.values(), ids=AWKWARD_TEXTS)
 def test_awkward_text_comes_back_as_its_normal_form(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == normalize(text)
@@ -117,9 +114,6 @@ def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_batch([]) == []
 
 
-# --- normalisation -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("consonant", "chillu"),
     [("NNA", "NN"), ("RA", "RR"), ("LLA", "LL")],
@@ -135,9 +129,6 @@ def test_other_joiners_and_compatibility_characters_are_kept(tokenizer: Tokenize
     for text in (f"മ{VIRAMA}{ZWJ}", f"ന{VIRAMA}{ZWNJ}", f"न\u094d{ZWJ}", f"a{ZWJ}b", "ﬁ ² ½ Ａ"):
         assert normalize(text) == text
         assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-# --- words ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,9 +154,6 @@ def test_punctuation_digits_and_white_space_stand_apart(tokenizer: Tokenizer) ->
     assert tokenizer.pre_tokens(text) == [*expected, "\n"]
 
 
-# --- addresses -----------------------------------------------------------------------------------
-
-
 def test_offsets_cut_the_text_into_the_bytes_of_each_piece(tokenizer: Tokenizer) -> None:
     generator = random.Random(4)
     random_texts = [random_text(generator) for _ in range(300)]
@@ -183,16 +171,10 @@ def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
         assert min(tokenizer.encode(text)) > tokenizer.eos_id
 
 
-# --- training ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("vocab_size", [-1, 0, 258])
 def test_a_vocabulary_without_room_for_the_bytes_is_refused(vocab_size: int) -> None:
     with pytest.raises(ConfigError, match=f"vocab_size = {vocab_size} must be at least 259"):
         Tokenizer.train(TEXTS, vocab_size)
-
-
-# --- files ---------------------------------------------------------------------------------------
 
 
 def test_a_saved_tokenizer_loads_as_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:

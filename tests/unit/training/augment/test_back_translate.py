@@ -117,9 +117,6 @@ def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-# --- mistakes ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

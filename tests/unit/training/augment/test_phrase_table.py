@@ -16,9 +16,6 @@ from training.data.corpora import read_clean
 FarmOptions = Callable[..., list[str]]
 
 
-# --- from a recipe, as a corpus ------------------------------------------------------------------
-
-
 @pytest.fixture
 def call(
     farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -32,9 +32,6 @@ def override(*overrides: str) -> RunConfig:
     return parse_recipe(tables, where="recipe.toml")
 
 
-# --- --set ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "section", "key", "value"),
     [
@@ -66,9 +63,6 @@ def test_set_gives_a_known_key_a_value_of_its_type(
 def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"must have the form section\.key=value"):
         override(text)
-
-
-# --- what is refused -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -123,9 +117,6 @@ def test_mistakes_of_all_sections_are_reported_at_once() -> None:
     for word in ("max_step'", "seed", "max_tokens", "lr = -1", "accumulate", "d_modell", "n_heads"):
         assert word in str(caught.value)
     assert "'modle'" in str(caught.value)
-
-
-# --- a model to start from -----------------------------------------------------------------------
 
 
 def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:

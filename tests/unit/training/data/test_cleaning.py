@@ -20,9 +20,6 @@ def why(src: str, tgt: str, *held_out: tuple[str, str], **changes: Any) -> str |
     return Cleaner(make_config(**changes), HeldOut(held_out)).why_drop(tidy(src), tidy(tgt))
 
 
-# --- one pair ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("src", "tgt", "reason"),
     [

@@ -40,9 +40,6 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert (tmp_path / "cleaning.json").exists()
 
 
-# --- the cache -----------------------------------------------------------------------------------
-
-
 def test_a_second_start_reads_nothing_but_the_cache(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,9 +32,6 @@ def read(*files: str, **changes: Any) -> list[tuple[str, str]]:
     return list(read_corpus(corpus, src_lang="de", tgt_lang="en"))
 
 
-# --- text files ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
@@ -60,9 +57,6 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
         tmp_path, a=b"\xef\xbb\xbf1\n2\n", b_gz=b"one\ntwo\n", c_tsv=b"de\ten\n3\tthree\n"
     )
     assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
-
-
-# --- tables --------------------------------------------------------------------------------------
 
 
 def as_tsv(rows: list[dict[str, str]], header: bool = True) -> bytes:
@@ -141,9 +135,6 @@ def test_columns_without_names_have_numbers(tmp_path: Path) -> None:
     assert read(name, src_column="2", tgt_column="1") == [("eins", "one"), ("zwei", "two")]
     with pytest.raises(InputError, match=r"no column 'de' or 'en'; its first line is: one, ein"):
         read(name)
-
-
-# --- the Hub -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -62,9 +62,6 @@ def make_progress() -> Progress:
     )
 
 
-# --- round trip ----------------------------------------------------------------------------------
-
-
 @pytest.mark.gpu
 def test_the_random_state_of_the_gpu_comes_back(tmp_path: Path) -> None:
     save(tmp_path, make_parts())
@@ -72,9 +69,6 @@ def test_the_random_state_of_the_gpu_comes_back(tmp_path: Path) -> None:
     torch.cuda.manual_seed(4)
     load(tmp_path, make_parts())
     assert torch.equal(torch.rand(5, device="cuda"), expected)
-
-
-# --- saving is all or nothing --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -100,9 +94,6 @@ def test_a_disk_that_is_really_full_leaves_the_old_state_whole(
     with pytest.raises(ModelFolderError, match=r"state\.pt: cannot be saved \(File too large\)"):
         save(tmp_path, parts, Progress(step=9))
     assert load(tmp_path, make_parts()).step == 5
-
-
-# --- what is refused -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [STATE_FILE, "snapshots/00000007.pt"])

@@ -46,9 +46,6 @@ def train_more(short_recipe: Path, farm_options: FarmOptions, tmp_path: Path) ->
     return train
 
 
-# --- what a recipe cannot have -------------------------------------------------------------------
-
-
 def test_all_that_contradicts_the_model_is_told_at_once(
     parent: Path, train_more: TrainMore, tmp_path: Path
 ) -> None:
@@ -60,9 +57,6 @@ def test_all_that_contradicts_the_model_is_told_at_once(
     assert "model.norm_order = 'post' and not 'pre'" in said
     assert "tokenizer.joint = False and not True" in said
     assert not (tmp_path / "more" / "farm").exists()
-
-
-# --- the first validation ------------------------------------------------------------------------
 
 
 def test_best_is_never_worse_than_the_start(
@@ -80,9 +74,6 @@ def test_best_is_never_worse_than_the_start(
 
 def load_stored(folder: Path) -> Translator:
     return Translator.from_pretrained(folder)
-
-
-# --- going on ------------------------------------------------------------------------------------
 
 
 def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
@@ -112,9 +103,6 @@ def same_models(*folders: Path) -> bool:
         for folder in folders
     ]
     return files[0] == files[1]
-
-
-# --- what is said of it --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     assert read_samples(resumed.folder) == read_samples(farm_run.folder)
 
 
-# --- every way of learning goes on alike ---------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "settings",
     [

@@ -70,9 +70,6 @@ def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
     return torch.from_numpy(numbers.reshape(shape) / layer_values.FULL_SCALE * tensor["scale"])
 
 
-# --- values of a layer ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", layer_values.KINDS)
 def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     lessons: Lessons, value: dict[str, Any], translator: Translator, kind: str
@@ -121,9 +118,6 @@ def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
     for compute in (lessons.values, lessons.next_token, lessons.beam):
         with pytest.raises(HubNMTError):
             compute({"subject": subject})
-
-
-# --- the next token -------------------------------------------------------------------------------
 
 
 def test_probabilities_are_the_models_and_sum_to_one(
@@ -179,9 +173,6 @@ def test_options_move_the_probabilities(
 def test_impossible_requests_are_refused(lessons: Lessons, value: dict[str, Any], asked: Any):
     with pytest.raises(HubNMTError):
         lessons.next_token(value | {"asked": asked})
-
-
-# --- beam search ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
