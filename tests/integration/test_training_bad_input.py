@@ -114,22 +114,6 @@ def test_files_of_different_length_are_refused_with_both_counts(
     assert "farm.train.en has 121" in line
 
 
-def test_a_dataset_out_of_reach_names_the_way_out(
-    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    datasets = pytest.importorskip("datasets")
-
-    def fail(*_: object, **__: object) -> None:
-        raise ConnectionError("Couldn't reach the Hub\nwith details")
-
-    for name in ("load_dataset", "load_dataset_builder"):
-        monkeypatch.setattr(datasets, name, fail)
-    assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
-    line = one_line()
-    assert "'nobody/nothing' (train) cannot be loaded: Couldn't reach the Hub" in line
-    assert "--set data.train=SRC,TGT" in line
-
-
 def test_without_the_datasets_library_the_message_says_what_to_install(
     desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,22 +83,6 @@ def test_a_port_that_is_no_number_is_status_2(capsys: pytest.CaptureFixture[str]
     assert "--port" in capsys.readouterr().err
 
 
-def test_agents_without_their_library_are_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    asked = {}
-
-    class Demo:
-        def launch(self, **options: object) -> None:
-            asked.update(options)
-            raise ImportError("you must install gradio with the `mcp` extra")
-
-    monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
-    assert main(["app", "--model", "x", "--mcp"]) == 2
-    assert asked["mcp_server"] is True
-    assert "install" in capsys.readouterr().err
-
-
 def test_a_taken_port_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -139,18 +139,3 @@ def test_warping_agrees_with_a_slow_loop(temperature: float, top_k: int, top_p: 
         probabilities = (2 * torch.randn(7)).softmax(-1).tolist()
         expected = warp_slowly(probabilities, **options)
         assert warp(probabilities, **options) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "n_kept"), [({"top_k": 2}, 2), ({"top_p": 0.3}, 2), ({"top_p": 0.55}, 3)], ids=str
-)
-def test_of_equal_tokens_no_more_than_needed_are_kept(options: dict[str, Any], n_kept: int) -> None:
-    kept = [p for p in warp([0.25] * 4, **options) if p > 0]
-    assert kept == pytest.approx([1 / n_kept] * n_kept)
-
-
-@pytest.mark.parametrize("temperature", [1e-45, 1e-38, 1e-6, 100.0])
-def test_every_temperature_that_is_allowed_gives_probabilities(temperature: float) -> None:
-    warped = warp([0.2, 0.5, 0.3], temperature=temperature)
-    assert sum(warped) == pytest.approx(1)
-    assert max(warped) == warped[1]

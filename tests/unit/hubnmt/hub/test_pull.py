@@ -338,25 +338,6 @@ def check_only_the_cache_changed(folder: Path, before: set[Path]) -> None:
     assert (folder / "precious.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        *({"ETag": etag} for etag in ("../../../precious.txt", "/{}/precious.txt", "", "x" * 300)),
-        *({"X-Repo-Commit": commit} for commit in ("../../x", "", "{}")),
-    ],
-)
-def test_what_a_mirror_says_in_headers_is_no_path(
-    headers: dict[str, str], hub: HubServer, stored: dict[str, bytes], precious: Path
-):
-    headers = {name: value.format(precious.parent) for name, value in headers.items()}
-    linked = {f"X-Linked-{name}": value for name, value in headers.items()}
-    every = "resolve/.*(config.json|model.safetensors)"
-    hub.faults.add(Fault(every, times=None, replaced=headers | linked))
-    before = files_of(precious.parent)
-    assert read_folder(pull(REFERENCE).folder) == stored
-    check_only_the_cache_changed(precious.parent, before)
-
-
 WRONG = [-1, 10**400, "../../../precious.txt", "a" * 100_000, None, {}, [3]]
 """What may stand where the Hub has a hash, a size, a text or a table."""
 
@@ -394,14 +375,6 @@ def check_whole_or_one_line(stored: dict[str, bytes], folder: Path) -> None:
     assert len(said) < 500
     check_only_the_cache_changed(folder, before)
     shutil.rmtree(huggingface_hub.constants.HF_HUB_CACHE, ignore_errors=True)
-
-
-def test_a_file_that_never_ends_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
-    """The disk fills before the hash is known."""
-    hub.faults.add(Fault("GET .*tokenizer.json", times=None, endless=True))
-    with pytest.raises(HubError, match="larger than the Hub states"):
-        pull(REFERENCE)
-    assert cache_is_empty_or_whole(stored)
 
 
 def test_a_branch_that_moves_between_two_files_gives_one_commit(
@@ -447,16 +420,6 @@ def test_a_folder_of_ones_own_gets_real_files_and_only_those_of_the_model(
     hub.store.put("user/bare", bare)
     pull_to(HubReference("user/bare"), mine)
     assert read_folder(mine) == bare | {"notes.txt": b"kept"}
-
-
-def test_a_folder_that_cannot_be_written_is_said(
-    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
-):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(HubError, match=r"cannot use .*file.* \((not a directory|file exists)\)"):
-        pull_to(REFERENCE, tmp_path / "file" / "mine")
-    with pytest.raises(HubError, match=r"cannot use .*choose another folder, or set HF_HOME"):
-        pull(REFERENCE, cache_dir=tmp_path / "file" / "cache")
 
 
 def test_a_folder_of_something_else_is_left_alone(

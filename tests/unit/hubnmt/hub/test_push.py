@@ -143,23 +143,6 @@ def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
     assert list(hub.repo(REPO).pull_requests) == ["refs/pr/1"]
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"revision": "wip", "create_pr": True}, "not both"),
-        ({"revision": "a" * 40}, "is a commit"),
-        ({"revision": "../main"}, "not a valid branch"),
-        ({"revision": "a b"}, "not a valid branch"),
-    ],
-)
-def test_impossible_branches_are_refused_here(
-    options: dict[str, object], sentence: str, hub: HubServer, model_folder: Path
-):
-    with pytest.raises(HubError, match=sentence):
-        push(model_folder, REPO, **options)  # type: ignore[arg-type]  # one of each
-    assert hub.requests == []
-
-
 @pytest.mark.parametrize("name", ["model", "a/b/c", "user/", "user/na me", "user/x@v1", "-a/b"])
 def test_impossible_names_are_refused_here(name: str, hub: HubServer, model_folder: Path):
     with pytest.raises(HubError, match="must be USER/NAME"):

@@ -85,16 +85,6 @@ def test_an_empty_text_stays_as_it_is(text: str, random_model: Translator) -> No
     assert random_model.translate([]) == []
 
 
-@pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ja! " * 30])
-def test_n_best_are_sorted_and_distinct(text: str, random_model: Translator) -> None:
-    translation = random_model.translate(text, beam_size=6, n_best=5)
-    texts = [each.text for each in translation.n_best]
-    scores = [each.score for each in translation.n_best]
-    assert len(set(texts)) == len(texts) == 5
-    assert list(scores) == sorted(scores, reverse=True)
-    assert (texts[0], scores[0]) == (translation.text, translation.score)
-
-
 def test_a_loop_is_tried_again_and_reported(
     stored: StoredModel, tiny_tokenizer: Tokenizer, follow: Follow
 ) -> None:
@@ -229,12 +219,3 @@ def test_what_the_prefix_says_is_scored_as_it_stands(random_model: Translator) -
     assert bound.tgt_tokens[:n_tokens] == scored.tgt_tokens
     assert bound.tgt_log_probs[:n_tokens] == pytest.approx(scored.tgt_log_probs, rel=1e-3)
     assert bound.text[slice(*second.tgt)].startswith("Two")
-
-
-def test_many_texts_take_as_much_of_a_prefix_as_they_can(random_model: Translator) -> None:
-    texts = ["Ein Hund.", "Ein Hund. Zwei Männer!", "", "Ein Hund.\nZwei Männer!"]
-    together = random_model.translate(texts, prefix="A dog. Two", max_new_tokens=9)
-    for text, translation in zip(texts, together, strict=True):
-        alone = random_model.translate(text, prefix="A dog. Two", max_new_tokens=9)
-        assert translation.text == alone.text
-        assert translation.text.startswith("A dog. Two") or text == ""

@@ -183,20 +183,6 @@ def test_a_prefix_may_contain_spans(prefix: str, copier: Translator) -> None:
     assert list(copier.stream(src, prefix=prefix, guard=False))[-1] == src
 
 
-def test_alternatives_show_the_span(copier: Translator, careless: Translator) -> None:
-    one = "Zwei um 12:30 und 9:30."
-    for model in (copier, careless):
-        assert model.alternatives(one, "Zwei um ")[0].text == one
-        for each in model.alternatives(one, k=12):
-            assert each.piece
-            assert not private(each.piece + each.text)
-    assert copier.alternatives(one, "Zwei um ")[0].piece == " 12:30"
-    two = f"{one} Wer um 9:30?"
-    for model in (copier, careless):
-        ids = model.translate(two, guard=False).n_best[0].tgt_ids[0]
-        assert model.alternatives(two, ids[:-2])[0].text == two
-
-
 def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) -> None:
     pytest.importorskip("ctranslate2")
     for model in (copier, careless):

@@ -109,18 +109,6 @@ def test_an_over_long_line_is_cut_between_sentences_or_clauses_where_that_is_eno
     assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == parts
 
 
-@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\t", " \u00a0 "], ids=ascii)
-def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
-    space: str, tiny_tokenizer: Tokenizer
-) -> None:
-    """Between sentences it stays what it is."""
-    text = "Er kostet 5 Euro. Wer zahlt ?"
-    plain = plan_of(text, tiny_tokenizer)
-    other = plan_of(text.replace(" ", space), tiny_tokenizer)
-    assert [part.ids for part in other.parts] == [part.ids for part in plain.parts]
-    assert [part.space for part in other.parts] == [space, ""]
-
-
 def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
     tiny_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,17 +106,6 @@ def test_stopped_and_started_again_it_is_the_same_file(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize("cut", [1, 30])
-def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
-    """As a power cut would leave it: not at a line's end, not at a chunk's."""
-    assert call() == 0
-    path = tmp_path / "out" / "pairs.tsv"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])
-    assert call() == 0
-    assert path.read_bytes() == whole
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
