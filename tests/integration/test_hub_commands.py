@@ -42,11 +42,7 @@ Translator.from_pretrained({repo!r}, token=token).save_pretrained({saved!r})
 
 @pytest.mark.slow
 def test_a_token_is_nowhere_to_be_read(
-    hub: HubServer,
-    model_folder: Path,
-    environment: dict[str, str],
-    repo: Path,
-    tmp_path: Path,
+    hub: HubServer, model_folder: Path, environment: dict[str, str], repo: Path, tmp_path: Path
 ):
     hub.faults.add(Fault("PUT|commit", times=1, status=500))
     saved = tmp_path / "saved"

@@ -66,29 +66,6 @@ def test_a_part_of_a_character_has_all_of_it(tiny_tokenizer: Tokenizer) -> None:
     assert tokens.utf8 == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 5))
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"a\xffb", "a\ufffdb"),
-        (b"\xe2\x82A", "\ufffdA"),
-        (b"A\xf0\x9f\x90", "A\ufffd"),
-        (b"\xe0\x80!", "\ufffd\ufffd!"),
-        (b"\xe2\xe2\x82\xac", "\ufffd€"),
-    ],
-    ids=repr,
-)
-def test_broken_characters_have_a_place_too(
-    raw: bytes, text: str, tiny_tokenizer: Tokenizer
-) -> None:
-    ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
-    tokens = locate([ids[bytes([byte])] for byte in raw], tiny_tokenizer)
-    assert tokens.text == text
-    assert [end for _, end in tokens.chars] == sorted(end for _, end in tokens.chars)
-    for byte, (start, end) in zip(raw, tokens.chars, strict=False):
-        expected = chr(byte) if byte < 128 else None
-        assert (text[start:end] == expected) if expected else text[start:end] in ("\ufffd", "€")
-
-
 def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
     tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
     assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1

@@ -217,10 +217,7 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     "tokenizer of another size": (other_vocabulary, TOKENIZER, ["264", "300", "config.json"]),
     "weights are torn in the header": (truncate(WEIGHTS, 0.001), WEIGHTS, []),
     "weights promise a huge header": (write(WEIGHTS, b"\xff" * 7 + b"\x0f{}"), WEIGHTS, []),
-    "one tensor too few": (
-        edit_weights(lambda w: w.pop(BIAS)),
-        *(WEIGHTS, [f"{BIAS} is missing"]),
-    ),
+    "one tensor too few": (edit_weights(lambda w: w.pop(BIAS)), *(WEIGHTS, [f"{BIAS} is missing"])),
     "transposed tensor": (
         edit_weights(lambda w: w.update({BIAS: torch.zeros(12, 1)})),
         *(WEIGHTS, [BIAS, "[12, 1]", "[12]"]),
@@ -333,13 +330,3 @@ def test_the_other_kind_of_tokenizer_does_not_stay_behind(
     save_model(folder, joint)
     assert load_model(folder).tokenizers.src.vocab_size == 300
     assert names_in(folder) == FILES
-
-
-def test_a_folder_behind_a_link_can_be_saved_over(
-    folder: Path, separate: StoredModel, tmp_path: Path
-) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(folder, target_is_directory=True)
-    save_model(link, separate)
-    assert load_model(link).tokenizers.src.vocab_size == 280
-    assert names_in(tmp_path) == ["link", "models"]

@@ -10,17 +10,8 @@ import pytest
 
 from hubnmt.errors import HubError
 from hubnmt.hub import client
-from hubnmt.hub.client import (
-    WAITS_S,
-    connect,
-    read_pages,
-    retry,
-)
-from hubnmt.hub.errors import (
-    HTTP_ERROR,
-    explain,
-    hide_tokens,
-)
+from hubnmt.hub.client import WAITS_S, connect, read_pages, retry
+from hubnmt.hub.errors import HTTP_ERROR, explain, hide_tokens
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer
 

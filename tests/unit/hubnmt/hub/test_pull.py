@@ -13,10 +13,7 @@ import huggingface_hub
 import pytest
 
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
-from hubnmt.hub import client
-from hubnmt.hub.files import (
-    ALLOWED,
-)
+from hubnmt.hub.files import ALLOWED
 from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
@@ -207,8 +204,7 @@ def test_a_name_that_climbs_out_is_not_followed(
 
 
 @pytest.mark.parametrize(
-    ("status", "path"),
-    [(429, "GET /api/models"), (500, "GET .*config.json"), (503, OBJECTS)],
+    ("status", "path"), [(429, "GET /api/models"), (500, "GET .*config.json"), (503, OBJECTS)]
 )
 def test_a_hiccup_is_not_noticed(status: int, path: str, hub: HubServer, stored: dict[str, bytes]):
     hub.faults.add(Fault(path, times=1, status=status))
@@ -266,17 +262,6 @@ def test_the_storage_of_large_files_gets_no_token(hub: HubServer, stored: dict[s
     (asked,) = hub.asked(OBJECTS)
     assert "authorization" not in {name.lower() for name in asked.headers}
     assert TOKEN in str(hub.asked("resolve/.*safetensors")[0].headers)
-
-
-def test_a_download_that_trickles_is_given_up(
-    hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(client, "SLOW_AFTER_S", 0.2)
-    monkeypatch.setattr(client, "MIN_BYTES_PER_S", 10**9)
-    hub.faults.add(Fault(OBJECTS, times=None, pause_s=0.1))
-    with pytest.raises(HubError, match="download was too slow"):
-        pull(REFERENCE)
-    assert cache_is_empty_or_whole(stored)
 
 
 @pytest.mark.parametrize("path", [OBJECTS, "GET .*config.json"])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis, Search, run_search
+from hubnmt.decoding import run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut
 from hubnmt.inference.packed_transformer import PackedTransformer
@@ -169,39 +169,6 @@ def test_a_forced_target_has_the_score_of_a_replay(
             expected = replay(engine, src, each.ids)
             assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
             assert tiny_tokenizer.decode(each.ids).startswith("A dog is running")
-
-
-def follow(search: Search) -> tuple[list[list[int]], list[list[Hypothesis]]]:
-    """Run a search; return what it yielded and what it found."""
-    seen: list[list[int]] = []
-
-    def remember() -> Search:
-        while True:
-            try:
-                seen.append(next(search))
-            except StopIteration as end:
-                return end.value
-            yield seen[-1]
-
-    found = run_search(remember())
-    return seen, found
-
-
-def test_a_greedy_search_yields_exactly_what_is_found(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    seen, ((best,),) = follow(engine.search(rows[3:4], options(**GREEDY)))
-    assert seen == [best.ids[:t] for t in range(len(best.ids) + 1)]
-
-
-def test_a_search_under_way_leaves_the_callers_mode_alone(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    search = engine.search(rows[:2], options(**BEAM))
-    next(search)
-    assert not torch.is_inference_mode_enabled()
-    search.close()
-    assert list(search) == []
 
 
 @STRATEGIES

@@ -5,12 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from hubnmt.model.batching import (
-    batch_sources,
-    batch_targets,
-    group_by_length,
-    pad_rows,
-)
+from hubnmt.model.batching import batch_sources, batch_targets, group_by_length, pad_rows
 
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[7, 8, 9], [5], [], [6, 4, 3, 7, 8]]

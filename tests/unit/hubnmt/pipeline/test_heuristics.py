@@ -53,9 +53,7 @@ def test_loops_are_those_of_a_slow_search(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [[], [5] * 7, [5, 6, 7, 8] * 3, [*ORDINARY, *ORDINARY, *ORDINARY]],
-    ids=str,
+    "ids", [[], [5] * 7, [5, 6, 7, 8] * 3, [*ORDINARY, *ORDINARY, *ORDINARY]], ids=str
 )
 def test_natural_repetition_is_no_loop(ids: list[int]) -> None:
     """Ha ha ha; a refrain; a sentence said again."""
@@ -90,13 +88,7 @@ def test_a_copy_has_the_same_words_and_more_than_a_name_has(
 
 @pytest.mark.parametrize(
     ("n_src", "n_tgt", "short"),
-    [
-        (11, 0, False),
-        (12, 0, True),
-        (12, 3, True),
-        (12, 4, False),
-        (20, 60, False),
-    ],
+    [(11, 0, False), (12, 0, True), (12, 3, True), (12, 4, False), (20, 60, False)],
 )
 def test_far_shorter_is_less_than_three_tenths_of_no_short_source(
     n_src: int, n_tgt: int, short: bool

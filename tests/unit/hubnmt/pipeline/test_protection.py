@@ -194,8 +194,7 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
 
 
 @pytest.mark.parametrize(
-    ("weight", "text"),
-    [(1.00001, "Ein Hund und Katter rennt"), (2, "Ein Hund und Kazzer rennt")],
+    ("weight", "text"), [(1.00001, "Ein Hund und Katter rennt"), (2, "Ein Hund und Kazzer rennt")]
 )
 def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     weight: float, text: str, tokenizer: Tokenizer

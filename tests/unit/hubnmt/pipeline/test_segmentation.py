@@ -9,19 +9,8 @@ from hubnmt.pipeline import segmentation as plan_module
 from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
-LINE_BREAKS = [
-    "\n",
-    "\r\n",
-    "\r",
-    "\x0b",
-    "\x0c",
-    "\x1c",
-    "\x1d",
-    "\x1e",
-    "\x85",
-    "\u2028",
-    "\u2029",
-]
+LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
+LINE_BREAKS += ["\x85", "\u2028", "\u2029"]
 WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>"]
 WORDS += ["1,5", "🍕", "👨‍👩‍👧", "❤️🎉"]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]

@@ -12,12 +12,7 @@ import tokenizers
 from tokenizers import pre_tokenizers
 
 from hubnmt.errors import ConfigError, ModelFolderError
-from hubnmt.text.tokenizer import (
-    MAX_FILE_MIB,
-    SPECIAL_PIECES,
-    Tokenizer,
-    normalize,
-)
+from hubnmt.text.tokenizer import MAX_FILE_MIB, SPECIAL_PIECES, Tokenizer, normalize
 
 TEXTS = [
     "Ein Hund rennt durch den Schnee.",
@@ -114,10 +109,7 @@ def test_batch_encodes_like_one_by_one(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode_batch([]) == []
 
 
-@pytest.mark.parametrize(
-    ("consonant", "chillu"),
-    [("NNA", "NN"), ("RA", "RR"), ("LLA", "LL")],
-)
+@pytest.mark.parametrize(("consonant", "chillu"), [("NNA", "NN"), ("RA", "RR"), ("LLA", "LL")])
 def test_a_chillu_has_one_spelling(tokenizer: Tokenizer, consonant: str, chillu: str) -> None:
     letter = unicodedata.lookup(f"MALAYALAM LETTER CHILLU {chillu}")
     spelled = unicodedata.lookup(f"MALAYALAM LETTER {consonant}") + VIRAMA + ZWJ

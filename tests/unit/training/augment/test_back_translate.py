@@ -118,11 +118,7 @@ def test_stopped_and_started_again_it_is_the_same_file(
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_folder(
-    options: list[str],
-    message: str,
-    call: Call,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    options: list[str], message: str, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert call(*options) == 2
     assert caplog.records[-1].getMessage().startswith("error: ")

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.augment.phrase_table import (
-    main,
-)
+from training.augment.phrase_table import main
 from training.config.recipe import load_recipe
 from training.data.cleaning import CleaningReport
 from training.data.corpora import read_clean

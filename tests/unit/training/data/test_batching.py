@@ -7,13 +7,7 @@ import torch
 
 from hubnmt.model.batching import Ragged
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
-from training.data.batching import (
-    Pair,
-    collate,
-    collate_ragged,
-    measure_lengths,
-    plan_epoch,
-)
+from training.data.batching import Pair, collate, collate_ragged, measure_lengths, plan_epoch
 
 BUDGET = 60
 

@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from training.config.data import DataConfig
-from training.data.cleaning import (
-    Cleaner,
-    HeldOut,
-    tidy,
-)
+from training.data.cleaning import Cleaner, HeldOut, tidy
 
 
 def make_config(**changes: Any) -> DataConfig:

@@ -20,10 +20,7 @@ MakeRun = Callable[..., Run]
 
 def collect(current: Run, rows: list[int]) -> Batch:
     corpus = current.corpus
-    return collate(
-        [corpus.train[row] for row in rows],
-        tokenizers=corpus.tokenizers,
-    )
+    return collate([corpus.train[row] for row in rows], tokenizers=corpus.tokenizers)
 
 
 def take(current: Run, *batches: list[int], lr: float = 0.01) -> StepStats:

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.run.run_dir import (
-    lock_folder,
-)
+from training.run.run_dir import lock_folder
 
 
 def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:

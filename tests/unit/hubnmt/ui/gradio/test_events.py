@@ -5,11 +5,7 @@ import gradio as gr
 import pytest
 
 from hubnmt.errors import InputError, ModelFolderError
-from hubnmt.ui.gradio.events import (
-    public_message,
-    said_in_page,
-    said_to_client,
-)
+from hubnmt.ui.gradio.events import public_message, said_in_page, said_to_client
 
 
 def _double(number: int) -> int:

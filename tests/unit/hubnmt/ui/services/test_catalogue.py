@@ -10,12 +10,7 @@ from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.hub.listing import Catalogue
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
-from hubnmt.ui.services.catalogue import (
-    Search,
-    find_reverse,
-    read_search,
-    suggest_models,
-)
+from hubnmt.ui.services.catalogue import Search, find_reverse, read_search, suggest_models
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer

@@ -11,9 +11,7 @@ from hubnmt.ui.services.translate import Handlers
 TEXT = "ein hund rennt"
 
 
-def test_models_of_different_pairs_are_not_compared(
-    make_registry: Callable[..., ModelRegistry],
-):
+def test_models_of_different_pairs_are_not_compared(make_registry: Callable[..., ModelRegistry]):
     registry = make_registry()
     other = registry.get("second")
     other.config = dataclasses.replace(other.config, src_lang="ml")

@@ -37,15 +37,6 @@ def test_a_model_too_large_is_refused_by_what_the_hub_says(
     assert _load(False)(REPO).config.src_lang == "de"  # it is here already
 
 
-def test_a_page_for_strangers_takes_no_large_tokenizers(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(registry, "MAX_TOKENIZER_MIB", 0.001)
-    with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
-        _load(True)(REPO)
-    assert _load(False)(REPO).config.src_lang == "de"
-
-
 def test_only_a_page_for_strangers_makes_room(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):

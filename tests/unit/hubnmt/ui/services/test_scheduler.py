@@ -66,9 +66,7 @@ def test_a_short_task_goes_before_long_ones():
     assert race.finish() == ["short", "long", "longer"]
 
 
-def test_when_too_many_wait_the_client_with_most_loses_its_longest(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_when_too_many_wait_the_client_with_most_loses_its_longest(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scheduling, "MAX_WAITING", 3)
     race = Race()
     with hold(race):

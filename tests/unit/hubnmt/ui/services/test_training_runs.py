@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint.card import escape_cell
-from hubnmt.ui.services import training_runs
-from hubnmt.ui.services.training_runs import Recipe, read_run, samples_figure
+from hubnmt.ui.services.training_runs import Recipe, read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -57,24 +56,6 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
     assert first.translations == ((500, "x"), (12500, "y"))
     assert (second.src, second.reference) == (ODD, ODD)
     assert second.translations == ((500, ODD), (1000, ""))
-
-
-def test_the_slider_has_every_validation_with_its_scores(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-):
-    assert samples_figure(read_run(run)) is None
-    rows = [("a", "A", "x"), ("b", "B", "y" * 3)]
-    _write_samples(run, (100, rows), (200, rows[:1]))
-    monkeypatch.setattr(training_runs, "MAX_SAMPLES", 1)
-    figure = samples_figure(read_run(run))
-    assert figure == {
-        "steps": [
-            {"step": 100, "dev_loss": 4.5, "bleu": 2},
-            {"step": 200, "dev_loss": None, "bleu": None},
-        ],
-        "sentences": [{"src": "a", "reference": "A", "translations": [[100, "x"]]}],
-        "n_sentences": 2,
-    }
 
 
 CARD = """# A model
