@@ -5,9 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError
+from tests.hub import REPO, read_folder
+from tests.hub_server import HubServer
 from tests.runs import differing, read_metrics, score_as, stop_at
 from training.run.finetune import public_name
 from training.run.trainer import Run, seed_everything
@@ -118,3 +121,18 @@ def same_models(*folders: Path) -> bool:
 )
 def test_the_name_tells_nothing_of_this_machine(name: str, is_on_hub: bool, public: str) -> None:
     assert public_name(name, is_on_hub=is_on_hub) == public
+
+
+def test_a_model_of_the_hub_is_named_with_its_commit_and_not_needed_again(
+    train_more: TrainMore, hub: HubServer, model_folder: Path, tmp_path: Path
+) -> None:
+    hub.store.put(REPO, read_folder(model_folder))
+    commit = hub.repo(REPO).branches["main"]
+    start = f"run.pretrained={REPO}"
+    done = train_more("more", start, "run.max_steps=2", "run.eval_every=2")
+    card = load_stored(done.folder / "best").card
+    assert yaml.safe_load(card.split("---\n")[1])["base_model"] == REPO
+    assert f"- started from: {REPO} at commit {commit}\n" in card
+    hub.store.repos.clear()
+    train_more("more", start, "run.max_steps=4", "run.eval_every=2", resume=True)
+    assert [each["step"] for each in read_metrics(done.folder, "valid")] == [0, 2, 4]
