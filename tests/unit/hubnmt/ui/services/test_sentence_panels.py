@@ -93,26 +93,6 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     )
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"kind": "encoder", "layer": 1, "head": 0},
-        {"kind": "cross", "layer": 0, "head": 3},
-        {"kind": "cross", "layer": -1, "head": 0},
-        {"kind": "cross", "layer": True, "head": 0},
-        {"kind": "nothing", "layer": 0, "head": 0},
-        {"kind": ["cross"], "layer": 0, "head": 0},
-        {"kind": "cross"},
-        "cross",
-    ],
-)
-def test_a_head_that_does_not_exist_is_refused(
-    lessons: Lessons, value: dict[str, Any], choice: Any
-):
-    with pytest.raises(HubNMTError, match="no such attention head"):
-        lessons.values(value | {"choice": choice})
-
-
 @pytest.mark.parametrize("subject", [None, {}, {"model": "tiny"}, "tiny", {"model": 3}])
 def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
     for compute in (lessons.values, lessons.next_token, lessons.beam):
@@ -156,25 +136,6 @@ def test_options_move_the_probabilities(
         assert found["rest"][1] == 0
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"position": 99},
-        {"position": -1},
-        {"position": "1"},
-        {"temperature": 0},
-        {"temperature": "hot"},
-        {"temperature": math.nan},
-        {"top_k": -1},
-        {"top_p": 0},
-        {"top_p": 1.5},
-    ],
-)
-def test_impossible_requests_are_refused(lessons: Lessons, value: dict[str, Any], asked: Any):
-    with pytest.raises(HubNMTError):
-        lessons.next_token(value | {"asked": asked})
-
-
 @pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
 def test_the_tree_ends_in_what_the_model_translates(
     lessons: Lessons, value: dict[str, Any], translator: Translator, beam_size: int
@@ -196,9 +157,25 @@ def test_the_tree_ends_in_what_the_model_translates(
     assert sum(each["status"] == "kept" for each in tree["steps"][1]) <= beam_size
 
 
-@pytest.mark.parametrize("beam_size", [0, 1, 9, 2.5, "3", True])
-def test_a_beam_that_cannot_be_drawn_is_refused(
-    lessons: Lessons, value: dict[str, Any], beam_size: Any
+CROSS = {"kind": "cross", "layer": 0, "head": 0}
+CHOICES = [{"layer": -1}, {"layer": True}, {"head": 3}, {"kind": "nothing"}, {"kind": ["cross"]}]
+CHOICES += [{"kind": "encoder", "layer": 1}]
+ASKED = [{"position": 99}, {"position": -1}, {"position": "1"}, {"temperature": 0}, {"top_k": -1}]
+ASKED += [{"temperature": "hot"}, {"temperature": math.nan}, {"top_p": 0}, {"top_p": 1.5}]
+
+
+@pytest.mark.parametrize(
+    ("panel", "wish"),
+    [
+        *(("values", {"choice": CROSS | each}) for each in CHOICES),
+        *(("values", {"choice": each}) for each in ({"kind": "cross"}, "cross")),
+        *(("next_token", {"asked": each}) for each in ASKED),
+        *(("beam", {"beam_size": each}) for each in (0, 1, 9, 2.5, "3", True)),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused(
+    lessons: Lessons, value: dict[str, Any], panel: str, wish: dict[str, Any]
 ):
-    with pytest.raises(HubNMTError, match="must be 2 to 8"):
-        lessons.beam(value | {"beam_size": beam_size})
+    with pytest.raises(HubNMTError):
+        getattr(lessons, panel)(value | wish)
