@@ -106,17 +106,12 @@ PAIR = "{at}/test.de,{at}/test.en"
 MISTAKES = {
     "no arguments": "",
     "no validation set": "{run} {at}/dest",
-    "one file": "{run} {at}/dest --valid {at}/test.de",
     "missing file": "{run} {at}/dest --valid {at}/none.de,{at}/test.en",
-    "folder as file": "{run} {at}/dest --valid {at},{at}/test.en",
     "unequal files": "{run} {at}/dest --valid {at}/test.de,{at}/short.en",
     "empty files": "{run} {at}/dest --valid {at}/empty,{at}/empty",
     "no such run": "{at}/none {at}/dest --valid " + PAIR,
-    "a file as run": "{at}/test.de {at}/dest --valid " + PAIR,
-    "missing test file": "{run} {at}/dest --valid " + PAIR + " --test {at}/none.de,{at}/none.en",
     "a file as destination": "{run} {at}/test.de --valid " + PAIR,
     "a folder of other files as destination": "{run} {at} --valid " + PAIR,
-    "unknown option": "{run} {at}/dest --valid " + PAIR + " --halve",
     "unknown device": "{run} {at}/dest --valid " + PAIR + " --device gpu",
 }
 

@@ -107,12 +107,3 @@ def test_a_line_without_a_source_has_no_score_and_the_others_have(
     lines = capsysbinary.readouterr().out.decode().splitlines()
     assert lines[1] == lines[3] == "nan\tnan"
     assert float(lines[2].split("\t")[0]) == pytest.approx(totals[2], abs=1e-4)
-
-
-def test_an_interval_can_be_asked_for(run: Run, tmp_path: Path) -> None:
-    files = [
-        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES * 4)),
-        *("--ref", write_lines(tmp_path / "ref", REFERENCES * 4)),
-    ]
-    assert json.loads(run("evaluate", *files, "--json", "--bootstrap"))["bleu_interval"] > 0
-    assert "±" in run("evaluate", *files, "--bootstrap")

@@ -162,21 +162,6 @@ def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     assert old is None or output.read_text(encoding="utf-8") == old
 
 
-@pytest.mark.usefixtures("interrupt_third_chunk")
-@pytest.mark.parametrize("files", [["--output", "out.txt"], []], ids=str)
-def test_what_cannot_go_on_is_not_told_to(
-    files: list[str],
-    model: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["translate", *"abc", "--model", model, *files, *QUICK]) == 130
-    said = "; the lines so far are in out.txt" if files else ""
-    assert capsys.readouterr().err.splitlines()[-1] == f"hubnmt: interrupted{said}"
-
-
 def open_pipe(content: bytes) -> str:
     read_end, write_end = os.pipe()
     os.write(write_end, content)

@@ -13,7 +13,7 @@ from hubnmt.hub.listing import Catalogue, evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import HubServer
 
 CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
 
@@ -110,15 +110,6 @@ def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
     now[0] = 61
     assert catalogue.page(size=2) == first
     assert len(full_hub.asked("GET /api/models")) == 2
-
-
-def test_a_failure_is_not_remembered(full_hub: HubServer):
-    catalogue = Catalogue()
-    full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
-    with pytest.raises(HubError):
-        catalogue.page()
-    full_hub.faults.clear()
-    assert len(catalogue.page()) == 3
 
 
 NAMES = (REPO, "user/second", "user/third")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from hubnmt.config import ModelConfig
-from hubnmt.pipeline import segmentation
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
@@ -51,16 +50,6 @@ def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
     assert pair(f"Ein{space}Hund", f"A{space}dog") == [("Ein Hund", "", "A dog", "")]
     more = pair(f"Ein{space}Hund. Zwei!", f"A{space}dog. Two!")
     assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
-
-
-@pytest.mark.parametrize("tgt", ["A DOG. TWO!", "A DOG AND TWO!"])
-def test_of_capitals_only_the_source_is_read_in_small_letters(
-    tgt: str, pair: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(segmentation, "CAPITALS_RATIO", 0)
-    found = pair("EIN HUND. ZWEI!", tgt)
-    assert "".join(src + space for src, space, _, _ in found) == "ein hund. zwei!"
-    assert "".join(said + space for _, _, said, space in found) == tgt
 
 
 def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer) -> None:

@@ -208,14 +208,3 @@ def test_the_text_begins_with_a_prefix_of_several_sentences(
     assert len(bound.sentences) == 4
     for candidate in bound.n_best:
         assert candidate.text.startswith(prefix)
-
-
-def test_what_the_prefix_says_is_scored_as_it_stands(random_model: Translator) -> None:
-    bound = random_model.translate("Ein Hund. Zwei Männer!", prefix="A dog. Two", n_best=1)
-    first, second = bound.sentences
-    assert bound.text[slice(*first.tgt)] == "A dog."
-    scored = random_model.score("Ein Hund.", "A dog.")
-    n_tokens = len(scored.tgt_tokens)
-    assert bound.tgt_tokens[:n_tokens] == scored.tgt_tokens
-    assert bound.tgt_log_probs[:n_tokens] == pytest.approx(scored.tgt_log_probs, rel=1e-3)
-    assert bound.text[slice(*second.tgt)].startswith("Two")

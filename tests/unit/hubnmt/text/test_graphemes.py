@@ -1,10 +1,11 @@
-"""Characters and words: nothing a reader sees as one is counted as two."""
+"""Characters, words and languages: nothing a reader sees as one is counted as two."""
 
 import itertools
 
 import pytest
 
 from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.languages import language_name, main_tag
 
 
 def cut(text: str, numbers: list[int]) -> list[str]:
@@ -55,3 +56,15 @@ def test_a_character_is_what_a_reader_calls_one(characters: list[str]) -> None:
 )
 def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: list[str]) -> None:
     assert cut("".join(words), number_words("".join(words))) == words
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("de", "German"), ("pt-BR", "Portuguese"), ("zh_Hans", "Chinese"), ("tlh", "tlh")],
+)
+def test_languages_are_called_by_name_and_unknown_ones_by_tag(tag: str, name: str):
+    assert language_name(tag) == name
+
+
+def test_script_and_region_are_left_out():
+    assert [main_tag(tag) for tag in ("pt-BR", "zh_Hans", "EN")] == ["pt", "zh", "en"]

@@ -11,7 +11,6 @@ from hubnmt.errors import InputError
 from hubnmt.text.textfile import (
     can_be_read_twice,
     count_lines,
-    decode_line,
     open_output,
     read_aligned,
     read_lines,
@@ -88,31 +87,6 @@ def test_a_mistake_further_down_does_not_spoil_the_lines_before(tmp_path: Path) 
     assert next(lines) == "good"
     with pytest.raises(InputError, match=r"in\.txt, line 2: not valid UTF-8"):
         next(lines)
-
-
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
-        (b"Gr\xfc\xdfe\n", ["UTF-8", "convert"]),
-        ("Grüße\n".encode("utf-16"), ["UTF-8"]),
-        (b"PK\x03\x04\x00\x00\n", ["null byte", "binary"]),
-        (b"x" * 50_001, ["50,001", "50,000", "own line"]),
-    ],
-    ids=repr,
-)
-def test_what_is_no_text_is_refused_with_its_place(raw: bytes, words: list[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        decode_line(raw, where="in.txt, line 7")
-    assert str(caught.value).startswith("in.txt, line 7: ")
-    assert [word for word in words if word not in str(caught.value)] == []
-    assert "\n" not in str(caught.value)
-
-
-def test_an_endless_line_is_not_read_to_its_end() -> None:
-    stream = io.BytesIO(b"x" * 1_000_000)
-    with pytest.raises(InputError, match=r"in\.txt, line 1: over 50,000 characters"):
-        next(read_stream(stream, name="in.txt"))
-    assert stream.tell() < 300_000
 
 
 def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> None:

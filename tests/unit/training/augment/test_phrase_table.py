@@ -70,16 +70,3 @@ def test_what_cannot_be_made_is_told_in_one_line(
     assert call(*options) == 2
     assert message in caplog.text
     assert caplog.text.count("error:") == 1
-
-
-def test_a_table_of_yours_stays(
-    call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "phrases.tsv").write_text("mine", encoding="utf-8")
-    assert call() == 2
-    assert "must end in .tsv and not exist yet" in caplog.text
-    assert (tmp_path / "phrases.tsv").read_text(encoding="utf-8") == "mine"
-    assert call(output="phrases.txt") == 2
-    assert "must end in .tsv" in caplog.text
-    assert call("--limit", "5", "--min-count", "1", output="sub/phrases.tsv") == 0
-    assert "using the first 5 pairs" in caplog.text

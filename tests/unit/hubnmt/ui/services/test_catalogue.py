@@ -32,34 +32,26 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
 
 
 @pytest.mark.parametrize(
-    ("typed", "author", "words"),
+    ("typed", "found"),
     [
-        ("german", "", "german"),
-        ("  german small ", "", "german small"),
-        ("user/", "user", ""),
-        ("user/ small", "user", "small"),
-        ("multi30k-de", "", "multi30k-de"),
+        ("  german small ", Search("german small", "", "german small")),
+        ("user/", Search("user/", "user", "")),
+        ("user/ small", Search("user/ small", "user", "small")),
+        *((each, None) for each in ("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26)),
+        *((each, None) for each in (None, "my-run", "./gone", "~", "runs/my run", "C:\\gone")),
     ],
 )
-def test_words_and_users_are_searched_for(make_registry: Make, typed: str, author: str, words: str):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    assert read_search(registry, typed) == Search(typed.strip(), author, words)
-    assert read_search(make_registry(allow_local=True), typed) is None
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        *("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26, None),
-        *("my-run", "./gone", "~", "runs/my run", "C:\\gone", "/gone"),
-    ],
-)
-def test_models_and_folders_are_not_searched_for(
-    make_registry: Make, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_words_and_users_are_searched_for_but_no_models_and_folders(
+    make_registry: Make,
+    typed: str,
+    found: Search | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-run").mkdir()
-    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
+    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) == found
+    assert read_search(make_registry(allow_local=True), typed) is None
 
 
 def test_the_model_that_translates_back_is_known_by_its_config(

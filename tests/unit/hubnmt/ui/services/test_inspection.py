@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt.analysis.head_ablation import Head, without_heads
 from hubnmt.translator import Translator
-from hubnmt.ui.services import decoding_controls, inspection
+from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers
@@ -35,20 +35,6 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     *_, answer = handlers.translate_page(text, "", *values.values())
     assert isinstance(answer, Answer)
     return answer.alternatives
-
-
-def test_a_place_has_choices_that_go_on_from_what_stands_before(
-    inspector: Inspector, value: dict[str, Any]
-):
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    answer = inspector.ask(value, steering | {"place": 1})
-    assert answer["place"] == 1
-    assert answer["words"] == steering["words"]
-    assert 0 < len(answer["choices"]) <= inspection.N_CHOICES
-    probabilities = [each["probability"] for each in answer["choices"]]
-    assert probabilities == sorted(probabilities, reverse=True)
-    assert all(each["text"].startswith(answer["said"].rstrip()) for each in answer["choices"])
 
 
 def test_heads_switched_off_change_how_probable_a_translation_is(

@@ -24,13 +24,6 @@ def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
         lessons.pieces(3, "")  # type: ignore[arg-type]
 
 
-def test_half_a_character_is_refused(lessons: Lessons):
-    with pytest.raises(InputError, match="an unpaired surrogate"):
-        lessons.pieces("a \ud800", "")
-    with pytest.raises(InputError, match="the translation contains an unpaired surrogate"):
-        lessons.anatomy("ein hund", "a \ud800", "")
-
-
 def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, handlers: Handlers):
     translated = {
         "src": "ein hund\nzwei",
