@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import hubnmt  # its `Translator` brings torch, which files of translations do not need
 from hubnmt.config import DecodingConfig
-from hubnmt.translator import Translator
 from hubnmt.types import Translation
 
 CHUNK_LINES = 256
@@ -16,15 +16,15 @@ CHUNK_LINES = 256
 _Item = TypeVar("_Item")
 
 
-def load_translator(options: argparse.Namespace) -> Translator:
+def load_translator(options: argparse.Namespace) -> "hubnmt.Translator":
     """Load the model selected by the options of `hubnmt.cli.arguments.add_model_options`."""
-    return Translator.from_pretrained(
+    return hubnmt.Translator.from_pretrained(
         options.model, device=options.device, dtype=options.dtype, engine=options.engine
     )
 
 
 def translate_with(
-    translator: Translator, options: argparse.Namespace
+    translator: "hubnmt.Translator", options: argparse.Namespace
 ) -> Callable[[Sequence[str]], list[Translation]]:
     """Return `Translator.translate` with the given options; an omitted one is the model's.
 

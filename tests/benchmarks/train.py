@@ -307,8 +307,7 @@ def describe_run(options: argparse.Namespace, device: torch.device) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--train", nargs=2, type=Path, default=[], metavar=("SRC", "TGT"))
     parser.add_argument("--threads", type=int, default=0, help="0 leaves torch's choice")

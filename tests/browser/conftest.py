@@ -213,9 +213,7 @@ def visit(request: pytest.FixtureRequest, browser: Any, url: str) -> Iterator[Vi
     device, shade = name.split()
     width, height = {"laptop": (1280, 900), "phone": (390, 844)}[device]
     context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=shade,
-        has_touch=device == "phone",
+        viewport={"width": width, "height": height}, color_scheme=shade, has_touch=device == "phone"
     )
     context.set_default_timeout(TIMEOUT_MS)
     visit = Visit(context.new_page(), url, name)

@@ -86,26 +86,3 @@ def test_models_of_the_hub_are_chosen_typed_searched_and_fetched(
     page.locator("#model", has_text=re.compile(r"[\d.]+k?/[\d.]+k? B")).wait_for()
     page.wait_for_selector("#model .progress-level", state="detached")
     page.wait_for_selector("#about :text(' k parameters')")
-
-
-@pytest.mark.parametrize("visit", ["phone dark"], indirect=True)
-def test_what_is_compared_is_searched_for_too(visit: Any, hub: HubServer, model_folder: Path):
-    page, name = visit.page, "someone/elsewhere-de-en"
-    visit.open_tab("Compare")
-    page.click("#model-b input")
-    page.wait_for_selector(f"[role=option]:has-text('{REPO}')")
-    hub.store.put(name, read_folder(model_folder))  # the list is known, and this is not in it
-    page.fill("#model-b input", "elsewhere")
-    page.press("#model-b input", "Enter")
-    found = page.locator(f"#model-b-found button:has-text('{name}')")
-    found.wait_for()
-    visit.until_value(page.locator("#model-b input"), "stand-in")
-    assert visit.fits
-    found.click()
-    page.wait_for_selector("#model-b-found", state="hidden")
-    page.fill("#model-a input", "user/another@v1")
-    page.press("#model-a input", "Enter")
-    visit.compare(TEXT)
-    assert page.input_value("#model input") == "stand-in"
-    heads = page.locator("#comparison thead th").all_inner_texts()
-    assert heads[1:] == ["under user/another@v1", f"under {name}"]

@@ -3,9 +3,7 @@
 Every test also fails on a console message, a failed request, or one to another host.
 """
 
-import inspect
 import re
-import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +12,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.limits import MAX_TEXT_CHARS
-from tests.browser.conftest import TIMEOUT_MS
 
 pytestmark = pytest.mark.browser
 
@@ -215,44 +212,6 @@ def test_words_are_steered(visit: Any, bundled_model: Path):
     assert visit.target == translator.translate(TEXT, split=False, **options).text
 
 
-def _hold(monkeypatch: pytest.MonkeyPatch, name: str, *, when: str, value: Any) -> threading.Event:
-    """Hold the calls of a translator's method that have this argument, until the event is set."""
-    go_on, method = threading.Event(), getattr(Translator, name)
-    signature = inspect.signature(method)
-
-    def call(*values: Any, **options: Any) -> Any:
-        if signature.bind(*values, **options).arguments.get(when) == value:
-            assert go_on.wait(TIMEOUT_MS / 1000)
-        return method(*values, **options)
-
-    monkeypatch.setattr(Translator, name, call)
-    return go_on
-
-
-def test_late_answers_do_not_replace_newer_ones(visit: Any, monkeypatch: pytest.MonkeyPatch):
-    page = visit.page
-    words = page.locator(".steering .words button")
-    visit.translate(TEXT)
-    visit.inside("Steer")
-    go_on = _hold(monkeypatch, "alternatives", when="prefix", value=())
-    words.first.click()
-    visit.ask(1)
-    question = page.inner_text(".steering .question")
-    go_on.set()
-    page.wait_for_timeout(1000)
-    assert page.inner_text(".steering .question") == question
-    assert page.locator(".steering .choice").count() > 1
-    go_on = _hold(monkeypatch, "translate", when="prefix", value="A happy child")
-    page.fill(".steering .own input", "happy child")
-    page.get_by_role("button", name="Complete").click()
-    newer = visit.translate("Zwei Frauen lachen.")
-    go_on.set()
-    page.wait_for_timeout(1000)
-    assert visit.target == newer
-    visit.inside("Steer")
-    assert words.first.inner_text() == newer.split()[0]
-
-
 UNDERLINED = "words => words.map((word) => word.textContent)"
 
 
@@ -279,12 +238,6 @@ def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
     field, under = (page.locator(f"#target {each}") for each in ("textarea", ".under"))
     heights = [each.evaluate("each => each.scrollHeight") for each in (field, under)]
     assert heights[0] == heights[1]
-    visit.ask(1)
-    other = page.locator(".steering .choice").nth(1)
-    other.click()
-    visit.until_target(other.locator(".text").inner_text())
-    page.wait_for_selector(".steering .place", state="hidden")
-    assert set(unsure_words()) - {"end"} <= set(shown.locator("u").evaluate_all(UNDERLINED))
     visit.inside("Alternatives")
     assert page.locator(".alternatives u.doubted").count() > 0
     page.fill("#source textarea", "Zwei")

@@ -62,17 +62,6 @@ def test_what_is_not_translated_yet_is_marked(visit: Any):
     assert not page.get_by_label("Translate as I type").is_checked()
 
 
-@pytest.mark.parametrize("visit", ["phone light"], indirect=True)
-def test_enter_makes_a_new_line_on_a_phone(visit: Any):
-    page = visit.page
-    page.click("#source textarea")
-    page.keyboard.type("Eins")
-    page.keyboard.press("Enter")
-    page.keyboard.type("Zwei")
-    assert page.input_value("#source textarea") == "Eins\nZwei"
-    page.wait_for_function("document.querySelector('#target textarea').value.includes('\\n')")
-
-
 def test_clear_is_undone(visit: Any):
     page = visit.page
     first = visit.translate("Zwei Frauen lachen.")

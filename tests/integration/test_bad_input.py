@@ -81,18 +81,14 @@ OLD = ["--output", "old.txt", "--overwrite"]
 REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     # the mistake: (command, words of the answer)
     "no command": ([], ["COMMAND", "--help"]),
-    "unknown command": (["translat", "x"], ["translat", "translate", "--help"]),
-    "unknown option": ([*TRANSLATE, "x", "--beam-sise", "3"], ["--beam-sise"]),
     "option without value": ([*TRANSLATE, "x", "--beam-size"], ["--beam-size"]),
     "no model": (["translate", "x"], ["--model"]),
     "unknown model": (["translate", "x", "--model", "de-xx"], ["'de-xx'", "bundled", "de-en"]),
-    "unknown Hub-like model": (["translate", "x", "--model", "no/body"], ["'no/body'"]),
     "model is a file": (["translate", "x", "--model", "two.txt"], ["'two.txt'"]),
     "model is an empty folder": (
         ["translate", "x", "--model", "empty-folder"],
         ["empty-folder", "config.json"],
     ),
-    "model of nobody": (["translate", "x", "--model", "~nobody-has-this-name/m"], ["~nobody"]),
     "folder without weights": (
         ["translate", "x", "--model", "no-weights"],
         ["no-weights", "model.safetensors"],
@@ -102,8 +98,6 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ["translate", "x", "--model", "typo"],
         ["config.json", "'n_head'", "'n_heads'"],
     ),
-    "inspect an unknown model": (["inspect", "de-xx"], ["'de-xx'"]),
-    "inspect a folder without weights": (["inspect", "no-weights"], ["model.safetensors"]),
     "missing input": ([*TRANSLATE, "--input", "nowhere.txt"], ["nowhere.txt", "No such file"]),
     "input is a folder": ([*TRANSLATE, "--input", "good"], ["good"]),
     "input and texts": ([*TRANSLATE, "x", "--input", "two.txt"], ["--input"]),
@@ -117,17 +111,10 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "a text without end": ([*TRANSLATE, "Hund", "x" * 100_000], ["text 2", "100,000", "50,000"]),
     "half a character": ([*TRANSLATE, "H\udcfcnd"], ["surrogate"]),
     "beam of 0": ([*TRANSLATE, "x", "--beam-size", "0"], ["beam_size = 0", "1 to 256"]),
-    "beam in words": ([*TRANSLATE, "x", "--beam-size", "five"], ["--beam-size", "'five'"]),
     "more than the beam": (
         [*TRANSLATE, "x", "--beam-size", "2", "--n-best", "3"],
         ["n_best = 3", "beam_size = 2"],
     ),
-    "penalty that is no number": ([*TRANSLATE, "x", "--length-penalty", "nan"], ["length_pen"]),
-    "negative temperature": (
-        [*TRANSLATE, "x", "--sample", "--temperature", "-1"],
-        ["temperature = -1"],
-    ),
-    "seed beyond 63 bits": ([*TRANSLATE, "x", "--seed", "9" * 30], ["seed"]),
     "no room in a batch": ([*TRANSLATE, "x", "--batch-tokens", "0"], ["batch"]),
     "unknown device": ([*TRANSLATE, "x", "--device", "gpu"], ["'gpu'", "cpu"]),
     "device that is not there": ([*TRANSLATE, "x", "--device", "cuda:77"], ["cuda:77", "cpu"]),
@@ -161,14 +148,6 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "empty files": (["evaluate", "--hyp", "empty.txt", "--ref", "empty.txt"], ["empty"]),
     "missing reference": (["evaluate", "--hyp", "two.txt", "--ref", "nowhere"], ["nowhere"]),
-    "binary reference": (
-        ["evaluate", "--hyp", "two.txt", "--ref", "binary.bin"],
-        ["binary.bin, line 2"],
-    ),
-    "evaluate with a bad option": (
-        ["evaluate", "--model", "good", "--src", "two.txt", "--ref", "two.txt", "--top-p", "2"],
-        ["top_p = 2"],
-    ),
     "kept translations would overwrite": (
         [
             *("evaluate", "--model", "no-weights", "--src", "two.txt", "--ref", "two.txt"),

@@ -63,12 +63,8 @@ SETTINGS = [
     ("data.train=none.tsv", "none.tsv: cannot be read"),
     ("data.corpora.x.files=none.jsonl", "none.jsonl: cannot be read"),
     ("data.train=none.de,none.en", "none.de: cannot be read"),
-    ("data.valid=none.de,none.en", "none.de: cannot be read"),
-    ("data.test=none.de,none.en", "none.de: cannot be read"),
     ("data.max_tokens=1", "nothing to train on"),
     ("tokenizer.vocab_size=10", "vocab_size = 10 must be at least 259"),
-    ("tokenizer.joint=false", "share_embeddings"),
-    ("decoding.beam_size=0", "beam_size = 0 must be 1 to 256"),
     ("run.n_threads=-1", "n_threads"),
     ("run.device=gpu", "'gpu' is not a device; use auto, cpu or cuda"),
     ("run.device=mps", "'mps'"),
@@ -112,22 +108,6 @@ def test_files_of_different_length_are_refused_with_both_counts(
     line = one_line()
     assert "farm.train.de has 120 lines" in line
     assert "farm.train.en has 121" in line
-
-
-def test_a_dataset_out_of_reach_names_the_way_out(
-    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    datasets = pytest.importorskip("datasets")
-
-    def fail(*_: object, **__: object) -> None:
-        raise ConnectionError("Couldn't reach the Hub\nwith details")
-
-    for name in ("load_dataset", "load_dataset_builder"):
-        monkeypatch.setattr(datasets, name, fail)
-    assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
-    line = one_line()
-    assert "'nobody/nothing' (train) cannot be loaded: Couldn't reach the Hub" in line
-    assert "--set data.train=SRC,TGT" in line
 
 
 def test_without_the_datasets_library_the_message_says_what_to_install(

@@ -78,39 +78,6 @@ def test_an_unknown_model_is_one_line_and_status_2(capsys: pytest.CaptureFixture
     assert "no-such-model" in captured.err
 
 
-def test_a_port_that_is_no_number_is_status_2(capsys: pytest.CaptureFixture[str]):
-    assert main(["app", "--port", "many"]) == 2
-    assert "--port" in capsys.readouterr().err
-
-
-def test_agents_without_their_library_are_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    asked = {}
-
-    class Demo:
-        def launch(self, **options: object) -> None:
-            asked.update(options)
-            raise ImportError("you must install gradio with the `mcp` extra")
-
-    monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
-    assert main(["app", "--model", "x", "--mcp"]) == 2
-    assert asked["mcp_server"] is True
-    assert "install" in capsys.readouterr().err
-
-
-def test_a_taken_port_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    class Demo:
-        def launch(self, **_: object) -> None:
-            raise OSError("Cannot find empty port in range: 7860-7860.")
-
-    monkeypatch.setattr("hubnmt.ui.gradio.launch.build_demo", lambda handlers: Demo())
-    assert main(["app", "--model", "x", "--port", "7860"]) == 2
-    assert "empty port" in capsys.readouterr().err
-
-
 def test_an_upload_folder_that_cannot_be_written_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

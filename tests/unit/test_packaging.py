@@ -134,9 +134,6 @@ def test_every_import_is_declared(repo: Path, ranges: dict[str, Any]):
     assert undeclared == []
 
 
-# --- what an import costs ------------------------------------------------------------------------
-
-
 def run_python(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True

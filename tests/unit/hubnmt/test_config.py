@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from hubnmt.config import (
-    NAMES_ELSEWHERE,
-    DecodingConfig,
-    ModelConfig,
-)
+from hubnmt.config import NAMES_ELSEWHERE, DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError
 
 PAIR = {"src_lang": "de", "tgt_lang": "en", "src_vocab_size": 300, "tgt_vocab_size": 300}
@@ -144,40 +140,3 @@ def test_a_smaller_beam_lowers_the_number_of_translations() -> None:
     assert config.with_options(beam_size=2) == DecodingConfig(beam_size=2, n_best=2)
     with pytest.raises(ConfigError, match="n_best = 3 must be at most beam_size = 2"):
         config.with_options(beam_size=2, n_best=3)
-
-
-# --- values of a stranger's file -----------------------------------------------------------------
-
-
-def say(cls: type[ModelConfig] | type[DecodingConfig], values: dict[str, Any]) -> str:
-    with pytest.raises(ConfigError) as caught:
-        cls.from_dict(values, where="config.json")
-    return str(caught.value)
-
-
-def test_of_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
-    many = {f"key{number}": number for number in range(20_000)}
-    message = say(ModelConfig, {**PAIR, **many, "d_model": "12"})
-    assert "unknown key 'key4'" in message
-    assert "'key5'" not in message
-    assert "19,995 more unknown keys" in message
-    assert "d_model = '12' must be int" in message  # whatever else is wrong is still said
-    assert len(message) < 4000
-
-
-@pytest.mark.parametrize(
-    ("cls", "values", "words"),
-    [
-        (ModelConfig, {"x" * 10**6: 1}, ["unknown key 'xxx"]),
-        (ModelConfig, {"d_model": [[[[[[0]]]]]] * 10**5}, ["d_model = [[", "must be int"]),
-        (ModelConfig, {"d_model": 10**4000}, ["d_model = 1000", "must be 1 to 16384"]),
-        (ModelConfig, {"src_lang": "x" * 10**6}, ["src_lang = 'xxx", "letters, digits and - _"]),
-        (DecodingConfig, {"temperature": 10**4000}, ["temperature = 1000", "at most 100"]),
-    ],
-)
-def test_a_long_value_is_shortened_and_its_rule_is_not(
-    cls: type[ModelConfig] | type[DecodingConfig], values: dict[str, Any], words: list[str]
-) -> None:
-    message = say(cls, {**(PAIR if cls is ModelConfig else {}), **values})
-    assert [word for word in words if word not in message] == []
-    assert len(message) < 1000

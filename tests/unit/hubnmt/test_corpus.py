@@ -118,17 +118,6 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
     assert problems[-1] == (n, "no text in the source column")
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.parquet"])
-def test_shards_without_rows(name: str, tmp_path: Path) -> None:
-    if name.endswith("parquet"):
-        pq.write_table(pa.table({"de": pa.array([], pa.string())}), tmp_path / name)
-    else:
-        (tmp_path / name).touch()
-    shard = Shard(f"file://{tmp_path}/{name}", name)
-    assert translate(shard, tmp_path / "out", {"translation": "string"}) == ([], [])
-    assert (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -10,6 +10,7 @@ import pytest
 import hubnmt
 from hubnmt.__main__ import main
 from hubnmt.cli.arguments import COMMANDS
+from tests.conftest import REPO
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,11 @@ def test_a_mistake_is_answered_with_what_is_there(
     assert err.count("\n") == 1
 
 
+CAPTIONS = str(REPO / "tests" / "fixtures" / "captions.en")
+SCORE = f"evaluate --hyp {CAPTIONS} --ref {CAPTIONS}"
+"""A command that starts quickly, because it runs no model."""
+
+
 def run_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a line of shell in which `hubnmt` is this package's command."""
     start = f'hubnmt() {{ "{sys.executable}" -m hubnmt "$@"; }}; '
@@ -97,22 +103,22 @@ def test_what_needs_no_model_answers_at_once(command: str) -> None:
 
 
 def test_closed_standard_output_is_one_line() -> None:
-    done = run_shell("hubnmt list >&-")
+    done = run_shell(f"hubnmt {SCORE} >&-")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("hubnmt: error: standard output is closed; ")
     assert done.stderr.count("\n") == 1
 
 
 def test_a_full_disk_behind_standard_output_is_one_line() -> None:
-    done = run_shell("hubnmt list >/dev/full", HUBNMT_HUB="0")
+    done = run_shell(f"hubnmt {SCORE} >/dev/full")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "No space left" in done.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
-    command = [sys.executable, "-m", "hubnmt", "list"]
+    command = [sys.executable, "-m", "hubnmt", *SCORE.split()]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=os.environ | {"HUBNMT_HUB": "0"}, **pipes) as process:
+    with subprocess.Popen(command, **pipes) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0

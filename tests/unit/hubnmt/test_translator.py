@@ -13,8 +13,6 @@ from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.translator import Translator
 
-# --- scores and tokens ---------------------------------------------------------------------------
-
 
 def test_the_token_probability_can_be_read_whatever_the_length_penalty(
     random_model: Translator,
@@ -30,24 +28,6 @@ def test_the_token_probability_can_be_read_whatever_the_length_penalty(
     mean = math.exp(sum(best.tgt_log_probs) / len(best.tgt_tokens))
     assert best.token_probability == best.n_best[0].token_probability == pytest.approx(mean)
     assert random_model.translate("").token_probability == 1
-
-
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_any_of_the_n_best_is_replayed_as_it_was_searched(
-    rank: int, random_model: Translator
-) -> None:
-    found = random_model.translate("Ein Hund. Zwei!", beam_size=4, n_best=3, max_new_tokens=9)
-    maps = random_model.attend("Ein Hund. Zwei!", found.n_best[rank])
-    assert [n for n, token in enumerate(maps.tgt_tokens) if maps.tgt.is_special(n)] == [
-        len(found.n_best[rank].tgt_ids[0]),
-        sum(len(ids) + 1 for ids in found.n_best[rank].tgt_ids) - 1,
-    ]
-    mean, start = 0.0, 0
-    for ids in found.n_best[rank].tgt_ids:
-        n_tokens = len(ids) + 1
-        mean += sum(maps.tgt_log_probs[start : start + n_tokens]) / n_tokens / 2
-        start += n_tokens
-    assert found.n_best[rank].score == pytest.approx(mean, rel=1e-3)
 
 
 def test_given_pairs_are_scored_in_order(random_model: Translator) -> None:
@@ -76,9 +56,6 @@ def test_attention_belongs_to_the_translation_if_none_is_given(parrot: Translato
     given = parrot.attend("Ein Hund rennt", "A dog")
     assert "".join(given.tgt_tokens) == " A dog<eos>"
     torch.testing.assert_close(given.cross.sum(-1), torch.ones(given.cross.shape[:3]))
-
-
-# --- options -------------------------------------------------------------------------------------
 
 
 def test_a_cap_is_kept_and_reported(random_model: Translator) -> None:
@@ -118,9 +95,6 @@ def test_a_bad_prefix_is_refused_whoever_takes_it(
             call("Ein Hund", prefix=prefix)
 
 
-# --- bad input -----------------------------------------------------------------------------------
-
-
 TEXTS = ["Ein Hund", "Zwei"]
 
 
@@ -157,9 +131,6 @@ def test_a_whole_config_replaces_the_models_and_is_checked_for_wrong_names(
 def test_what_is_no_text_is_refused(text: Any, random_model: Translator) -> None:
     with pytest.raises(InputError, match="string"):
         random_model.translate(text)
-
-
-# --- models and devices --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", ['{"model_type": "marian"}', "{torn", None])

@@ -44,9 +44,6 @@ sys.exit(status)
 THREADS_LEFT = re.compile(r"(\d+) gloo threads left")
 
 
-# --- devices -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "tpu:0"])
 def test_a_device_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a device; use auto, cpu or cuda"):
@@ -90,9 +87,6 @@ def test_more_processes_than_gpus_are_refused() -> None:
 def test_one_gpu_for_several_processes_is_refused() -> None:
     with pytest.raises(ConfigError, match="one GPU for several processes; use cuda"):
         pick_device("cuda:1", is_alone=False)
-
-
-# --- two processes -------------------------------------------------------------------------------
 
 
 @pytest.fixture

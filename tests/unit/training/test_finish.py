@@ -74,9 +74,6 @@ def metrics_of(card: str) -> dict[str, float]:
     return {each["type"]: each["value"] for each in result["metrics"]}
 
 
-# --- end to end ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [[], ["--half"]], ids=str)
 def test_the_card_says_what_the_stored_folder_scores(
     options: list[str], finish_run: Finish, test_pair: str
@@ -105,24 +102,16 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert chosen in stored.card
 
 
-# --- mistakes ------------------------------------------------------------------------------------
-
-
 PAIR = "{at}/test.de,{at}/test.en"
 MISTAKES = {
     "no arguments": "",
     "no validation set": "{run} {at}/dest",
-    "one file": "{run} {at}/dest --valid {at}/test.de",
     "missing file": "{run} {at}/dest --valid {at}/none.de,{at}/test.en",
-    "folder as file": "{run} {at}/dest --valid {at},{at}/test.en",
     "unequal files": "{run} {at}/dest --valid {at}/test.de,{at}/short.en",
     "empty files": "{run} {at}/dest --valid {at}/empty,{at}/empty",
     "no such run": "{at}/none {at}/dest --valid " + PAIR,
-    "a file as run": "{at}/test.de {at}/dest --valid " + PAIR,
-    "missing test file": "{run} {at}/dest --valid " + PAIR + " --test {at}/none.de,{at}/none.en",
     "a file as destination": "{run} {at}/test.de --valid " + PAIR,
     "a folder of other files as destination": "{run} {at} --valid " + PAIR,
-    "unknown option": "{run} {at}/dest --valid " + PAIR + " --halve",
     "unknown device": "{run} {at}/dest --valid " + PAIR + " --device gpu",
 }
 
@@ -143,27 +132,6 @@ def test_a_mistake_is_refused_without_a_traceback(
     assert not (tmp_path / "dest").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("recipe.json", "{"),
-        ("machine.json", None),
-        ("cleaning.json", None),
-        ("best/model.safetensors", None),
-        ("best/config.json", "{}"),
-    ],
-)
-def test_a_run_folder_that_is_not_whole_is_refused_without_a_traceback(
-    name: str, content: str | None, run_dir: Path, test_pair: str, tmp_path: Path
-) -> None:
-    """As after a run that was stopped before its first validation, or half copied."""
-    (run_dir / name).unlink()
-    if content is not None:
-        (run_dir / name).write_text(content, encoding="utf-8")
-    assert main([str(run_dir), str(tmp_path / "dest"), "--valid", test_pair]) == 2
-    assert not (tmp_path / "dest").exists()
-
-
 def test_the_test_set_is_translated_once_and_last(
     finish_run: Finish, valid_pair: str, test_pair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,9 +147,6 @@ def test_the_test_set_is_translated_once_and_last(
     finish_run()
     assert asked.count("test") == 1
     assert asked[-1] == "test"
-
-
-# --- the head that aligns ------------------------------------------------------------------------
 
 
 def test_the_head_that_aligns_best_is_stored_and_said(

@@ -13,7 +13,7 @@ from hubnmt import Translator
 from hubnmt.errors import HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
-from tests.runs import break_at, differing, read_metrics, stop_at
+from tests.runs import break_at, differing, stop_at
 from training.optim import step
 from training.optim.loss import LossSums
 from training.run.trainer import Run
@@ -102,9 +102,6 @@ def test_memory_that_runs_out_is_told_with_what_fits(
     assert calls == sorted(calls, reverse=True)  # the first batch already, then ever less
 
 
-# --- the way to the Hub --------------------------------------------------------------------------
-
-
 @pytest.fixture
 def command(
     farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path
@@ -152,22 +149,6 @@ def test_a_hub_that_will_not_take_the_model_is_told_before_the_first_step(
     assert main(command(extra=("--push", REPO))) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "farm").exists()
-
-
-def test_a_finished_run_is_handed_over_again(
-    command: Callable[..., list[str]], tmp_path: Path, hub: HubServer
-) -> None:
-    """Also one that was shorter than a validation, whose state knows of none."""
-    assert main(command("run.max_steps=2")) == 0
-    folder = tmp_path / "farm"
-    (folder / "best" / "README.md").unlink()
-    again = command("run.max_steps=2", extra=("--resume", str(folder), "--push", REPO))
-    assert main(again) == 0
-    assert len(hub.repo(REPO).history()) == 2
-    card = hub.repo(REPO).files()["README.md"].decode()
-    assert "# Farm\n" in card
-    assert "steps until the best weights: 2" in card
-    assert len(read_metrics(folder, "valid")) == 1  # nothing is judged twice
 
 
 def test_a_hub_that_goes_away_costs_nothing_but_the_push(

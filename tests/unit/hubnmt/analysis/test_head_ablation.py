@@ -51,17 +51,6 @@ def test_a_head_switched_off_is_a_head_that_mixes_zeros(
     assert not torch.allclose(silent, before, atol=1e-3)
 
 
-def test_the_translator_searches_and_explains_without_them(random_model: Translator) -> None:
-    text = "Ein Hund rennt."
-    silent = without_heads(random_model, HEADS)
-    found = silent.translate(text, length_penalty=1.0)
-    assert found.score != pytest.approx(random_model.translate(text).score, rel=1e-4)
-    scored = silent.attend(text, found.n_best[0]).tgt_log_probs
-    assert found.tgt_log_probs == pytest.approx(scored, rel=1e-3, abs=1e-4)
-    nothing = without_heads(random_model, [])
-    assert nothing.translate(text).text == random_model.translate(text).text
-
-
 @pytest.mark.parametrize(
     "head", [Head("cross", 9, 0), Head("cross", 0, 3), Head("encoder", -1, 0), Head("ffn", 0, 0)]
 )

@@ -23,20 +23,6 @@ def test_each_fall_is_the_difference_of_two_scores(random_model: Translator) -> 
     assert any(abs(fall) > 0.01 for falls in found.falls for fall in falls)
 
 
-def test_odd_spaces_change_nothing(random_model: Translator) -> None:
-    odd = occlude(random_model, SRC.replace(" ", "\u00a0\t"), "A\u00a0dog")
-    plain = occlude(random_model, SRC, "A dog")
-    assert odd == plain
-
-
-def test_of_a_candidate_its_own_tokens_are_replayed(random_model: Translator) -> None:
-    translation = random_model.translate(SRC)
-    best = translation.n_best[0]
-    found = occlude(random_model, SRC, best)
-    assert found.tgt_tokens == translation.tgt_tokens
-    assert len(found.falls[0]) == len(best.tgt_ids[0]) + 1
-
-
 @pytest.mark.parametrize("src", ["Hund", "", "  "])
 def test_one_word_cannot_be_left_out(random_model: Translator, src: str) -> None:
     with pytest.raises(InputError, match="at least two"):

@@ -3,13 +3,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from hubnmt.attention import explorer
 from hubnmt.attention.maps import Attention, TokenSpans
-from hubnmt.config import ModelConfig
-from hubnmt.errors import InputError
 
 
 def _rows(*shape: int) -> torch.Tensor:
@@ -50,19 +47,3 @@ def test_weights_arrive_as_they_were_sent():
     np.testing.assert_allclose(_unpack(sent["cross"], 4, 3), maps.cross, atol=1e-5)
     assert _unpack(sent["encoder"], 3, 3).shape == (1, 5, 3, 3)
     assert figure["alignment"] == [3, 1]
-
-
-def test_a_text_too_long_to_draw_is_refused_with_its_size():
-    config = ModelConfig(
-        src_lang="de",
-        tgt_lang="en",
-        src_vocab_size=300,
-        tgt_vocab_size=300,
-        n_encoder_layers=1,
-        n_decoder_layers=2,
-        n_heads=4,
-    )
-    n_weights = 4 * (300 * 300 + 2 * (400 * 300 + 400 * 400))
-    with pytest.raises(InputError, match=f"300 and 400 tokens have {n_weights:,}"):
-        explorer.check_drawable(300, 400, config)
-    explorer.check_drawable(30, 40, config)

@@ -40,8 +40,6 @@ def attention(tiny_tokenizer: Tokenizer) -> Attention:
     return attention_of(SRC, TGT, tiny_tokenizer)
 
 
-# --- where tokens stand --------------------------------------------------------------------------
-
 TEXTS = [SRC, TGT, "€", " a  b ", "e\u0301 ക്ഷ", "", "🇩🇪🇫🇷", "狗跑了。", "\ttab", "<eos>"]
 
 
@@ -68,36 +66,10 @@ def test_a_part_of_a_character_has_all_of_it(tiny_tokenizer: Tokenizer) -> None:
     assert tokens.utf8 == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 5))
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"a\xffb", "a\ufffdb"),
-        (b"\xe2\x82A", "\ufffdA"),
-        (b"A\xf0\x9f\x90", "A\ufffd"),
-        (b"\xe0\x80!", "\ufffd\ufffd!"),
-        (b"\xe2\xe2\x82\xac", "\ufffd€"),
-    ],
-    ids=repr,
-)
-def test_broken_characters_have_a_place_too(
-    raw: bytes, text: str, tiny_tokenizer: Tokenizer
-) -> None:
-    ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
-    tokens = locate([ids[bytes([byte])] for byte in raw], tiny_tokenizer)
-    assert tokens.text == text
-    assert [end for _, end in tokens.chars] == sorted(end for _, end in tokens.chars)
-    for byte, (start, end) in zip(raw, tokens.chars, strict=False):
-        expected = chr(byte) if byte < 128 else None
-        assert (text[start:end] == expected) if expected else text[start:end] in ("\ufffd", "€")
-
-
 def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
     tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
     assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1
     assert tokens.is_special(len(tokens.tokens) - 1)
-
-
-# --- weights -------------------------------------------------------------------------------------
 
 
 def by_hand(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
@@ -121,9 +93,6 @@ def test_keys_are_summed_and_queries_averaged(level: str, attention: Attention) 
     # Column k of the decoder is what went in at step k: bos, then all but the last.
     inputs = [1, *tgt[:-1]]
     torch.testing.assert_close(coarse.decoder_self, by_hand(attention.decoder_self, tgt, inputs))
-
-
-# --- alignment -----------------------------------------------------------------------------------
 
 
 def test_a_word_is_linked_to_what_it_looked_at_most(tiny_tokenizer: Tokenizer) -> None:
@@ -152,9 +121,6 @@ def test_the_stored_head_is_the_default_and_the_mean_stands_in(attention: Attent
     for one, other in zip(attention.word_alignment(), mean.word_alignment((0, 0)), strict=True):
         assert one[:2] == other[:2]
         assert one.weight == pytest.approx(other.weight)
-
-
-# --- several sentences ---------------------------------------------------------------------------
 
 
 def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokenizer) -> None:

@@ -64,13 +64,6 @@ def test_maps_and_log_probs_are_those_of_the_model(
     assert "".join(attention.src_tokens[:-1]) == f" {SRC}"
 
 
-def test_maps_can_be_drawn_from_any_precision(
-    tiny_model: Transformer, tokenizers: Tokenizers
-) -> None:
-    attention = attend(tiny_model.bfloat16(), [70, 80], [90], tokenizers=tokenizers)
-    assert attention.cross.dtype == attention.decoder_self.dtype == torch.float32
-
-
 def test_every_piece_can_be_read_back(tiny_tokenizer: Tokenizer) -> None:
     for token_id in range(3, tiny_tokenizer.vocab_size):
         (shown,) = readable_pieces([token_id], tiny_tokenizer)

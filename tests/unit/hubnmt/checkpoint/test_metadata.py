@@ -37,23 +37,6 @@ def test_the_first_score_of_each_metric_is_read():
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "---\nmodel-index: 3\n---\n",
-        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: good}]}]}]\n---\n",
-        "---\n[unclosed\n---\n",
-        "---\n" + "[" * 1000 + "\n---\n",
-        "---\nnever closed: 1",
-        "---\nmodel-index: [{results: [{metrics: [{type: bleu, value: .nan}]}]}]\n---\n",
-        f"---\nlong: {'x' * MAX_HEAD_CHARS}\n{CARD[4:]}",
-    ],
-)
-def test_a_card_without_usable_scores_has_none(text: str):
-    assert read_scores(read_metadata(text)) == ()
-
-
 def bomb(first: str, others: str) -> str:
     """Ten aliases in each of fifteen values: written out, a million gigabytes."""
     lines = [f"a{n}: &a{n} {others.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 16)]
@@ -88,24 +71,6 @@ def test_a_value_that_fells_the_parser_harms_nothing(value: str):
     card = CARD.replace("language:", f"x: {value}\nlanguage:", 1)
     assert read_languages(read_metadata(card)) == ("no", "en")
     assert len(read_scores(read_metadata(card))) == 2
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        f"%YAML {'9' * 5000}.1",  # ValueError
-        'x: "\\UFFFFFFFF"',
-        "? " * 900,
-        "x: \x00",
-        "- a",
-        "text",
-    ],
-)
-def test_a_head_that_cannot_be_read_says_so(head: str):
-    card = f"---\n{head}\n---\n"
-    assert read_metadata(card) == {}
-    with pytest.raises(ModelFolderError, match="the YAML header is no"):
-        check_metadata(card)
 
 
 def test_languages_are_listed_source_first():

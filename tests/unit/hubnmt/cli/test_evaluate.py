@@ -84,19 +84,6 @@ def test_the_guard_is_said_with_how_often_it_fired(
         assert said in run("evaluate", *files, *flags).splitlines()
 
 
-def test_scores_are_printed_even_if_the_translations_cannot_be_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hyp, ref = (write_lines(tmp_path / name, REFERENCES) for name in ("hyp", "ref"))
-    too_long = tmp_path / ("x" * 300)
-    command = ["evaluate", "--hyp", str(hyp), "--ref", str(ref), "--save", str(too_long)]
-    assert main(command) == 2
-    out, err = capsys.readouterr()
-    assert out.startswith("BLEU   100.00")
-    assert err.count("\n") == 1
-    assert "cannot be written" in err
-
-
 @pytest.mark.parametrize("empty", ["", " ", "\u3000\t"])
 def test_a_line_without_a_source_has_no_score_and_the_others_have(
     empty: str, model: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
@@ -120,12 +107,3 @@ def test_a_line_without_a_source_has_no_score_and_the_others_have(
     lines = capsysbinary.readouterr().out.decode().splitlines()
     assert lines[1] == lines[3] == "nan\tnan"
     assert float(lines[2].split("\t")[0]) == pytest.approx(totals[2], abs=1e-4)
-
-
-def test_an_interval_can_be_asked_for(run: Run, tmp_path: Path) -> None:
-    files = [
-        *("--hyp", write_lines(tmp_path / "hyp", HYPOTHESES * 4)),
-        *("--ref", write_lines(tmp_path / "ref", REFERENCES * 4)),
-    ]
-    assert json.loads(run("evaluate", *files, "--json", "--bootstrap"))["bleu_interval"] > 0
-    assert "±" in run("evaluate", *files, "--bootstrap")

@@ -42,13 +42,6 @@ def refuse(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run_refused
 
 
-def test_push_then_pull(hub: HubServer, model_folder: Path, tmp_path: Path, run: Run):
-    assert run("push", model_folder, REPO, "--message", "first") == f"{hub.url}/{REPO}\n"
-    assert hub.repo(REPO).history()[0] == "first"
-    assert run("pull", REPO, tmp_path / "mine") == f"{tmp_path / 'mine'}\n"
-    assert "model.safetensors" in read_folder(tmp_path / "mine")
-
-
 def test_push_options_reach_the_hub(hub: HubServer, model_folder: Path, run: Run):
     said = json.loads(run("push", model_folder, REPO, "--private", "--revision", "wip", "--json"))
     assert hub.repo(REPO).private

@@ -17,12 +17,6 @@ def test_without_a_terminal_there_is_a_line_now_and_then(
     assert progress.summarize() == "465 lines in 00:50 (9.3 lines/s)"
 
 
-def test_a_single_line_has_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(1) as progress:
-        progress.update(1)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_corpus_counts_rows_before_its_first_file_is_complete(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from hubnmt.decoding import Continuation, Hypothesis, beam_search, greedy_search, run_search
+from hubnmt.decoding import Hypothesis, beam_search, greedy_search, run_search
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4
@@ -23,9 +22,6 @@ def assert_same(found: list[Hypothesis], expected: Any) -> None:
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.log_prob == pytest.approx(theirs.log_prob, rel=1e-5)
         assert mine.score == pytest.approx(theirs.score, rel=1e-5)
-
-
-# --- against slow searches -----------------------------------------------------------------------
 
 
 @PENALTIES
@@ -57,26 +53,6 @@ def test_stopping_early_finds_what_never_stopping_finds(
         assert_same(found, expected[:n_best])
 
 
-@pytest.mark.parametrize("length_penalty", [-1.0, 0.0, 1.0])
-def test_search_stops_when_nothing_better_can_come(length_penalty: float) -> None:
-    """Eos at once has nearly all the probability; 19 more steps could only lose."""
-
-    def table(prefix: tuple[int, ...]) -> list[float]:
-        return [-9.0, -9.5, -0.001, -9.2] if not prefix else [-3.0, -3.1, -3.2, -3.3]
-
-    step = TableStep([table])
-    options = {"beam_size": 3, "length_penalty": length_penalty}
-    ((found,),) = search(step, [20], **options)
-    assert found.ids == []
-    assert len(step.shapes) == 1
-    patient = TableStep([table])
-    search(patient, [20], n_best=3, **options)
-    assert len(patient.shapes) > 1
-
-
-# --- beam and greedy -----------------------------------------------------------------------------
-
-
 @PENALTIES
 def test_beam_of_one_is_greedy(length_penalty: float) -> None:
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(40)]
@@ -92,70 +68,3 @@ def test_beam_of_one_is_greedy(length_penalty: float) -> None:
     )
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
-
-
-# --- n best, caps, constraints -------------------------------------------------------------------
-
-
-def test_constraint_sees_each_hypothesis_own_past() -> None:
-    """The table adds a mark to its scores that says which past it has in mind."""
-    n_checked = 0
-
-    def mark(prefix: tuple[int, ...]) -> float:
-        return -sum((token + 1) * 5.0**t for t, token in enumerate(prefix))
-
-    def marked(seed: int) -> Any:
-        table = random_table(seed)
-        return lambda prefix: [*table(prefix), mark(prefix)]
-
-    def compare(log_probs: Tensor, tokens: Tensor) -> Tensor:
-        nonlocal n_checked
-        for marks, rows in zip(log_probs[:, :, V].tolist(), tokens.tolist(), strict=True):
-            assert marks == [mark(tuple(ids)) for ids in rows]
-            n_checked += len(rows)
-        return log_probs.index_fill(-1, torch.tensor([V]), -torch.inf)
-
-    tables = [marked(seed) for seed in range(6)]
-    search(TableStep(tables), [2, 3, 4, 5, 6, 7], beam_size=3, n_best=3, constraint=compare)
-    assert n_checked > 30
-
-
-def test_numbers_that_are_none_do_not_keep_a_search_going() -> None:
-    def spoil(log_probs: Tensor, _: Tensor) -> Tensor:
-        return log_probs * torch.nan
-
-    step = TableStep([random_table(1)])
-    assert search(step, [3], beam_size=2, constraint=spoil) == [[]]
-    assert len(step.shapes) == 4  # 3 tokens and eos
-
-
-# --- what a step considered -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_an_observer_sees_the_search_that_gave_the_result(seed: int) -> None:
-    table, beam_size = random_table(seed, eos_bonus=seed % 3), 3
-    steps: list[list[Continuation]] = []
-    options = {"beam_size": beam_size, "n_best": beam_size, "length_penalty": 0.7}
-    (found,) = search(TableStep([table]), [6], observe=steps.append, **options)
-    assert (found,) == tuple(search(TableStep([table]), [6], **options))
-    beam: list[tuple[int, ...]] = [()]
-    finished = {}
-    for continuations in steps:
-        assert continuations == sorted(continuations, key=lambda each: -each.rank)
-        assert len(continuations) <= 2 * beam_size
-        paths = [(*beam[each.parent], each.token) for each in continuations]
-        for each, path in zip(continuations, paths, strict=True):
-            assert each.log_prob == pytest.approx(table(path[:-1])[path[-1]], abs=1e-5)
-            expected = sum(table(path[:t])[token] for t, token in enumerate(path))
-            assert each.rank == pytest.approx(expected, rel=1e-4)
-            if each.status == "finished":
-                finished[path[:-1]] = each.rank
-        kept = [
-            path for each, path in zip(continuations, paths, strict=True) if each.status == "kept"
-        ]
-        assert len(kept) <= beam_size
-        beam = kept
-    assert {tuple(each.ids) for each in found} <= set(finished)
-    for each in found:
-        assert finished[tuple(each.ids)] == pytest.approx(each.log_prob, rel=1e-4)

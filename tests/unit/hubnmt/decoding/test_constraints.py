@@ -9,13 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import (
-    ForcedPrefix,
-    Search,
-    combine,
-    repetition_control,
-    run_search,
-)
+from hubnmt.decoding import ForcedPrefix, Search, run_search
 from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
 from hubnmt.inference.engine import force_prefix
 from hubnmt.text.tokenizer import Tokenizer
@@ -62,34 +56,6 @@ def test_what_was_said_costs_as_many_times_more(n_tokens: int, penalty: float) -
         assert after[b, w, token].item() == pytest.approx(before[b, w, token].item() * factor)
 
 
-def test_both_repetition_options_hold_together() -> None:
-    constraint = combine(repetition_control(no_repeat_ngram_size=2, repetition_penalty=1.5))
-    assert constraint is not None
-    before, tokens = random_log_probs(1, 1, V), torch.tensor([[[3, 4, 3]]])
-    after = constraint(before, tokens)[0, 0].tolist()
-    expected = before[0, 0].tolist()
-    expected[3] *= 1.5
-    expected[4] = -torch.inf
-    assert after == pytest.approx(expected)
-
-
-def test_repetition_is_controlled_behind_the_prefix_only() -> None:
-    """What the prefix says is not controlled, but remembered."""
-    pieces = [b"", b"", b"", b"ha", b"h"]
-    prefix = ForcedPrefix([3], b"hah", vocab_size=V, piece_bytes=lambda i: pieces[i])
-    (control,) = repetition_control(no_repeat_ngram_size=1, repetition_penalty=2.0, prefix=prefix)
-    log_probs = random_log_probs(1, 2, V)
-    owed_and_said = torch.tensor([[[3, 3], [3, 4]]])
-    assert torch.equal(control(log_probs, owed_and_said), log_probs)
-    said_and_owed = torch.tensor([[[3, 3, 4], [3, 4, 4]]])
-    after = control(log_probs, said_and_owed)
-    assert after[0, 0].isfinite().tolist() == [True, True, True, False, False]
-    assert torch.equal(after[0, 1], log_probs[0, 1])
-
-
-# --- forced prefixes -----------------------------------------------------------------------------
-
-
 class NoiseStep:
     """Random scores, new ones at each call; pad and bos are impossible, as in a model."""
 
@@ -126,10 +92,7 @@ def search(start: Start, prefix: ForcedPrefix, seed: int) -> list[list[int]]:
 
 def force_bytes(raw: bytes, tokenizer: Tokenizer, forced_ids: list[int] | None = None) -> Any:
     return ForcedPrefix(
-        forced_ids or [],
-        raw,
-        vocab_size=tokenizer.vocab_size,
-        piece_bytes=tokenizer.piece_bytes,
+        forced_ids or [], raw, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
     )
 
 
@@ -146,21 +109,8 @@ def test_every_byte_of_a_word_can_be_the_last_one_forced(
             assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
 
 
-ODD = [
-    "7 Gänse und 1",
-    "👩\u200d👧 wa",
-    "<eos>",
-    "The <bos> <pad> c",
-    "A dog ",
-    " A",
-    "  A dog",
-    " ",
-    "A  dog",
-    "A\n dog",
-    "\nA",
-    "\u3000A\u00a0dog",
-    "A\u2028d",
-]
+ODD = ["7 Gänse und 1", "👩\u200d👧 wa", "<eos>", "The <bos> <pad> c", "A dog ", " A", "  A dog"]
+ODD += [" ", "A  dog", "A\n dog", "\nA", "\u3000A\u00a0dog", "A\u2028d"]
 
 
 @STRATEGIES

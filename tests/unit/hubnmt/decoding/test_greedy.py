@@ -34,12 +34,3 @@ def test_agrees_with_a_loop(max_tgt_tokens: int) -> None:
         ids, log_prob = follow(table, max_tgt_tokens)
         assert found.ids == ids
         assert found.log_prob == pytest.approx(log_prob, rel=1e-5)
-
-
-def test_forced_eos_costs_what_the_model_says() -> None:
-    step = TableStep([lambda _: [-0.5, -3.0, -2.0, -4.0]])
-    ((found,),) = run_search(
-        greedy_search(step, **IDS, max_tgt_tokens=torch.tensor([3]), length_penalty=0.0)
-    )
-    assert found.ids == [0, 0, 0]
-    assert found.log_prob == found.score == pytest.approx(3 * -0.5 - 2.0)

@@ -64,9 +64,6 @@ def all_targets(temperature: float = 1.0) -> dict[tuple[int, ...], float]:
     return found
 
 
-# --- the distribution ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
 def test_targets_are_drawn_as_often_as_the_table_says(temperature: float) -> None:
     """Chi-square over whole targets, and nothing outside the table's support."""
@@ -82,9 +79,6 @@ def test_targets_are_drawn_as_often_as_the_table_says(temperature: float) -> Non
     assert statistic < freedom + 4 * math.sqrt(2 * freedom)
 
 
-# --- seeds and company ---------------------------------------------------------------------------
-
-
 def test_global_randomness_is_neither_used_nor_changed() -> None:
     torch.manual_seed(1)
     first = draw(TableStep([random_table(1)]), [12], n_samples=5)
@@ -92,9 +86,6 @@ def test_global_randomness_is_neither_used_nor_changed() -> None:
     torch.manual_seed(1)
     assert torch.equal(torch.rand(3), expected)
     assert draw(TableStep([random_table(1)]), [12], n_samples=5) == first
-
-
-# --- greedy as the limit -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -115,9 +106,6 @@ def test_the_narrowest_sampling_is_greedy(options: dict[str, Any]) -> None:
     for found, (expected,) in zip(drawn, greedy, strict=True):
         assert [each.ids for each in found] == [expected.ids] * 2
         assert found[0].log_prob == pytest.approx(expected.log_prob, rel=1e-5)
-
-
-# --- warping -------------------------------------------------------------------------------------
 
 
 def warp(probabilities: list[float], **options: Any) -> list[float]:
@@ -151,18 +139,3 @@ def test_warping_agrees_with_a_slow_loop(temperature: float, top_k: int, top_p: 
         probabilities = (2 * torch.randn(7)).softmax(-1).tolist()
         expected = warp_slowly(probabilities, **options)
         assert warp(probabilities, **options) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "n_kept"), [({"top_k": 2}, 2), ({"top_p": 0.3}, 2), ({"top_p": 0.55}, 3)], ids=str
-)
-def test_of_equal_tokens_no_more_than_needed_are_kept(options: dict[str, Any], n_kept: int) -> None:
-    kept = [p for p in warp([0.25] * 4, **options) if p > 0]
-    assert kept == pytest.approx([1 / n_kept] * n_kept)
-
-
-@pytest.mark.parametrize("temperature", [1e-45, 1e-38, 1e-6, 100.0])
-def test_every_temperature_that_is_allowed_gives_probabilities(temperature: float) -> None:
-    warped = warp([0.2, 0.5, 0.3], temperature=temperature)
-    assert sum(warped) == pytest.approx(1)
-    assert max(warped) == warped[1]

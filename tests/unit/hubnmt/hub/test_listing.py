@@ -9,19 +9,13 @@ import pytest
 from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
-from hubnmt.hub.listing import (
-    Catalogue,
-    evict_lru,
-    list_cached,
-    list_hub,
-)
+from hubnmt.hub.listing import Catalogue, evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import HubServer
 
 CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
-MODELS = ("other/fr-en-big", REPO, "user/fr-en")
 
 
 @pytest.fixture
@@ -91,22 +85,6 @@ def test_a_strangers_card_does_not_spoil_the_list(head: str, full_hub: HubServer
         pull(HubReference("evil/card"))
 
 
-def test_a_row_of_wrong_types_costs_no_other_model(full_hub: HubServer):
-    rows: list[dict[str, object]] = [{"id": name} for name in (5, "../x", "a/b@../c", None)]
-    weights = [3, {}, {"parameters": 3}, {"parameters": {"I8": 2}}]
-    weights += [{"parameters": {"F32": n}, "total": n} for n in ("9" * 9, 10**400, -1, True)]
-    for change in [*rows, *({"safetensors": each} for each in weights)]:
-        full_hub.edit = lambda row, change=change: row["id"] == REPO and row.update(change)
-        found = {model.name: model for model in list_hub()}
-        assert {"other/fr-en-big", "user/fr-en"} <= set(found) <= {*MODELS}
-        if REPO in found:
-            assert found[REPO].size_bytes is None
-            assert found[REPO].n_parameters is None
-
-
-# --- on this machine -----------------------------------------------------------------------------
-
-
 def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder: Path):
     assert list_cached() == []
     pulled = pull(HubReference(REPO))
@@ -122,24 +100,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     assert list_cached() == []
 
 
-@pytest.mark.parametrize(
-    "head", ["x: 1" + ":59" * 400 + ".5", "x: !!int ''", "x: !!bool maybe", "[" * 5000, "x: *a"]
-)
-def test_a_card_that_cannot_be_read_harms_no_other_model(head: str, full_hub: HubServer):
-    """In the cache it stays until somebody deletes it."""
-    pull(HubReference(REPO))
-    evil = read_folder(pull(HubReference(REPO)).folder)
-    evil["README.md"] = f"---\ntags: [hubnmt]\n{head}\n---\n".encode()
-    full_hub.store.put("evil/card", evil)
-    pull(HubReference("evil/card"))
-    assert sorted(names(list_cached())) == ["evil/card", REPO]
-    assert len(list(list_hub())) in (3, 4)
-    evict_lru(0)
-
-
-# --- the short memory ----------------------------------------------------------------------------
-
-
 def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
     now = [0.0]
     catalogue = Catalogue(fresh_s=60, clock=lambda: now[0])
@@ -150,15 +110,6 @@ def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
     now[0] = 61
     assert catalogue.page(size=2) == first
     assert len(full_hub.asked("GET /api/models")) == 2
-
-
-def test_a_failure_is_not_remembered(full_hub: HubServer):
-    catalogue = Catalogue()
-    full_hub.faults.add(Fault("GET /api/models", times=None, status=503))
-    with pytest.raises(HubError):
-        catalogue.page()
-    full_hub.faults.clear()
-    assert len(catalogue.page()) == 3
 
 
 NAMES = (REPO, "user/second", "user/third")

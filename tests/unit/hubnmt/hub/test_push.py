@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from hubnmt import Translator
 from hubnmt.checkpoint.folder import load_model, save_model
@@ -49,18 +48,6 @@ def test_a_new_repository_gets_one_commit(hub: HubServer, model_folder: Path):
     assert pushed.url == f"{hub.url}/{REPO}"
     assert set(pushed.changed) == FILES == set(repo.files())
     assert not repo.private
-
-
-def test_the_card_on_the_hub_names_the_model_as_the_hub_does(hub: HubServer, model_folder: Path):
-    push(model_folder, REPO)
-    card = hub.repo(REPO).files()["README.md"].decode()
-    assert f'Translator.from_pretrained("{REPO}")' in card
-    head = yaml.safe_load(card.split("---\n")[1])
-    assert head["library_name"] == "hubnmt"
-    assert head["language"] == ["de", "en"]
-    (result,) = head["model-index"][0]["results"]
-    assert [(m["type"], m["value"]) for m in result["metrics"]] == [("bleu", 41.25), ("chrf", 60.5)]
-    assert "tok:13a|version:2" in result["metrics"][0]["name"]
 
 
 def test_nothing_else_in_the_folder_leaves(hub: HubServer, model_folder: Path):
@@ -154,23 +141,6 @@ def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
         push(model_folder, REPO, token=READER)
     push(model_folder, REPO, token=READER, create_pr=True)
     assert list(hub.repo(REPO).pull_requests) == ["refs/pr/1"]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"revision": "wip", "create_pr": True}, "not both"),
-        ({"revision": "a" * 40}, "is a commit"),
-        ({"revision": "../main"}, "not a valid branch"),
-        ({"revision": "a b"}, "not a valid branch"),
-    ],
-)
-def test_impossible_branches_are_refused_here(
-    options: dict[str, object], sentence: str, hub: HubServer, model_folder: Path
-):
-    with pytest.raises(HubError, match=sentence):
-        push(model_folder, REPO, **options)  # type: ignore[arg-type]  # one of each
-    assert hub.requests == []
 
 
 @pytest.mark.parametrize("name", ["model", "a/b/c", "user/", "user/na me", "user/x@v1", "-a/b"])
@@ -267,25 +237,6 @@ def test_a_pulled_model_can_be_pushed_on(hub: HubServer, model_folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("status", "step"),
-    [
-        (429, "GET /api/models/user/de-en-tiny/revision"),
-        (500, "POST /api/repos/create"),
-        (503, "POST .*preupload"),
-        (429, "POST .*info/lfs"),
-        (500, "PUT /objects"),
-        (503, "POST .*validate-yaml"),
-        (500, COMMIT),
-    ],
-)
-def test_a_hiccup_is_not_noticed(status: int, step: str, hub: HubServer, model_folder: Path):
-    hub.faults.add(Fault(step, times=1, status=status))
-    push(model_folder, REPO)
-    assert len(hub.asked(step)) >= 2
-    assert hub.repo(REPO).history() == [TITLE, "initial commit"]
-
-
-@pytest.mark.parametrize(
     ("status", "step", "sentence"),
     [
         (401, "GET /api/models/user/de-en-tiny/revision", "does not accept this token"),
@@ -326,17 +277,6 @@ def test_a_commit_whose_answer_is_lost_has_happened(hub: HubServer, model_folder
     assert set(pushed.changed) == FILES
 
 
-def test_a_pull_request_whose_answer_is_lost_is_opened_once(hub: HubServer, model_folder: Path):
-    push(model_folder, REPO)
-    change(model_folder)
-    push(model_folder, REPO, create_pr=True)
-    (model_folder / "decoding.json").write_text('{"beam_size": 7}')
-    hub.faults.add(Fault(COMMIT, times=1, lose_answer=True))
-    pushed = push(model_folder, REPO, create_pr=True)
-    assert pushed.url == f"{hub.url}/{REPO}/discussions/2"
-    assert list(hub.repo(REPO).pull_requests) == ["refs/pr/1", "refs/pr/2"]
-
-
 def test_two_pushes_at_once_do_not_overwrite_each_other(hub: HubServer, model_folder: Path):
     push(model_folder, REPO)
     change(model_folder)
@@ -348,18 +288,6 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(hub: HubServer, model_fo
     assert hub.repo(REPO).files()["decoding.json"] == theirs["decoding.json"]
     push(model_folder, REPO)
     assert hub.repo(REPO).history()[0] == TITLE
-
-
-def test_ctrl_c_before_the_commit_changes_nothing(hub: HubServer, model_folder: Path):
-    push(model_folder, REPO)
-    before = hub.repo(REPO).files()
-    change(model_folder)
-    hub.faults.add(Fault("PUT /objects", before=interrupt, pause_s=0.2))
-    with pytest.raises(KeyboardInterrupt):
-        push(model_folder, REPO)
-    assert hub.repo(REPO).files() == before
-    push(model_folder, REPO)
-    assert len(hub.repo(REPO).history()) == 3
 
 
 def test_ctrl_c_during_the_commit_leaves_all_of_it_or_nothing(hub: HubServer, model_folder: Path):

@@ -44,15 +44,6 @@ def test_a_space_is_made_with_what_it_needs(served: HubServer, repo: Path):
     assert made.history() == [f"Serve {REPO} with hubnmt", "initial commit"]
 
 
-def test_twice_is_once(served: HubServer):
-    first = open_space(SPACE, REPO)
-    served.requests.clear()
-    second = open_space(SPACE, REPO)
-    assert second.commit == first.commit
-    assert second.changed == ()
-    assert served.asked("^(POST|PUT)") == []
-
-
 def test_an_older_space_is_brought_up_to_date_and_its_owners_files_stay(served: HubServer):
     head = b"---\ntags: [hubnmt]\n---\n"
     old = {"hubnmt/gone.py": b"x", "app.py": b"old", "notes.md": b"mine", "README.md": head}

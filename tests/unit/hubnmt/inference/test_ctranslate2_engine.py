@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import threading
 from typing import Any
 
 import pytest
@@ -114,31 +113,6 @@ def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
     found = run_search(other.search(rows, decoding))
     assert_same(found, run_search(reference.search(rows, decoding)))
 
-
-# --- step by step --------------------------------------------------------------------------------
-
-
-def test_a_greedy_search_of_one_row_yields_its_tokens(
-    decided: StoredModel, reference: TorchEngine
-) -> None:
-    other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
-    decoding = DecodingConfig(beam_size=1, max_new_tokens=300)
-    ((best,),) = run_search(other.search(ROWS[:1], decoding))
-    seen = list(other.search(ROWS[:1], decoding))
-    assert seen == [best.ids[:n] for n in range(1, len(best.ids) + 1)]
-
-
-def test_a_greedy_search_can_be_closed(decided: StoredModel, reference: TorchEngine) -> None:
-    other = CTranslate2Engine(decided, reference, device=CPU, dtype="float32")
-    search = other.search(ROWS[:1], DecodingConfig(beam_size=1, max_new_tokens=300))
-    n_threads = threading.active_count()
-    next(search)
-    search.close()
-    assert list(search) == []
-    assert threading.active_count() == n_threads  # CTranslate2's own has ended
-
-
-# --- as a user meets it --------------------------------------------------------------------------
 
 TEXT = "Ein Hund rennt.  Zwei Männer stehen am Herd!\nഒരു നായ."
 

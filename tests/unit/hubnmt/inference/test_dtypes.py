@@ -5,7 +5,6 @@ import torch
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError
-from hubnmt.inference import dtypes
 from hubnmt.inference.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
 
 CPU = torch.device("cpu")
@@ -43,11 +42,6 @@ def test_the_fastest_type_on_a_cpu(
     assert resolve_training_dtype(AUTO, CPU) == in_training
 
 
-def test_a_torch_that_cannot_tell_stays_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    assert resolve_dtype(AUTO, CPU, make_config(d_model=WIDE)) == "float32"
-
-
 @pytest.mark.parametrize(
     ("has_it", "expected", "in_training"),
     [(True, "bfloat16", "bfloat16"), (False, "float32", "float16")],
@@ -58,12 +52,6 @@ def test_the_fastest_type_on_a_gpu(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
     assert resolve_dtype(AUTO, torch.device("cuda"), make_config()) == expected
     assert resolve_training_dtype(AUTO, torch.device("cuda")) == in_training
-
-
-@pytest.mark.parametrize("name", [*dtypes.DTYPES, dtypes.INT8])
-def test_the_requested_type_is_used(name: str) -> None:
-    assert resolve_dtype(name, CPU, make_config()) == name
-    assert resolve_training_dtype(name, CPU) == name
 
 
 def test_an_unknown_type_is_refused() -> None:

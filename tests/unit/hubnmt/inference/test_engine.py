@@ -3,7 +3,6 @@
 import copy
 import itertools
 import random
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,13 +11,12 @@ from torch import Tensor, nn
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis, Search, run_search
+from hubnmt.decoding import run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut
 from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer
-from tests.tables import search_slowly
 
 GREEDY = {"beam_size": 1}
 BEAM = {"beam_size": 4}
@@ -52,15 +50,6 @@ def replay(engine: TorchEngine, src: list[int], tgt: list[int]) -> list[float]:
     return log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()
 
 
-def assert_same(found: Sequence[Hypothesis], expected: Sequence[Any]) -> None:
-    assert [each.ids for each in found] == [each.ids for each in expected]
-    for mine, theirs in zip(found, expected, strict=True):
-        assert mine.score == pytest.approx(theirs.score, rel=1e-4)
-
-
-# --- the model says the same ---------------------------------------------------------------------
-
-
 @STRATEGIES
 def test_log_probs_are_those_of_a_replay(
     strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
@@ -87,34 +76,6 @@ def test_half_precision_gives_nearly_the_same_log_probs(
         assert first == pytest.approx(expected.token_log_probs[0], abs=0.2)
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_beam_search_agrees_with_a_slow_search_over_forward_passes(
-    length_penalty: float, engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    decoding = options(beam_size=3, n_best=3, length_penalty=length_penalty, max_new_tokens=6)
-
-    def look_up(row: list[int]) -> Callable[[tuple[int, ...]], list[float]]:
-        def log_probs(said: tuple[int, ...]) -> list[float]:
-            source = torch.tensor([[*row, 2]])
-            with torch.inference_mode():
-                logits = engine.model(source, torch.tensor([[1, *said]]), source == 0)
-            return [-torch.inf] * 2 + logits[0, -1].log_softmax(-1).tolist()[2:]
-
-        return log_probs
-
-    found = run_search(engine.search(rows[:3], decoding))
-    for row, hypotheses in zip(rows, found, strict=False):
-        expected = search_slowly(
-            look_up(row), max_tgt_tokens=6, beam_size=3, length_penalty=length_penalty
-        )
-        decode = engine._tokenizers.tgt.decode
-        distinct = {decode(each.ids): each for each in reversed(expected)}
-        assert_same(hypotheses, sorted(distinct.values(), key=lambda each: -each.score))
-
-
-# --- company and order ---------------------------------------------------------------------------
-
-
 def test_a_batch_holds_no_more_than_its_budget(
     engine: TorchEngine, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,9 +94,6 @@ def test_a_batch_holds_no_more_than_its_budget(
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
-
-
-# --- options -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "A do", "A dog ", "xqzxq"])
@@ -211,54 +169,6 @@ def test_a_forced_target_has_the_score_of_a_replay(
             expected = replay(engine, src, each.ids)
             assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
             assert tiny_tokenizer.decode(each.ids).startswith("A dog is running")
-
-
-# --- step by step --------------------------------------------------------------------------------
-
-
-def follow(search: Search) -> tuple[list[list[int]], list[list[Hypothesis]]]:
-    """Run a search; return what it yielded and what it found."""
-    seen: list[list[int]] = []
-
-    def remember() -> Search:
-        while True:
-            try:
-                seen.append(next(search))
-            except StopIteration as end:
-                return end.value
-            yield seen[-1]
-
-    found = run_search(remember())
-    return seen, found
-
-
-def test_a_greedy_search_yields_exactly_what_is_found(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    seen, ((best,),) = follow(engine.search(rows[3:4], options(**GREEDY)))
-    assert seen == [best.ids[:t] for t in range(len(best.ids) + 1)]
-
-
-def test_every_batch_is_shown_from_its_beginning(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    seen, found = follow(engine.search(rows, options(**BEAM), max_batch_tokens=60))
-    for mine, theirs in zip(found, run_search(engine.search(rows, options(**BEAM))), strict=True):
-        assert_same(mine, theirs)
-    assert seen.count([]) > 1
-
-
-def test_a_search_under_way_leaves_the_callers_mode_alone(
-    engine: TorchEngine, rows: list[list[int]]
-) -> None:
-    search = engine.search(rows[:2], options(**BEAM))
-    next(search)
-    assert not torch.is_inference_mode_enabled()
-    search.close()
-    assert list(search) == []
-
-
-# --- numbers that overflow -----------------------------------------------------------------------
 
 
 @STRATEGIES

@@ -43,12 +43,6 @@ def test_equal_signs_do_not_saturate() -> None:
     assert (pack_int8(pack_affine(weight, torch.zeros(1024)))(x) - exact).abs().max() < 0.02 * 512
 
 
-def test_packing_leaves_the_library_of_quantised_products_selected() -> None:
-    before = torch.backends.quantized.engine
-    pack_int8(pack_projection(torch.randn(64, 8)))
-    assert torch.backends.quantized.engine == before
-
-
 def test_texts_in_8_bits_are_nearly_those_of_float32(repo: Path) -> None:
     lines = (repo / "tests/fixtures/phrases/de-en.tsv").read_text(encoding="utf-8").splitlines()
     texts = [line.split("\t")[0] for line in lines][1:21]

@@ -40,15 +40,3 @@ def test_the_products_of_layers_are_exact(n_rows: int) -> None:
     torch.testing.assert_close(
         affine.add_to(stream.clone(), x), stream + exact, atol=1e-4, rtol=1e-5
     )
-
-
-def test_other_types_stay_as_they_are() -> None:
-    for dtype in (torch.float64, torch.bfloat16):
-        projection = pack_projection(torch.randn(8, 8, dtype=dtype))
-        assert pack_onednn(projection) is projection
-
-
-def test_the_check_leaves_the_random_numbers_alone() -> None:
-    before = torch.get_rng_state()
-    is_available.__wrapped__()
-    assert torch.equal(torch.get_rng_state(), before)

@@ -70,27 +70,3 @@ def test_steps_of_forking_beams_are_the_reference_models_replay(
         hidden = packed.step(last, cache)
         for place, sentence in enumerate(sentences):
             torch.testing.assert_close(hidden[place], replay(model, rows[place], src, sentence))
-
-
-def test_a_padded_sentence_alone_does_not_see_its_padding(make_source: Any) -> None:
-    packed = PackedTransformer(make_model().requires_grad_(False))
-    (src_ids, pad_mask), first = make_source([3]), torch.ones(1, 1, dtype=torch.int64)
-    longer = torch.nn.functional.pad(src_ids, (0, 1)), torch.tensor([[False] * 3 + [True]])
-    memories = [packed.encode(*src) for src in ((src_ids, pad_mask), longer)]
-    caches = [
-        packed.precompute_cross_attention(memories[0], pad_mask),
-        packed.precompute_cross_attention(memories[1], longer[1]),
-    ]
-    torch.testing.assert_close(*(packed.step(first, cache) for cache in caches))
-
-
-def test_the_model_itself_is_left_as_it_was(make_source: Any) -> None:
-    model = make_model().requires_grad_(False)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    packed, src = PackedTransformer(model), make_source([5, 3])
-    packed.step(
-        torch.ones(2, 1, dtype=torch.int64),
-        packed.precompute_cross_attention(packed.encode(*src), src[1]),
-    )
-    after = model.state_dict()
-    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())

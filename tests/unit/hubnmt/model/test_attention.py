@@ -14,11 +14,7 @@ def masks() -> dict[str, Tensor | None]:
     """None, one per sentence, and one for all sentences."""
     pads = torch.arange(K)[None, :] < torch.tensor([[K], [4]])
     past = torch.ones(Q, K, dtype=torch.bool).tril(K - Q)
-    return {
-        "no mask": None,
-        "padding": pads[:, None, None],
-        "past": past[None, None],
-    }
+    return {"no mask": None, "padding": pads[:, None, None], "past": past[None, None]}
 
 
 @pytest.mark.parametrize("mask", ["no mask", "padding", "past"])

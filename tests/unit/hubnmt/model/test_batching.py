@@ -4,17 +4,8 @@ import random
 from itertools import pairwise
 
 import pytest
-import torch
 
-from hubnmt.model.batching import (
-    Ragged,
-    batch_ragged_sources,
-    batch_ragged_targets,
-    batch_sources,
-    batch_targets,
-    group_by_length,
-    pad_rows,
-)
+from hubnmt.model.batching import batch_sources, batch_targets, group_by_length, pad_rows
 
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[7, 8, 9], [5], [], [6, 4, 3, 7, 8]]
@@ -40,31 +31,6 @@ def test_decoder_input_and_label_are_the_same_ids_shifted_by_one() -> None:
         assert tgt_in[~pads].tolist() == [BOS, *row]
         assert tgt_out[~pads].tolist() == [*row, EOS]
         assert {*tgt_in[pads].tolist(), *tgt_out[pads].tolist()} <= {PAD}
-
-
-@pytest.mark.parametrize("rows", [ROWS, [[]], [[5]], [[PAD, EOS, PAD], [BOS]], ROWS[::-1]])
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_rows_that_are_no_lists_make_the_same_tensors(
-    rows: list[list[int]], dtype: torch.dtype
-) -> None:
-    flat, starts = [9, 9, 9], []
-    for row in reversed(rows):  # they may stand in any order, with anything between
-        starts.insert(0, len(flat))
-        flat += [*row, 9]
-    ragged = Ragged(
-        torch.tensor(flat, dtype=dtype),
-        torch.tensor(starts),
-        torch.tensor([len(row) for row in rows]),
-    )
-    sources = batch_ragged_sources(ragged, pad_id=PAD, eos_id=EOS)
-    targets = batch_ragged_targets(ragged, pad_id=PAD, bos_id=BOS, eos_id=EOS)
-    listed = (
-        *batch_sources(rows, pad_id=PAD, eos_id=EOS),
-        *batch_targets(rows, pad_id=PAD, bos_id=BOS, eos_id=EOS),
-    )
-    for mine, theirs in zip((*sources, *targets), listed, strict=True):
-        assert mine.dtype == theirs.dtype
-        assert torch.equal(mine, theirs)
 
 
 LENGTHS = [random.Random(0).randint(1, 40) for _ in range(200)] + [500, 500]

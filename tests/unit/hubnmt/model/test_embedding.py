@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from hubnmt.model.embedding import (
-    N_TABULATED,
-    SinusoidalPositions,
-    sinusoidal_positions,
-)
+from hubnmt.model.embedding import N_TABULATED, SinusoidalPositions, sinusoidal_positions
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 7), (5, 12), (1021, 1030)])

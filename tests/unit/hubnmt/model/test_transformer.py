@@ -106,9 +106,6 @@ def test_logits_and_gradients_agree_with_torch(
     )
 
 
-# --- invariances ---------------------------------------------------------------------------------
-
-
 def test_padding_does_not_change_logits(batch: Batch) -> None:
     model = make_model()
     logits = model(*batch)
@@ -129,9 +126,6 @@ def test_future_tokens_do_not_change_logits(batch: Batch) -> None:
         altered = model(batch.src_ids, changed, batch.src_pad_mask)
         torch.testing.assert_close(altered[:, :end], logits[:, :end])
         assert not torch.allclose(altered[:, end:], logits[:, end:])
-
-
-# --- attention weights and single steps ----------------------------------------------------------
 
 
 def test_attend_returns_the_logits_and_the_weights_of_each_layer(batch: Batch) -> None:
@@ -174,8 +168,6 @@ def test_steps_of_forking_beams_equal_teacher_forcing(norm_order: str, batch: Ba
             torch.testing.assert_close(hidden[b], model.decode(prefixes, *expanded)[:, -1])
 
 
-# --- weights -------------------------------------------------------------------------------------
-
 TABLES = pytest.mark.parametrize(
     "tables",
     [
@@ -216,9 +208,6 @@ def test_a_fresh_model_is_nearly_undecided(batch: Batch) -> None:
     model = Transformer(make_config(d_model=96, n_heads=8, tgt_vocab_size=500)).eval()
     entropy = torch.distributions.Categorical(logits=model(*batch)).entropy()
     assert math.log(500) - 1 < entropy.mean().item() < math.log(500)
-
-
-# --- training ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "ff_dropout"])

@@ -59,22 +59,3 @@ def test_the_last_layers_lead_to_the_memory_and_the_logits(model: Transformer) -
         out = _trace(model, kind, 2).feed_forward_residual.out
         logits = model.project(model.decoder.final_norm(out))
         torch.testing.assert_close(logits, model(src_ids, tgt_in, pad_mask)[0])
-
-
-@every_layer
-def test_a_block_is_added_to_its_input(model: Transformer, kind: AttentionKind, layer: int) -> None:
-    trace = _trace(model, kind, layer)
-    stack = model.encoder if kind == "encoder" else model.decoder
-    frames = {"encoder": "frame_self", "decoder": "frame_self", "cross": "frame_cross"}
-    for found, name in (
-        (trace.attention_residual, frames[kind]),
-        (trace.feed_forward_residual, "frame_ff"),
-    ):
-        frame = stack.layers[layer].get_submodule(name)
-        added = found.x + found.block_out
-        is_pre = model.config.norm_order == "pre"
-        torch.testing.assert_close(found.out, added if is_pre else frame.norm(added))
-        torch.testing.assert_close(found.block_in, frame.norm(found.x) if is_pre else found.x)
-    feed_forward = stack.layers[layer].feed_forward
-    narrowed = feed_forward.narrow(trace.inner)
-    torch.testing.assert_close(narrowed, trace.feed_forward_residual.block_out)

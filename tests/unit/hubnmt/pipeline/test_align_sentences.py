@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from hubnmt.config import ModelConfig
-from hubnmt.errors import InputError
-from hubnmt.pipeline import segmentation
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
@@ -54,16 +52,6 @@ def test_both_sides_are_spaced_as_in_training(space: str, pair: Any) -> None:
     assert more == [("Ein Hund.", " ", "A dog.", " "), ("Zwei!", "", "Two!", "")]
 
 
-@pytest.mark.parametrize("tgt", ["A DOG. TWO!", "A DOG AND TWO!"])
-def test_of_capitals_only_the_source_is_read_in_small_letters(
-    tgt: str, pair: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(segmentation, "CAPITALS_RATIO", 0)
-    found = pair("EIN HUND. ZWEI!", tgt)
-    assert "".join(src + space for src, space, _, _ in found) == "ein hund. zwei!"
-    assert "".join(said + space for _, _, said, space in found) == tgt
-
-
 def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer) -> None:
     """Spelled in bytes, which no tokenizer would do."""
     ids = {tiny_tokenizer.piece_bytes(i): i for i in range(3, tiny_tokenizer.vocab_size)}
@@ -75,9 +63,3 @@ def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer)
     assert [tuple(each.tgt_ids) for each in pairs] == list(spelled)
     without = Candidate("A dog. Two!", -1.0)
     assert pair("Ein Hund. Zwei!", without) == pair("Ein Hund. Zwei!", "A dog. Two!")
-
-
-@pytest.mark.parametrize("src", ["", " ", "\n\u2028"])
-def test_an_empty_source_is_refused(src: str, pair: Any) -> None:
-    with pytest.raises(InputError, match="empty"):
-        pair(src, "x")

@@ -1,8 +1,6 @@
 """Alternatives: ranked by a table that can be checked by hand, and by a trained model."""
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,73 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.inference.engine import TorchEngine, force_tokens
-from hubnmt.model import Transformer
+from hubnmt.inference.engine import force_tokens
 from hubnmt.model.batching import batch_sources
-from hubnmt.pipeline import alternatives as alternatives_module
-from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.assemble import decode_line
-from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
-from hubnmt.types import Alternative
-
-
-@pytest.fixture
-def find(tiny_model: Transformer, tiny_tokenizer: Tokenizer, monkeypatch: Any) -> Any:
-    """Rank by a table: (tokens so far) to {token: probability}; all else is impossible."""
-    both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
-
-    def call(
-        table: dict[tuple[int, ...], dict[int, float]], prefix: Any, k: int = 9, src: str = "Ein"
-    ) -> list[Alternative]:
-        def ask(_model: Any, _src: Any, said: Sequence[int], **_: Any) -> Tensor:
-            log_probs = torch.full((tiny_tokenizer.vocab_size,), -math.inf)
-            for token_id, probability in table.get(tuple(said), {}).items():
-                log_probs[token_id] = math.log(probability)
-            return log_probs
-
-        monkeypatch.setattr(alternatives_module, "next_log_probs", ask)
-        plan = make_plan(src, tiny_tokenizer, language="de", max_src_tokens=40)
-        decoding = DecodingConfig(beam_size=1, max_new_tokens=4)
-        return find_alternatives(
-            plan, prefix, k, decoding, TorchEngine(tiny_model, **both), tiny_model, **both
-        )
-
-    return call
-
-
-def test_the_end_pays_for_the_open_word(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    """ "A" then " dog" in its pieces: 0.5 each; then the end: 0.2."""
-    (article, *dog), eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
-    table = {(article, *dog[:n]): {piece: 0.5} for n, piece in enumerate(dog)}
-    table[article, *dog] = {eos: 0.2, dog[0]: 0.8}
-    found = {each.piece: each for each in find(table, "A dog")}
-    assert found["<eos>"].probability == pytest.approx(0.2 * 0.5 ** len(dog))
-    assert found["<eos>"].text == "A dog"
-    assert len(found) == 2
-
-
-def test_an_end_behind_a_space_costs_itself_alone(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    said, eos = tuple(tiny_tokenizer.encode("A dog")), tiny_tokenizer.eos_id
-    space = tiny_tokenizer.encode("x x")[2]
-    table = {said: {eos: 0.3, space: 0.6, tiny_tokenizer.encode(".")[-1]: 0.1}}
-    first, second = find(table, "A dog ")
-    assert [first.probability, second.probability] == pytest.approx([0.6, 0.3])
-    assert (second.piece, second.text) == ("<eos>", "A dog")
-    assert first.text.startswith("A dog ")
-
-
-def test_tokens_as_a_prefix_leave_no_word_open(find: Any, tiny_tokenizer: Tokenizer) -> None:
-    """As text, "A dog" could still become "A dogs"; as tokens it is what was said."""
-    said, eos = tiny_tokenizer.encode("A dog"), tiny_tokenizer.eos_id
-    stop = tiny_tokenizer.encode(".")[-1]
-    found = find({tuple(said): {eos: 0.3, stop: 0.7}}, said)
-    assert [each.probability for each in found] == pytest.approx([0.7, 0.3])
-    assert found[0].text.startswith("A dog.")
-    assert found[1].text == "A dog"
 
 
 @pytest.mark.parametrize(("beam_size", "n_generated"), [(1, 0), (3, 4)])
@@ -109,22 +45,6 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
         row = random_model.tokenizers.src.encode(src)
         alone = run_search(search([row], random_model.decoding, prefix=prefix))[0][0]
         assert each.text == decode_line(alone.ids, tokenizer)
-
-
-@pytest.mark.parametrize("said", ["A woman in bl", (70, 71, 72)])
-def test_a_text_that_has_all_the_tokens_asked_for_is_cut(
-    said: Any, random_model: Translator
-) -> None:
-    found = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=1)
-    whole = random_model.alternatives("Ein Hund rennt.", said, k=3, max_new_tokens=300)
-    assert {each.piece for each in found} == {each.piece for each in whole}
-    assert not any(each.is_whole for each in found if each.piece != "<eos>")
-    for short, long in zip(found, whole, strict=True):
-        assert long.is_whole
-        assert len(short.text) <= len(long.text)
-
-
-# --- a trained model ----------------------------------------------------------------------------
 
 
 SRC = "Ein Hund rennt im Schnee."

@@ -36,19 +36,6 @@ SRC = "  Ein Hund.  Zwei!\n\nWer?\n"
 SAID = [{"A dog.": -0.1, "One dog.": -0.6}, {"Two!": -0.2, "Both!": -0.3}, {"Who?": -0.4}]
 
 
-def test_samples_are_joined_rank_by_rank(tiny_tokenizer: Tokenizer) -> None:
-    """So that n samples of a text differ in every sentence that has as many."""
-    translation = join(SRC, SAID, tiny_tokenizer, sample=True)
-    texts = [" ".join(each.text.split()) for each in translation.n_best]
-    assert texts == ["A dog. Two! Who?", "One dog. Both! Who?"]
-
-
-def test_a_text_that_comes_twice_is_one_candidate(tiny_tokenizer: Tokenizer) -> None:
-    said = [{"a b": -0.1, "a": -0.2}, {"c": -0.1, "b c": -0.2}]
-    translation = join("Eins. Zwei.", said, tiny_tokenizer, n_best=4)
-    assert [each.text for each in translation.n_best] == ["a b c", "a b b c", "a c"]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_combinations_are_those_of_trying_all(seed: int, tiny_tokenizer: Tokenizer) -> None:
     rng = random.Random(seed)

@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis, Search, run_search
-from hubnmt.pipeline.fallback import RETRY_NGRAM_SIZE, fallback_search
+from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 FINE = [40, 41, 42]
@@ -68,16 +68,3 @@ def test_only_odd_rows_are_searched_again_and_the_better_is_kept(
     assert run([FINE, LOOP], search, tiny_tokenizer) == ([FINE, kept], ["", note])
     ((rows, _),) = search.calls
     assert rows == ROWS[1:]
-
-
-def test_other_settings_are_wider_and_what_was_asked_for_stays(tiny_tokenizer: Tokenizer) -> None:
-    search = Searching(FINE)
-    asked = {"beam_size": 2, "length_penalty": 0.3, "sample": True, "n_best": 20}
-    run([FINE, LOOP], search, tiny_tokenizer, **asked)
-    wide = {"beam_size": 12, "no_repeat_ngram_size": 2, "max_new_tokens": 5}
-    run([FINE, LOOP], search, tiny_tokenizer, **wide)
-    first, second = (decoding for _, decoding in search.calls)
-    assert first == DecodingConfig(
-        beam_size=20, length_penalty=0.3, n_best=20, no_repeat_ngram_size=RETRY_NGRAM_SIZE
-    )
-    assert second == DecodingConfig(**wide)

@@ -29,9 +29,6 @@ def suspect(
     return find_degenerate(src=src, src_ids=src_ids, text=text, tgt_ids=tgt_ids)
 
 
-# --- loops ---------------------------------------------------------------------------------------
-
-
 def measure_slowly(ids: list[int]) -> int:
     """Try every stretch with every period."""
     longest = 0
@@ -56,9 +53,7 @@ def test_loops_are_those_of_a_slow_search(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [[], [5] * 7, [5, 6, 7, 8] * 3, [*ORDINARY, *ORDINARY, *ORDINARY]],
-    ids=str,
+    "ids", [[], [5] * 7, [5, 6, 7, 8] * 3, [*ORDINARY, *ORDINARY, *ORDINARY]], ids=str
 )
 def test_natural_repetition_is_no_loop(ids: list[int]) -> None:
     """Ha ha ha; a refrain; a sentence said again."""
@@ -69,9 +64,6 @@ def test_who_translates_a_loop_may_loop() -> None:
     loop = [7, 8] * 6
     assert suspect(tgt_ids=loop) == ["repeats itself"]
     assert suspect(src_ids=loop, tgt_ids=loop) == []
-
-
-# --- copies --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -94,18 +86,9 @@ def test_a_copy_has_the_same_words_and_more_than_a_name_has(
     assert suspect(src=src, text=text) == (["copies the source"] if copied else [])
 
 
-# --- dropped text --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("n_src", "n_tgt", "short"),
-    [
-        (11, 0, False),
-        (12, 0, True),
-        (12, 3, True),
-        (12, 4, False),
-        (20, 60, False),
-    ],
+    [(11, 0, False), (12, 0, True), (12, 3, True), (12, 4, False), (20, 60, False)],
 )
 def test_far_shorter_is_less_than_three_tenths_of_no_short_source(
     n_src: int, n_tgt: int, short: bool
@@ -118,9 +101,6 @@ def test_a_target_that_was_asked_to_be_short_is_not_suspicious() -> None:
     loop_and_cut = {"src": "Ein Satz", "src_ids": list(range(90)), "text": "A", "is_cut": True}
     assert find_degenerate(**loop_and_cut, tgt_ids=[5, 6]) == []
     assert find_degenerate(**loop_and_cut, tgt_ids=[7] * 9) == ["repeats itself"]
-
-
-# --- what people wrote ---------------------------------------------------------------------------
 
 
 def test_it_is_silent_on_translations_by_people(repo: Path) -> None:

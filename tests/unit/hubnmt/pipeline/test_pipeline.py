@@ -7,11 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
-from torch.overrides import TorchFunctionMode
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.errors import ConfigError
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 from hubnmt.translator import Translator
 
@@ -26,9 +23,6 @@ SPACES = [" "] * 30 + ["  ", "\t", "\n", "\r\n", "\r", "\u2028", "\n\n", "\x0c",
 def random_text(seed: str, n_words: int) -> str:
     rng = random.Random(seed)
     return "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
-
-
-# --- nothing is lost -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,8 +57,6 @@ def test_every_word_of_an_over_long_text_reaches_the_translation(
     assert "longer than the 40 tokens" in warning
 
 
-# --- order and company ---------------------------------------------------------------------------
-
 TEXTS = ["Ein Hund rennt.", "", "Zwei Männer stehen.", "x", "  ", "നായ.", "Ja! " * 15]
 
 
@@ -93,22 +85,6 @@ def test_an_empty_text_stays_as_it_is(text: str, random_model: Translator) -> No
     assert random_model.translate([]) == []
 
 
-# --- n best --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["Ein Hund rennt.", "Ja! " * 30])
-def test_n_best_are_sorted_and_distinct(text: str, random_model: Translator) -> None:
-    translation = random_model.translate(text, beam_size=6, n_best=5)
-    texts = [each.text for each in translation.n_best]
-    scores = [each.score for each in translation.n_best]
-    assert len(set(texts)) == len(texts) == 5
-    assert list(scores) == sorted(scores, reverse=True)
-    assert (texts[0], scores[0]) == (translation.text, translation.score)
-
-
-# --- suspicions ----------------------------------------------------------------------------------
-
-
 def test_a_loop_is_tried_again_and_reported(
     stored: StoredModel, tiny_tokenizer: Tokenizer, follow: Follow
 ) -> None:
@@ -131,9 +107,6 @@ def test_a_loop_is_tried_again_and_reported(
     assert free.warnings == ()
 
 
-# --- streams and alternatives --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("prefix", ["", "A dog. Two"])
 @pytest.mark.parametrize("n_together", [3, 100])
 def test_sentences_side_by_side_make_the_same_text(
@@ -145,11 +118,6 @@ def test_sentences_side_by_side_make_the_same_text(
     assert shown[-1] == random_model.translate(text, **options).text
     if not prefix:  # after each group, and at the end
         assert len(dict.fromkeys(shown)) == 1 + math.ceil(6 / n_together)
-
-
-def test_no_sentence_together_is_refused(random_model: Translator) -> None:
-    with pytest.raises(ConfigError, match="n_together = 0 must be at least 1"):
-        random_model.stream("Ein Hund.", n_together=0)
 
 
 def test_a_greedy_stream_only_grows_and_shows_whole_characters(parrot: Translator) -> None:
@@ -177,38 +145,6 @@ def test_a_stream_ends_with_and_returns_what_translate_does(
     assert returned.tgt_log_probs == pytest.approx(expected.tgt_log_probs, rel=1e-3)
     assert shown == returned.text
 
-
-class CountSteps(TorchFunctionMode):
-    """Counts the steps of searches on a model: each takes one softmax over the vocabulary."""
-
-    n = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.n += func is torch.log_softmax
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("beam_size", [1, 2])
-def test_a_stream_closed_in_the_fallback_search_searches_no_further(
-    beam_size: int, stored: StoredModel
-) -> None:
-    """Untrained, the model repeats itself."""
-    model, text = Translator(stored), "Ein Hund rennt im Schnee."
-    options = {"beam_size": beam_size, "max_new_tokens": 30}
-    with CountSteps() as plain:
-        *_, first = model.stream(text, guard=False, **options)
-    with CountSteps() as closed:
-        stream = model.stream(text, **options)
-        shown = [next(stream) for _ in range(plain.n + 3)]
-        stream.close()
-    assert shown[-1] == first  # what there is so far, while it is searched again
-    assert closed.n == plain.n + 2
-    with CountSteps() as whole:
-        list(model.stream(text, **options))
-    assert whole.n > plain.n + 10
-
-
-# --- paragraphs ----------------------------------------------------------------------------------
 
 FIRST_LINE = "Ein Hund.  Zwei Männer!\tWer?"
 PARAGRAPHS = f" {FIRST_LINE}\r\n\n\nNa ja. Am 3. Mai.\u2028Ende "
@@ -259,9 +195,6 @@ def test_n_best_of_a_paragraph_are_the_best_combinations(
     assert [each.score for each in together] == pytest.approx(scores, rel=1e-3)
 
 
-# --- prefixes over several sentences -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}], ids=str)
 @pytest.mark.parametrize("prefix", ["A dog", "A dog.  Two me", "A dog. Two! Who? And"])
 def test_the_text_begins_with_a_prefix_of_several_sentences(
@@ -275,23 +208,3 @@ def test_the_text_begins_with_a_prefix_of_several_sentences(
     assert len(bound.sentences) == 4
     for candidate in bound.n_best:
         assert candidate.text.startswith(prefix)
-
-
-def test_what_the_prefix_says_is_scored_as_it_stands(random_model: Translator) -> None:
-    bound = random_model.translate("Ein Hund. Zwei Männer!", prefix="A dog. Two", n_best=1)
-    first, second = bound.sentences
-    assert bound.text[slice(*first.tgt)] == "A dog."
-    scored = random_model.score("Ein Hund.", "A dog.")
-    n_tokens = len(scored.tgt_tokens)
-    assert bound.tgt_tokens[:n_tokens] == scored.tgt_tokens
-    assert bound.tgt_log_probs[:n_tokens] == pytest.approx(scored.tgt_log_probs, rel=1e-3)
-    assert bound.text[slice(*second.tgt)].startswith("Two")
-
-
-def test_many_texts_take_as_much_of_a_prefix_as_they_can(random_model: Translator) -> None:
-    texts = ["Ein Hund.", "Ein Hund. Zwei Männer!", "", "Ein Hund.\nZwei Männer!"]
-    together = random_model.translate(texts, prefix="A dog. Two", max_new_tokens=9)
-    for text, translation in zip(texts, together, strict=True):
-        alone = random_model.translate(text, prefix="A dog. Two", max_new_tokens=9)
-        assert translation.text == alone.text
-        assert translation.text.startswith("A dog. Two") or text == ""

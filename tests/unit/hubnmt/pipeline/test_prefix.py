@@ -45,11 +45,3 @@ def test_sentences_that_have_ended_are_said_and_the_last_is_open(
 ) -> None:
     bound = bind(prefix, plan)
     assert bound == BoundPrefix(tuple(Segment(*each) for each in said), is_open)
-
-
-def test_what_is_said_and_what_is_open_are_the_prefix(plan: Plan) -> None:
-    prefix = " A dog runs.  Two men cook! Who laughs? Nobody. And then"
-    for length in range(len(prefix) + 1):
-        bound = bind(prefix[:length], plan)
-        said = "".join(text + space for text, space in bound.complete)
-        assert said + bound.open == prefix[:length]

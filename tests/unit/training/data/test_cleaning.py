@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from training.config.data import DataConfig
-from training.data.cleaning import (
-    Cleaner,
-    HeldOut,
-    tidy,
-)
+from training.data.cleaning import Cleaner, HeldOut, tidy
 
 
 def make_config(**changes: Any) -> DataConfig:
@@ -18,9 +14,6 @@ def make_config(**changes: Any) -> DataConfig:
 
 def why(src: str, tgt: str, *held_out: tuple[str, str], **changes: Any) -> str | None:
     return Cleaner(make_config(**changes), HeldOut(held_out)).why_drop(tidy(src), tidy(tgt))
-
-
-# --- one pair ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

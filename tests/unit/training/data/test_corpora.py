@@ -8,12 +8,7 @@ import pytest
 
 from training.config.data import DataConfig
 from training.data.cleaning import CleaningReport
-from training.data.corpora import (
-    content_key,
-    read_clean,
-    read_valid,
-    valid_key,
-)
+from training.data.corpora import content_key, read_clean, read_valid, valid_key
 
 
 def write(folder: Path, name: str, *lines: str) -> str:

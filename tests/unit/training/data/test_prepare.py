@@ -5,7 +5,7 @@ import pytest
 from hubnmt.text.tokenizer import Tokenizer
 from training.config.recipe import RunConfig, load_recipe
 from training.data import prepare
-from training.data.prepare import cache_folder, prepare_corpus
+from training.data.prepare import prepare_corpus
 
 
 @pytest.fixture
@@ -40,39 +40,6 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert (tmp_path / "cleaning.json").exists()
 
 
-@pytest.mark.parametrize(("n_broken", "is_told"), [(70, True), (20, False)])
-def test_a_corpus_that_is_mostly_no_text_is_told(
-    n_broken: int,
-    is_told: bool,
-    farm_recipe: Path,
-    farm_options,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    config = load_recipe(farm_recipe, farm_options(tmp_path))
-    files = []
-    for name in (*config.data.train, *config.data.valid):
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-        share = n_broken * len(lines) // 120
-        lines[:share] = ["\0".join(line) for line in lines[:share]]
-        files.append(tmp_path / Path(name).name)
-        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
-    train, valid = (f"{files[i]},{files[i + 1]}" for i in (0, 2))
-    sets = farm_options(tmp_path, f"data.train={train}", f"data.valid={valid}")
-    prepare_corpus(load_recipe(farm_recipe, sets), None)
-    assert (f"main: {n_broken} of 120 pairs are not valid UTF-8" in caplog.text) == is_told
-    assert ("validation: 7 of 12 pairs are not valid UTF-8" in caplog.text) == is_told
-
-
-# --- the cache -----------------------------------------------------------------------------------
-
-
-def entries(config: RunConfig) -> dict[str, int]:
-    """Count the cache's entries of each kind; no draft may be left."""
-    names = [path.name.partition("-")[0] for path in cache_folder(config).iterdir()]
-    return {kind: names.count(kind) for kind in sorted(set(names)) if kind != "validation"}
-
-
 def test_a_second_start_reads_nothing_but_the_cache(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,23 +53,3 @@ def test_a_second_start_reads_nothing_but_the_cache(
     assert again.valid == first.valid
     assert again.report == first.report
     assert again.tokenizers.src.to_json() == first.tokenizers.src.to_json()
-    assert entries(config) == {"pairs": 1, "text": 1, "vocabulary": 1}
-
-
-@pytest.mark.parametrize(
-    ("change", "kinds"),
-    [
-        ("data.max_tokens=39", {"pairs": 2, "text": 1, "vocabulary": 1}),
-        ("tokenizer.vocab_size=330", {"pairs": 2, "text": 1, "vocabulary": 2}),
-        ("data.max_length_ratio=2.5", {"pairs": 2, "text": 2, "vocabulary": 2}),
-        ("optimizer.lr=0.5", {"pairs": 1, "text": 1, "vocabulary": 1}),
-        ("data.weight=0.5", {"pairs": 1, "text": 1, "vocabulary": 1}),
-    ],
-)
-def test_only_what_a_change_touches_is_made_anew(
-    change: str, kinds: dict[str, int], farm_recipe: Path, farm_options, tmp_path: Path
-) -> None:
-    for more in ([], [change]):
-        config = load_recipe(farm_recipe, farm_options(tmp_path, *more))
-        prepare_corpus(config, None)
-    assert entries(config) == kinds

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,6 @@ def read(*files: str, **changes: Any) -> list[tuple[str, str]]:
     return list(read_corpus(corpus, src_lang="de", tgt_lang="en"))
 
 
-# --- text files ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
@@ -61,16 +57,6 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
         tmp_path, a=b"\xef\xbb\xbf1\n2\n", b_gz=b"one\ntwo\n", c_tsv=b"de\ten\n3\tthree\n"
     )
     assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
-
-
-def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """The digest would take all of it, and leave nothing to learn from."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe: a pipe or a device, .* as a regular file first"):
-        fingerprint_corpus(CorpusConfig(files=(str(tmp_path / "pipe"), "x")))
-
-
-# --- tables --------------------------------------------------------------------------------------
 
 
 def as_tsv(rows: list[dict[str, str]], header: bool = True) -> bytes:
@@ -149,9 +135,6 @@ def test_columns_without_names_have_numbers(tmp_path: Path) -> None:
     assert read(name, src_column="2", tgt_column="1") == [("eins", "one"), ("zwei", "two")]
     with pytest.raises(InputError, match=r"no column 'de' or 'en'; its first line is: one, ein"):
         read(name)
-
-
-# --- the Hub -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("streaming", [False, True])

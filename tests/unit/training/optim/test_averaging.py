@@ -6,11 +6,7 @@ from torch import Tensor
 
 from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.model import Transformer
-from training.optim.averaging import (
-    MovingAverage,
-    copy_weights,
-    with_weights,
-)
+from training.optim.averaging import MovingAverage, copy_weights, with_weights
 
 
 def shift(model: Transformer, amount: float) -> None:

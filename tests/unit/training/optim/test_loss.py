@@ -25,9 +25,6 @@ def plain_loss(hidden: Tensor, weight: Tensor, labels: Tensor, label_smoothing: 
     )
 
 
-# --- against torch -------------------------------------------------------------------------------
-
-
 @SLICES
 @SMOOTHINGS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -81,9 +78,6 @@ def test_on_a_gpu_under_autocast_value_and_gradients_are_close() -> None:
     assert mine.item() == pytest.approx(theirs.item(), rel=2e-3)
     mine_grad, their_grad = (torch.autograd.grad(x, weight)[0] for x in (mine, theirs))
     assert (mine_grad - their_grad).norm() < 0.02 * their_grad.norm()
-
-
-# --- two predictions of the same tokens ----------------------------------------------------------
 
 
 @SLICES

@@ -17,9 +17,6 @@ def test_it_is_the_formula_of_the_paper_times_its_peak(warmup_steps: int) -> Non
         assert peak * inverse_sqrt(step, warmup_steps=warmup_steps) == pytest.approx(papers)
 
 
-# --- the others ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "rates"),
     [

@@ -20,10 +20,7 @@ MakeRun = Callable[..., Run]
 
 def collect(current: Run, rows: list[int]) -> Batch:
     corpus = current.corpus
-    return collate(
-        [corpus.train[row] for row in rows],
-        tokenizers=corpus.tokenizers,
-    )
+    return collate([corpus.train[row] for row in rows], tokenizers=corpus.tokenizers)
 
 
 def take(current: Run, *batches: list[int], lr: float = 0.01) -> StepStats:
@@ -44,9 +41,6 @@ def gradients_of(current: Run, *batches: list[int]) -> list[Tensor]:
     handle.remove()
     assert all(map(torch.equal, before, current.stepper.parameters))
     return found
-
-
-# --- the sum -------------------------------------------------------------------------------------
 
 
 def test_accumulated_batches_pull_like_one_big_batch(make_run: MakeRun) -> None:
@@ -100,9 +94,6 @@ def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
     torch.testing.assert_close(current.stepper.parameters, twin, rtol=1e-4, atol=1e-6)
 
 
-# --- R-Drop --------------------------------------------------------------------------------------
-
-
 def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
     current = make_run("optimizer.r_drop=3.0", "model.dropout=0.4")
     model, batch = current.model.train(), collect(current, [0, 1, 2])
@@ -121,9 +112,6 @@ def test_r_drop_is_the_papers_sum_halved(make_run: MakeRun) -> None:
     forth = functional.kl_div(q, p, log_target=True, reduction="sum")
     back = functional.kl_div(p, q, log_target=True, reduction="sum")
     torch.testing.assert_close(mine, (nll + 3.0 * (forth + back) / 2) / 2)
-
-
-# --- compiled, half ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -167,9 +155,6 @@ def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> N
     assert not all(map(torch.equal, before, stepper.parameters))
 
 
-# --- what decays ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run: MakeRun) -> None:
     settings = [f"model.tie_output={str(tied).lower()}", "optimizer.weight_decay=0.1"]
@@ -183,9 +168,6 @@ def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run:
         expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
         torch.testing.assert_close(parameter.detach(), expected)
     assert tied != ("output_proj.weight" in before)
-
-
-# --- Muon ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tied", ["true", "false"])
@@ -209,9 +191,6 @@ def test_muon_updates_hidden_matrices_and_adamw_all_other_parameters(
     }
     losses = [take(current, [*range(8)]).loss for _ in range(12)]
     assert losses[-1] < losses[0] - 0.5
-
-
-# --- the causal mask -----------------------------------------------------------------------------
 
 
 @pytest.mark.gpu

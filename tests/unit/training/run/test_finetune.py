@@ -5,9 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError
+from tests.hub import REPO, read_folder
+from tests.hub_server import HubServer
 from tests.runs import differing, read_metrics, score_as, stop_at
 from training.run.finetune import public_name
 from training.run.trainer import Run, seed_everything
@@ -46,9 +49,6 @@ def train_more(short_recipe: Path, farm_options: FarmOptions, tmp_path: Path) ->
     return train
 
 
-# --- what a recipe cannot have -------------------------------------------------------------------
-
-
 def test_all_that_contradicts_the_model_is_told_at_once(
     parent: Path, train_more: TrainMore, tmp_path: Path
 ) -> None:
@@ -60,9 +60,6 @@ def test_all_that_contradicts_the_model_is_told_at_once(
     assert "model.norm_order = 'post' and not 'pre'" in said
     assert "tokenizer.joint = False and not True" in said
     assert not (tmp_path / "more" / "farm").exists()
-
-
-# --- the first validation ------------------------------------------------------------------------
 
 
 def test_best_is_never_worse_than_the_start(
@@ -80,9 +77,6 @@ def test_best_is_never_worse_than_the_start(
 
 def load_stored(folder: Path) -> Translator:
     return Translator.from_pretrained(folder)
-
-
-# --- going on ------------------------------------------------------------------------------------
 
 
 def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
@@ -114,9 +108,6 @@ def same_models(*folders: Path) -> bool:
     return files[0] == files[1]
 
 
-# --- what is said of it --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "is_on_hub", "public"),
     [
@@ -130,3 +121,18 @@ def same_models(*folders: Path) -> bool:
 )
 def test_the_name_tells_nothing_of_this_machine(name: str, is_on_hub: bool, public: str) -> None:
     assert public_name(name, is_on_hub=is_on_hub) == public
+
+
+def test_a_model_of_the_hub_is_named_with_its_commit_and_not_needed_again(
+    train_more: TrainMore, hub: HubServer, model_folder: Path, tmp_path: Path
+) -> None:
+    hub.store.put(REPO, read_folder(model_folder))
+    commit = hub.repo(REPO).branches["main"]
+    start = f"run.pretrained={REPO}"
+    done = train_more("more", start, "run.max_steps=2", "run.eval_every=2")
+    card = load_stored(done.folder / "best").card
+    assert yaml.safe_load(card.split("---\n")[1])["base_model"] == REPO
+    assert f"- started from: {REPO} at commit {commit}\n" in card
+    hub.store.repos.clear()
+    train_more("more", start, "run.max_steps=4", "run.eval_every=2", resume=True)
+    assert [each["step"] for each in read_metrics(done.folder, "valid")] == [0, 2, 4]

@@ -96,9 +96,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     assert read_samples(resumed.folder) == read_samples(farm_run.folder)
 
 
-# --- every way of learning goes on alike ---------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -122,40 +119,3 @@ def test_other_ways_of_learning_go_on_alike_too(
     assert differing(one, other) == []
     assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
     compare_optimizers(resumed, straight)
-
-
-class PowerCutError(BaseException):
-    """Nothing of ours may catch it."""
-
-
-def test_a_power_cut_costs_no_more_than_the_steps_since_the_last_save(
-    farm_run: Run, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    count, step = Run._count, 6
-
-    def cut(self: Run, *args: Any) -> None:
-        count(self, *args)
-        if self.progress.step == step:
-            raise PowerCutError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "_count", cut)
-        with pytest.raises(PowerCutError):
-            run_farm(tmp_path, "run.save_every=1")
-    state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
-    assert state["progress"]["step"] == step - 1
-    resumed = run_farm(tmp_path, resume=True)  # how often to save may change
-    assert differing(resumed, farm_run) == []
-    assert [record["step"] for record in read_metrics(resumed.folder, "train")] == [*range(1, 9)]
-
-
-def test_float16_counts_the_steps_it_skipped(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scaler = torch.amp.GradScaler
-    monkeypatch.setattr(
-        torch.amp, "GradScaler", lambda *a, **options: scaler(*a, init_scale=2.0**40, **options)
-    )
-    done = run_farm(tmp_path, "run.dtype=float16", "run.max_steps=3")
-    assert done.progress.n_skipped == 3
-    assert [r["n_skipped"] for r in read_metrics(done.folder, "train")] == [1, 2, 3]

@@ -1,7 +1,5 @@
 import asyncio
 import json
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +12,6 @@ from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.services import files as rooms
-from hubnmt.ui.services import scheduler
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.page import FakeTranslator, serving
@@ -109,31 +106,6 @@ def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
     assert len(details["worst"]) == rooms.N_WORST
 
 
-def test_a_cancelled_file_frees_its_line(
-    client: Client, handlers: Handlers, upload: Path, monkeypatch: pytest.MonkeyPatch
-):
-    begun, chunks = threading.Event(), []
-
-    def translate(chunk: list[str], **_: object) -> list[object]:
-        chunks.append(chunk)
-        begun.set()
-        time.sleep(0.1)
-        return []
-
-    monkeypatch.setattr(rooms, "CHUNK_ROWS", 1)
-    monkeypatch.setattr(handlers.registry.get(""), "translate", translate)
-    job = client.submit(handle_file(upload), api_name="/translate_file")
-    assert begun.wait(10)
-    job.cancel()
-    n_chunks = 0
-    while n_chunks < len(chunks):  # it ends between two chunks, as soon as it hears of it
-        n_chunks = len(chunks)
-        time.sleep(1)
-    assert n_chunks < 40
-    with pytest.raises(AppError, match="has no column"):  # the line moves on
-        client.predict(handle_file(upload), column="fr", api_name="/translate_file")
-
-
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "app.py", "../app.py", "hubnmt/ui/gradio/page.py", "/proc/self/environ"]
 )
@@ -178,37 +150,6 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
     assert found["sentences"] == [{"src": "ein hund", "tgt": "EIN HUND"}]
     assert {link["tgt"] for link in found["alignment"]} <= {"EIN", "HUND"}
     assert (found["token_probability"], found["warnings"]) == (0.8, [])
-
-
-class SlowTranslator(FakeTranslator):
-    """Takes a while for each word, as a model does."""
-
-    def stream(self, text: str, **options: Any) -> Any:
-        for _ in text.split():
-            time.sleep(0.02)
-            yield ""
-        return (yield from super().stream(text, **options))
-
-
-def test_when_too_many_ask_each_is_told_so_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(scheduler, "MAX_WAITING", 2)
-    handlers = Handlers(ModelRegistry(SlowTranslator, {"first": tmp_path}))
-    with serving(handlers) as url, ThreadPoolExecutor(12) as crowd:
-        call = f"{url}gradio_api/call/translate"
-
-        def ask(_: int) -> str:
-            answer = httpx.post(call, json={"data": ["ein hund " * 60, "", *[None] * 14]})
-            if answer.status_code == 503:
-                return str(answer.json()["detail"])
-            return httpx.get(f"{call}/{answer.json()['event_id']}", timeout=60).text
-
-        answers = list(crowd.map(ask, range(9)))
-    refused = [each for each in answers if "the server is busy" in each]
-    assert 1 <= len(refused) < 9
-    assert sum("event: complete" in each for each in answers) == 9 - len(refused)
-    assert "Queue is full" not in "".join(answers)
 
 
 JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 99_999)

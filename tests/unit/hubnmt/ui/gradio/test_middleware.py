@@ -56,17 +56,6 @@ def test_all_clients_cannot_fill_the_disk(url: str, files: Path, monkeypatch: py
     assert size_mib(files) < 3.1
 
 
-def test_what_gradio_would_lose_sight_of_is_not_stored(url: str, files: Path):
-    before = size_mib(files)
-    for form in (
-        {"other": ("a.txt", b"x" * 10**6)},
-        {"files": ("..", b"x" * 10**6)},
-        {"files": ("a.txt", b"x" * 10**6), "more": ("b.txt", b"y" * 10**6)},
-    ):
-        assert upload(url, b"", **form).status_code == 400
-    assert size_mib(files) == before
-
-
 def connect(url: str) -> socket.socket:
     place = urlsplit(url)
     return socket.create_connection((place.hostname or "", place.port or 0), 10)

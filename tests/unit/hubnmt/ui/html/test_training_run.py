@@ -27,14 +27,3 @@ def test_a_run_shows_curves_and_the_objective_with_its_own_numbers():
         assert fact in said
     assert f"Schedule: {MARKUP}, peak 0.0008, 60 warm-up steps." in said
     assert "<img" not in page
-
-
-def test_what_a_record_lacks_is_said():
-    said = _text(run(Run({"loss": ((1, 2.0), (2, 1.0))}, ())))
-    assert "no recipe" in said
-    assert "no learning rates" in said
-    plain = Recipe(label_smoothing=0.0, vocab_size=300, schedule="", lr=None, warmup_steps=None)
-    said = _text(run(Run({"lr": ((1, 0.1),), "dev_loss": ((1, 1e9),)}, (), (), plain)))
-    assert "no label smoothing" in said
-    assert "no recipe" not in said
-    assert "perplexity" not in said

@@ -8,16 +8,9 @@ import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.hub.listing import Catalogue
-from hubnmt.hub.pull import pull
-from hubnmt.hub.reference import HubReference
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
-from hubnmt.ui.services.catalogue import (
-    Search,
-    find_reverse,
-    read_search,
-    suggest_models,
-)
+from hubnmt.ui.services.catalogue import Search, find_reverse, read_search, suggest_models
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
@@ -39,34 +32,26 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
 
 
 @pytest.mark.parametrize(
-    ("typed", "author", "words"),
+    ("typed", "found"),
     [
-        ("german", "", "german"),
-        ("  german small ", "", "german small"),
-        ("user/", "user", ""),
-        ("user/ small", "user", "small"),
-        ("multi30k-de", "", "multi30k-de"),
+        ("  german small ", Search("german small", "", "german small")),
+        ("user/", Search("user/", "user", "")),
+        ("user/ small", Search("user/ small", "user", "small")),
+        *((each, None) for each in ("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26)),
+        *((each, None) for each in (None, "my-run", "./gone", "~", "runs/my run", "C:\\gone")),
     ],
 )
-def test_words_and_users_are_searched_for(make_registry: Make, typed: str, author: str, words: str):
-    registry = make_registry(allow_hub=True, allow_local=True)
-    assert read_search(registry, typed) == Search(typed.strip(), author, words)
-    assert read_search(make_registry(allow_local=True), typed) is None
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        *("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26, None),
-        *("my-run", "./gone", "~", "runs/my run", "C:\\gone", "/gone"),
-    ],
-)
-def test_models_and_folders_are_not_searched_for(
-    make_registry: Make, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_words_and_users_are_searched_for_but_no_models_and_folders(
+    make_registry: Make,
+    typed: str,
+    found: Search | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-run").mkdir()
-    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) is None
+    assert read_search(make_registry(allow_hub=True, allow_local=True), typed) == found
+    assert read_search(make_registry(allow_local=True), typed) is None
 
 
 def test_the_model_that_translates_back_is_known_by_its_config(
@@ -85,19 +70,3 @@ def test_the_model_that_translates_back_is_known_by_its_config(
     registry.get("back")
     (folders["back"] / "config.json").unlink()
     assert find_reverse(registry, "there") == ""
-
-
-def test_models_in_the_cache_translate_back_where_they_may_be_opened(
-    hub: HubServer, model_folder: Path, make_registry: Make, monkeypatch: pytest.MonkeyPatch
-):
-    hub.store.put(REPO, read_folder(model_folder))
-    pull(HubReference(REPO))
-    for allowed, found in ((False, ""), (True, REPO)):
-        registry = make_registry(allow_hub=allowed)
-        translator = registry.get("")
-        monkeypatch.setattr(
-            translator,
-            "config",
-            dataclasses.replace(translator.config, src_lang="en", tgt_lang="de"),
-        )
-        assert find_reverse(registry, "") == found

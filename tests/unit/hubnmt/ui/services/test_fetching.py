@@ -1,11 +1,8 @@
-import os
-import time
 from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub.files import WEIGHTS
+from hubnmt.errors import HubError
 from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
@@ -40,26 +37,6 @@ def test_a_model_too_large_is_refused_by_what_the_hub_says(
     assert _load(False)(REPO).config.src_lang == "de"  # it is here already
 
 
-def test_a_model_that_grew_since_it_came_is_refused(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    commit = pull(HubReference(REPO)).commit
-    hub.store.put(REPO, {"README.md": b"x" * 20_000})
-    monkeypatch.setattr(registry, "MAX_MODEL_MB", 0.01)
-    with pytest.raises(HubError, match="has 0 MB"):
-        _load(False)(REPO)
-    assert _load(False)(f"{REPO}@{commit}").commit == commit  # pinned, and here
-
-
-def test_a_page_for_strangers_takes_no_large_tokenizers(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(registry, "MAX_TOKENIZER_MIB", 0.001)
-    with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
-        _load(True)(REPO)
-    assert _load(False)(REPO).config.src_lang == "de"
-
-
 def test_only_a_page_for_strangers_makes_room(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -68,18 +45,6 @@ def test_only_a_page_for_strangers_makes_room(
         for name in (REPO, "user/second"):
             _load(forgets)(name)
         assert len(list_cached()) == n_kept
-
-
-def test_the_one_opened_longest_ago_goes_first_whatever_the_disk_notes(
-    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
-):
-    """Read less than a day ago, and since it was written: relatime notes no further reading."""
-    for seconds, name in ((20, "user/second"), (10, REPO)):
-        weights = pull(HubReference(name)).folder / WEIGHTS
-        os.utime(weights, (time.time() - seconds, 1_000_000))
-    monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
-    _load(True)("user/second")
-    assert [each.name for each in list_cached()] == ["user/second"]
 
 
 def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
@@ -101,9 +66,3 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
     for name in (REPO, str(model_folder)):
         assert lessons.run_of(name) == expected
-
-
-@pytest.mark.parametrize("name", ["a" * 300, "u/" + "a" * 5000, "\0", "\ud800"])
-def test_a_name_that_no_file_can_have_is_no_model(name: str):
-    with pytest.raises(ModelNotFoundError):
-        _load(False)(name)

@@ -1,14 +1,11 @@
 import csv
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubnmt.errors import ConfigError, InputError, ModelNotFoundError
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.services import files as rooms
-from hubnmt.ui.services import limits
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
 from hubnmt.ui.services.translate import Handlers
 
@@ -59,46 +56,3 @@ def test_references_give_scores_and_the_worst_sentences(files: Files, upload: st
     assert len(result.worst) == rooms.N_WORST
     assert result.worst[0].row == N_ROWS
     assert result.worst[0][2:] == ("der letzte", "DER LETZTE", "something else")
-
-
-def test_stopping_early_runs_no_further_chunk(
-    files: Files, upload: str, monkeypatch: pytest.MonkeyPatch
-):
-    chunks: list[list[str]] = []
-    limits.measure_speed(files.registry.get(""))  # as the page does when it opens a model
-    monkeypatch.setattr(
-        files.registry.get(""), "translate", lambda chunk, **_: chunks.append(chunk) or []
-    )
-    running = files.translate(upload, "")
-    next(running)
-    next(running)
-    running.close()
-    assert len(chunks) == 1
-
-
-def test_what_is_refused_is_refused_before_anything_runs(
-    files: Files, upload: str, tmp_path: Path, make_long: Callable[[int], str]
-):
-    for error, path, options in (
-        (InputError, None, {}),
-        (InputError, upload, {"source": "no such"}),
-        (InputError, upload, {"reference": "no such"}),
-        (InputError, make_long(limits.MAX_ROW_CHARS + 1), {}),
-        (InputError, upload, {"max_new_tokens": limits.MAX_NEW_TOKENS + 1}),
-    ):
-        with pytest.raises(error):
-            next(files.translate(path, "", **options))
-    with pytest.raises(ModelNotFoundError):
-        next(files.translate(upload, "no-such-model"))
-    with pytest.raises(ConfigError, match="beam_size = 0"):
-        next(files.translate(upload, "", beam_size=0))
-
-
-@pytest.fixture
-def make_long(tmp_path: Path) -> Callable[[int], str]:
-    def make(n_chars: int) -> str:
-        path = tmp_path / "long.txt"
-        path.write_text("a" * n_chars)
-        return str(path)
-
-    return make

@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt.analysis.head_ablation import Head, without_heads
 from hubnmt.translator import Translator
-from hubnmt.ui.services import decoding_controls, inspection, limits
+from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Answer, Handlers
@@ -35,87 +35,6 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     *_, answer = handlers.translate_page(text, "", *values.values())
     assert isinstance(answer, Answer)
     return answer.alternatives
-
-
-def test_a_place_has_choices_that_go_on_from_what_stands_before(
-    inspector: Inspector, value: dict[str, Any]
-):
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    answer = inspector.ask(value, steering | {"place": 1})
-    assert answer["place"] == 1
-    assert answer["words"] == steering["words"]
-    assert 0 < len(answer["choices"]) <= inspection.N_CHOICES
-    probabilities = [each["probability"] for each in answer["choices"]]
-    assert probabilities == sorted(probabilities, reverse=True)
-    assert all(each["text"].startswith(answer["said"].rstrip()) for each in answer["choices"])
-
-
-def test_the_rest_of_a_long_sentence_comes_with_the_choice(
-    inspector: Inspector, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    """Six times the rest of a long sentence is far too much work for a glance."""
-    monkeypatch.setattr(inspection, "MAX_SHOWN_TOKENS", 2)
-    asked = inspector.ask(value, inspector.explore(value).steering | {"place": 1})  # type: ignore[operator]
-    cut = [i for i, each in enumerate(asked["choices"]) if not each["is_whole"]]
-    shown = asked["choices"][cut[0]]["text"]
-    text, changed, *_ = inspector.steer(value, asked | {"choice": cut[0]}, max_new_tokens=4)
-    assert text is not None
-    assert text.startswith(shown)
-    assert len(text) > len(shown)
-    assert changed is not None
-    assert changed["candidates"][0]["text"] == text
-
-
-def test_what_was_said_may_be_longer_than_what_a_visitor_may_give(
-    inspector: Inspector, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(limits, "MAX_PREFIX_CHARS", 4)
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    last = {"place": len(steering["words"]) - 1}
-    said = inspector.ask(value, steering | last)["said"]
-    assert len(said) > 4
-    assert (inspector.steer(value, steering | last | {"typed": "Ka"}).text or "").startswith(said)
-    refused = inspector.steer(value, steering | last | {"typed": "Katze"})
-    assert "6 characters" in refused.steering["message"]
-    forged = {"choices": [{"text": said + "x" * 7, "is_whole": False}], "choice": 0}
-    assert "7 characters" in inspector.steer(value, steering | last | forged).steering["message"]
-
-
-def test_own_words_are_completed_as_the_controls_say(
-    inspector: Inspector, value: dict[str, Any], random_model: Translator
-):
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    typed = steering | {"place": 0, "typed": "Katze"}
-    texts = []
-    for options in ({}, {"max_new_tokens": 2}, {"beam_size": 1, "no_repeat_ngram_size": 1}):
-        steered = inspector.steer(value, typed, **options)
-        asked = {"n_best": 1, "prefix": "Katze", "split": False}
-        assert steered.value is not None
-        row = tuple(steered.value["candidates"][0]["rows"][0])
-        assert row == random_model.translate(SRC, **asked, **options).n_best[0].tgt_ids[0]
-        texts.append(steered.text)
-    assert len(set(texts)) == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"beam_size": 256, "max_new_tokens": limits.MAX_NEW_TOKENS}, "hypotheses the limit is"),
-        ({"max_new_tokens": limits.MAX_NEW_TOKENS + 1}, "max_new_tokens"),
-        ({"repetition_penalty": -1}, "repetition_penalty"),
-    ],
-)
-def test_completing_is_bounded_as_translating_is(
-    inspector: Inspector, value: dict[str, Any], options: dict[str, Any], said: str
-):
-    steering = inspector.explore(value).steering
-    assert steering is not None
-    steered = inspector.steer(value, steering | {"place": 0, "typed": "Katze"}, **options)
-    assert steered.text is None
-    assert said in steered.steering["message"].lower()
 
 
 def test_heads_switched_off_change_how_probable_a_translation_is(

@@ -24,13 +24,6 @@ def test_a_text_too_long_to_watch_is_refused(lessons: Lessons):
         lessons.pieces(3, "")  # type: ignore[arg-type]
 
 
-def test_half_a_character_is_refused(lessons: Lessons):
-    with pytest.raises(InputError, match="an unpaired surrogate"):
-        lessons.pieces("a \ud800", "")
-    with pytest.raises(InputError, match="the translation contains an unpaired surrogate"):
-        lessons.anatomy("ein hund", "a \ud800", "")
-
-
 def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, handlers: Handlers):
     translated = {
         "src": "ein hund\nzwei",
@@ -43,18 +36,6 @@ def test_the_network_is_shown_for_what_was_translated_last(lessons: Lessons, han
     assert (found.n_src_tokens, found.n_tgt_tokens) == (6, 8)  # the first line, two marks of eos
     assert found.stages[0].tensors[0].shape == (1, 6)
     assert sum(stage.n_parameters for stage in found.stages) == found.config.n_parameters
-
-
-def test_a_model_whose_folder_tells_of_a_run_shows_it(
-    make_registry: Callable[..., ModelRegistry], tmp_path: Path
-):
-    lessons = Lessons(make_registry())
-    assert lessons.run_of("first") is None
-    (tmp_path / "first" / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 2.0}))
-    for name in ("first", ""):
-        found = lessons.run_of(name)
-        assert found is not None
-        assert found.curves == {"loss": ((1, 2),)}
 
 
 def test_run_folders_are_read_only_where_local_folders_are(

@@ -1,11 +1,7 @@
-import dataclasses
 from typing import Any
 
 import pytest
-import torch
-from torch.overrides import TorchFunctionMode
 
-from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
@@ -13,22 +9,6 @@ from hubnmt.ui.services import limits
 from tests.page import FakeTranslator
 
 TEXT = "ein hund rennt im schnee"
-
-
-class CountHypotheses(TorchFunctionMode):
-    """Counts what a search runs: a row of log-probabilities for each hypothesis at each step."""
-
-    n = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.log_softmax:
-            self.n += args[0].shape[:-1].numel()
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.fixture
-def untrained(stored: StoredModel) -> Translator:
-    return Translator(dataclasses.replace(stored, decoding=DecodingConfig()))
 
 
 @pytest.fixture
@@ -64,24 +44,6 @@ def test_a_beginning_is_bounded_and_counted(translator: Any):
         limits.check_work(translator, TEXT, translator.decoding, 5)
     with pytest.raises(InputError, match=r"may take 3[0-9][0-9] source and target tokens"):
         limits.check_work(translator, TEXT, DecodingConfig(beam_size=256), "a" * 300)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"beam_size": 1}, {"sample": True, "n_best": 3, "temperature": 0.01}],
-    ids=str,
-)
-def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Translator):
-    """Untrained, a model repeats itself, so all is searched a second time and more widely."""
-    options |= {"max_new_tokens": 40}
-    with CountHypotheses() as steps:
-        found = untrained.translate(TEXT, **options)
-    assert any(
-        "the first translation" in each or "repeats itself" in each for each in found.warnings
-    )
-    n_src = len(found.src_tokens) - 1
-    width = limits.count_hypotheses(untrained.decoding.with_options(**options))
-    assert 40 * 5 < steps.n <= (n_src + 40) * width
 
 
 def test_a_pair_too_long_to_score_is_refused_before_the_model_runs(

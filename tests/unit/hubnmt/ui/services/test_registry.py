@@ -84,26 +84,6 @@ def test_refusal_does_not_tell_what_exists(make_registry: Make, tmp_path: Path):
     assert messages[0] == messages[1]
 
 
-def test_nobody_waits_while_somebody_else_loads_another_model(tmp_path: Path):
-    begun, leave = threading.Event(), threading.Event()
-
-    def load(name: str) -> str:
-        if name == "slow":
-            begun.set()
-            leave.wait(20)
-        return name
-
-    registry = ModelRegistry(load, dict.fromkeys(("quick", "slow"), tmp_path))  # type: ignore[arg-type]
-    visitor = threading.Thread(target=registry.get, args=("slow",))
-    visitor.start()
-    assert begun.wait(10)
-    assert registry.get("quick") == "quick"
-    assert not registry.is_open("slow")
-    leave.set()
-    visitor.join()
-    assert registry.is_open("slow")
-
-
 def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -66,22 +66,7 @@ def test_a_short_task_goes_before_long_ones():
     assert race.finish() == ["short", "long", "longer"]
 
 
-def test_work_that_nobody_listens_to_does_not_begin(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scheduling, "LISTEN_WITHIN_S", 0.1)
-    race = Race()
-    with hold(race):
-        race.add("gone", make_client(has_left=lambda: True), 0.1)
-        race.add("silent", make_client("b", is_listening=lambda: False), 0.1)
-        race.add("heard", make_client("c"), 2.0)
-    assert race.finish() == ["heard"]
-    assert {name: type(error) for name, error in race.errors.items()} == dict.fromkeys(
-        ("gone", "silent"), AbandonedError
-    )
-
-
-def test_when_too_many_wait_the_client_with_most_loses_its_longest(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_when_too_many_wait_the_client_with_most_loses_its_longest(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scheduling, "MAX_WAITING", 3)
     race = Race()
     with hold(race):

@@ -70,9 +70,6 @@ def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
     return torch.from_numpy(numbers.reshape(shape) / layer_values.FULL_SCALE * tensor["scale"])
 
 
-# --- values of a layer ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", layer_values.KINDS)
 def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     lessons: Lessons, value: dict[str, Any], translator: Translator, kind: str
@@ -96,47 +93,11 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     )
 
 
-def test_long_sentences_are_cut_where_they_are_shown(
-    lessons: Lessons, value: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    whole = lessons.values(value)
-    monkeypatch.setattr(layer_values, "MAX_SHOWN_TOKENS", 3)
-    cut = lessons.values(value)
-    assert cut["queries"]["n_tokens"] == whole["queries"]["n_tokens"] > 3
-    assert cut["queries"]["tokens"] == whole["queries"]["tokens"][:3]
-    expected = _unpack(whole["tensors"]["weights"])[:3, :3]
-    found = _unpack(cut["tensors"]["weights"])
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"kind": "encoder", "layer": 1, "head": 0},
-        {"kind": "cross", "layer": 0, "head": 3},
-        {"kind": "cross", "layer": -1, "head": 0},
-        {"kind": "cross", "layer": True, "head": 0},
-        {"kind": "nothing", "layer": 0, "head": 0},
-        {"kind": ["cross"], "layer": 0, "head": 0},
-        {"kind": "cross"},
-        "cross",
-    ],
-)
-def test_a_head_that_does_not_exist_is_refused(
-    lessons: Lessons, value: dict[str, Any], choice: Any
-):
-    with pytest.raises(HubNMTError, match="no such attention head"):
-        lessons.values(value | {"choice": choice})
-
-
 @pytest.mark.parametrize("subject", [None, {}, {"model": "tiny"}, "tiny", {"model": 3}])
 def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
     for compute in (lessons.values, lessons.next_token, lessons.beam):
         with pytest.raises(HubNMTError):
             compute({"subject": subject})
-
-
-# --- the next token -------------------------------------------------------------------------------
 
 
 def test_probabilities_are_the_models_and_sum_to_one(
@@ -175,28 +136,6 @@ def test_options_move_the_probabilities(
         assert found["rest"][1] == 0
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"position": 99},
-        {"position": -1},
-        {"position": "1"},
-        {"temperature": 0},
-        {"temperature": "hot"},
-        {"temperature": math.nan},
-        {"top_k": -1},
-        {"top_p": 0},
-        {"top_p": 1.5},
-    ],
-)
-def test_impossible_requests_are_refused(lessons: Lessons, value: dict[str, Any], asked: Any):
-    with pytest.raises(HubNMTError):
-        lessons.next_token(value | {"asked": asked})
-
-
-# --- beam search ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
 def test_the_tree_ends_in_what_the_model_translates(
     lessons: Lessons, value: dict[str, Any], translator: Translator, beam_size: int
@@ -218,33 +157,25 @@ def test_the_tree_ends_in_what_the_model_translates(
     assert sum(each["status"] == "kept" for each in tree["steps"][1]) <= beam_size
 
 
-@pytest.mark.parametrize("beam_size", [0, 1, 9, 2.5, "3", True])
-def test_a_beam_that_cannot_be_drawn_is_refused(
-    lessons: Lessons, value: dict[str, Any], beam_size: Any
+CROSS = {"kind": "cross", "layer": 0, "head": 0}
+CHOICES = [{"layer": -1}, {"layer": True}, {"head": 3}, {"kind": "nothing"}, {"kind": ["cross"]}]
+CHOICES += [{"kind": "encoder", "layer": 1}]
+ASKED = [{"position": 99}, {"position": -1}, {"position": "1"}, {"temperature": 0}, {"top_k": -1}]
+ASKED += [{"temperature": "hot"}, {"temperature": math.nan}, {"top_p": 0}, {"top_p": 1.5}]
+
+
+@pytest.mark.parametrize(
+    ("panel", "wish"),
+    [
+        *(("values", {"choice": CROSS | each}) for each in CHOICES),
+        *(("values", {"choice": each}) for each in ({"kind": "cross"}, "cross")),
+        *(("next_token", {"asked": each}) for each in ASKED),
+        *(("beam", {"beam_size": each}) for each in (0, 1, 9, 2.5, "3", True)),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused(
+    lessons: Lessons, value: dict[str, Any], panel: str, wish: dict[str, Any]
 ):
-    with pytest.raises(HubNMTError, match="must be 2 to 8"):
-        lessons.beam(value | {"beam_size": beam_size})
-
-
-# --- the sentence ---------------------------------------------------------------------------------
-
-
-def test_an_example_is_shown_before_anything_is_translated(lessons: Lessons, handlers: Handlers):
-    subject = lessons.subject(handlers, "tiny", None)
-    assert subject is not None
-    assert subject["src"]
-    assert lessons.values({"subject": subject})["choice"]["kind"] == "cross"
-
-
-def test_of_several_sentences_only_the_selected_one_is_kept(lessons: Lessons, handlers: Handlers):
-    state = {
-        "src": "Ein Hund. Eine Frau.",
-        "model": "tiny",
-        "sentences": [[0, 9], [10, 20]],
-        "candidates": [{"text": "a b", "rows": [[40], [41, 42]]}],
-        "selected": 0,
-        "sentence": 1,
-    }
-    subject = lessons.subject(handlers, "tiny", state)
-    assert subject is not None
-    assert (subject["src"], subject["candidates"][0]["rows"]) == ("Eine Frau.", [[41, 42]])
+    with pytest.raises(HubNMTError):
+        getattr(lessons, panel)(value | wish)

@@ -110,17 +110,3 @@ def test_options_and_models_are_kept_apart(translator: Translator, batches: list
     found = [run_search(each)[0][0].ids for each in running]
     assert found[0] == found[1]
     assert batches == [2, 1]
-
-
-def test_an_error_of_a_batch_reaches_every_request(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-):
-    searches, decoding = SharedSearches(), DecodingConfig(beam_size=1)
-    row = translator.tokenizers.src.encode(TEXTS[0])
-    running = [SharedEngine(translator.engine, searches).search([row], decoding) for _ in range(2)]
-    for each in running:
-        next(each)
-    monkeypatch.setattr(TorchEngine, "_distinct", lambda *_: 1 / 0)
-    for each in running:
-        with pytest.raises(ZeroDivisionError):
-            run_search(each)

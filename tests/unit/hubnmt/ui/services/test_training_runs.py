@@ -4,9 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint.card import escape_cell
-from hubnmt.errors import InputError
-from hubnmt.ui.services import training_runs
-from hubnmt.ui.services.training_runs import Recipe, read_run, samples_figure
+from hubnmt.ui.services.training_runs import Recipe, read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -60,24 +58,6 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
     assert second.translations == ((500, ODD), (1000, ""))
 
 
-def test_the_slider_has_every_validation_with_its_scores(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-):
-    assert samples_figure(read_run(run)) is None
-    rows = [("a", "A", "x"), ("b", "B", "y" * 3)]
-    _write_samples(run, (100, rows), (200, rows[:1]))
-    monkeypatch.setattr(training_runs, "MAX_SAMPLES", 1)
-    figure = samples_figure(read_run(run))
-    assert figure == {
-        "steps": [
-            {"step": 100, "dev_loss": 4.5, "bleu": 2},
-            {"step": 200, "dev_loss": None, "bleu": None},
-        ],
-        "sentences": [{"src": "a", "reference": "A", "translations": [[100, "x"]]}],
-        "n_sentences": 2,
-    }
-
-
 CARD = """# A model
 
 ## Training
@@ -118,19 +98,3 @@ def test_a_recipe_that_cannot_be_read_says_nothing(run: Path, text: str):
     (run / "recipe.json").unlink()
     (run / "README.md").write_text(CARD.replace("lr = 0.0008", text))
     assert read_run(run).recipe is None
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, 1, 1e400, "much"])
-def test_settings_that_cannot_be_are_left_out(run: Path, smoothing: object):
-    optimizer = {"label_smoothing": smoothing, "lr": 1}
-    recipe = {"optimizer": optimizer, "tokenizer": {"vocab_size": 1}}
-    (run / "recipe.json").write_text(json.dumps(recipe))
-    found = read_run(run).recipe
-    assert found is not None
-    assert (found.label_smoothing, found.vocab_size, found.lr) == (None, None, 1)
-
-
-def test_a_record_too_large_to_be_ours_is_not_read(run: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training_runs, "MAX_FILE_MIB", 0)
-    with pytest.raises(InputError, match=r"metrics\.jsonl is larger than the limit of 0 MiB"):
-        read_run(run)
