@@ -2,13 +2,11 @@
 
     python tests/benchmarks/decode.py [--threads 1 2] [--shapes tiny small base]
         [--rounds N] [--cpu-time] [--model MODEL --text FILE [--ref FILE]]
-    python tests/benchmarks/decode.py --device cuda --threads 1 --sentences 1 64 512
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
 CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers`
 Marian has its own. Real part (`--text`, one sentence a line): one model in ours and in CTranslate2,
-with BLEU if there are references. On a GPU only what computes there is measured, which leaves out
-CTranslate2 and 8 bits. Systems take turns, so that a busy machine slows all of them.
+with BLEU if there are references. Systems take turns, so that a busy machine slows all of them.
 Printed are medians of wall-clock time, or with `--cpu-time` (for a machine that others use, with
 one thread) the least CPU time of the process; in brackets, how much faster ours in float32 is.
 Asserts nothing.
@@ -17,15 +15,14 @@ Asserts nothing.
 import argparse
 import copy
 import dataclasses
-import itertools
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import ctranslate2
 import torch
 from shapes import Vocabulary, marian_config, model_config
 from turns import Job, take_turns
@@ -41,14 +38,10 @@ from hubnmt.text.metrics import score_corpus
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
 
-try:  # peers, no need of ours
+try:  # a peer, no need of ours
     import transformers
 except ImportError:
     transformers = None
-try:
-    import ctranslate2
-except ImportError:
-    ctranslate2 = None
 
 SHAPES = {
     "toy": {"n": 1, "d_model": 16, "n_heads": 2, "d_ff": 16, "vocab_size": 300},
@@ -105,31 +98,36 @@ def show(work: str, seconds: dict[str, float], *, n_sentences: int, n_tokens: in
     print(f"| {threads} | {work} | {unit} | " + " | ".join(cells) + " |", flush=True)
 
 
-def synthetic(
-    name: str, sizes: list[int], device: str, *, threads: int, folder: Path, timing: Timing
-) -> None:
-    shape, on_cpu = SHAPES[name], device == "cpu"
+def synthetic(name: str, *, threads: int, folder: Path, timing: Timing) -> None:
+    shape = SHAPES[name]
     vocabulary = Vocabulary(shape["vocab_size"])
     torch.manual_seed(1)
     stored = StoredModel(
-        model=Transformer(model_config(shape)).eval().to(device),
+        model=Transformer(model_config(shape)).eval(),
         tokenizers=Tokenizers(vocabulary, vocabulary),
         decoding=DecodingConfig(),
     )
-    pieces, tokenizers = vocabulary.pieces, stored.tokenizers
-    ours = {"hubnmt": TorchEngine(stored.model, tokenizers)}
-    if on_cpu:
-        ours["hubnmt int8"] = TorchEngine(stored.model, tokenizers, is_int8=True)
-    ours["hubnmt bf16"] = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers)
+    export_ctranslate2(stored, folder / name)
+    pieces = vocabulary.pieces
+    tokenizers = Tokenizers(vocabulary, vocabulary)
+    engine = TorchEngine(stored.model, tokenizers)
+    eight_bits = TorchEngine(stored.model, tokenizers, is_int8=True)
+    half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers)
     if transformers:
         config = marian_config(shape, forced_eos_token_id=None)
-        marian = transformers.MarianMTModel(config).eval().to(device)
-    peers = open_ctranslate2(stored, folder / name, threads) if on_cpu else {}
-    for n_sentences, beam_size in itertools.product(sizes, (1, 5)):
+        marian = transformers.MarianMTModel(config).eval()
+    peers = {
+        kind: ctranslate2.Translator(
+            str(folder / name), device="cpu", compute_type=kind, intra_threads=threads
+        )
+        for kind in ("float32", "int8")
+    }
+    for n_sentences, beam_size in ((1, 1), (1, 5), (64, 1), (64, 5)):
         rows = torch.randint(3, shape["vocab_size"], (n_sentences, N_TOKENS - 1))
         lists = rows.tolist()
         named = [[pieces[i] for i in row] for row in lists]
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
+        ours = {"hubnmt": engine, "hubnmt int8": eight_bits, "hubnmt bf16": half}
         jobs: dict[str, Job] = {
             kind: lambda e=each, d=decoding, r=lists: run_search(
                 e.search(r, d, max_batch_tokens=10**6)
@@ -137,11 +135,9 @@ def synthetic(
             for kind, each in ours.items()
         }
         if transformers:
-            limits = {"min_new_tokens": N_TOKENS, "max_new_tokens": N_TOKENS, "do_sample": False}
-            ids = rows.to(device)
-            jobs["transformers"] = lambda r=ids, b=beam_size, more=limits: marian.generate(
-                r, attention_mask=torch.ones_like(r), num_beams=b, **more
-            ).tolist()
+            jobs["transformers"] = lambda r=rows, b=beam_size: marian.generate(
+                r, num_beams=b, min_new_tokens=N_TOKENS, max_new_tokens=N_TOKENS, do_sample=False
+            )
         for kind, peer in peers.items():
             jobs[f"ctranslate2 {kind}"] = lambda p=peer, r=named, b=beam_size: p.translate_batch(
                 r, beam_size=b, min_decoding_length=N_TOKENS - 1, max_decoding_length=N_TOKENS - 1
@@ -149,18 +145,6 @@ def synthetic(
         seconds = timing.measure(jobs, 9 if n_sentences == 1 else 3)
         work = f"{name}, {n_sentences} sentence{'s' * (n_sentences > 1)}, {label(beam_size)}"
         show(work, seconds, n_sentences=n_sentences, n_tokens=n_sentences * N_TOKENS)
-
-
-def open_ctranslate2(stored: StoredModel, folder: Path, threads: int) -> dict[str, Any]:
-    """Export a model; give CTranslate2's translators of it by their type of number."""
-    if ctranslate2 is None:
-        return {}
-    export_ctranslate2(stored, folder)
-    options = {"device": "cpu", "intra_threads": threads}
-    return {
-        kind: ctranslate2.Translator(str(folder), compute_type=kind, **options)
-        for kind in ("float32", "int8")
-    }
 
 
 def label(beam_size: int) -> str:
@@ -171,6 +155,7 @@ def real(
     model: str, text: Path, ref: Path | None, *, threads: int, folder: Path, timing: Timing
 ) -> None:
     stored = load_model(find_model(model))
+    export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
     eight_bits = Translator(load_model(find_model(model)), dtype="int8")
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
@@ -179,7 +164,12 @@ def real(
     rows = stored.tokenizers.src.encode_batch(lines)
     named = [[pieces[i] for i in row] for row in rows]
     names = {piece: i for i, piece in enumerate(stored.tokenizers.tgt.pieces)}
-    peers = open_ctranslate2(stored, folder / "real", threads)
+    peers = {
+        kind: ctranslate2.Translator(
+            str(folder / "real"), device="cpu", compute_type=kind, intra_threads=threads
+        )
+        for kind in ("float32", "int8")
+    }
     for beam_size in (1, 5):
 
         def ours(translator: Translator, b: int = beam_size) -> list[str]:
@@ -221,8 +211,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES)[1:])
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--sentences", type=int, nargs="*", default=[1, 64])
     parser.add_argument("--rounds", type=int, help="default: 9 for one sentence, 3 for more")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--model", default="de-en-multi30k")
@@ -236,11 +224,18 @@ def main() -> None:
     for threads in options.threads:
         torch.set_num_threads(threads)
         with tempfile.TemporaryDirectory() as name, torch.inference_mode():
-            where = {"threads": threads, "folder": Path(name), "timing": timing}
+            folder = Path(name)
             for shape in options.shapes:
-                synthetic(shape, options.sentences, options.device, **where)
+                synthetic(shape, threads=threads, folder=folder, timing=timing)
             if options.text:
-                real(options.model, options.text, options.ref, **where)
+                real(
+                    options.model,
+                    options.text,
+                    options.ref,
+                    threads=threads,
+                    folder=folder,
+                    timing=timing,
+                )
 
 
 if __name__ == "__main__":

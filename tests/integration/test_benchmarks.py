@@ -26,6 +26,13 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
     "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
+    "gpu": (
+        [
+            *("--device", "cpu", "--dtype", "float32", "--shapes", "toy", "--batch-tokens", "60"),
+            *("--batches", "1", "--sentences", "1", "2", "--no-compile"),
+        ],
+        "| toy, 2 sentences, beam 5 |",
+    ),
     "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "prepare": (["50", "--text", *PAIR], "second"),
