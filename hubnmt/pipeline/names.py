@@ -129,6 +129,8 @@ def find_lost_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[str]:
         src[words[0].start() : words[-1].end()]
         for words in names
         if any(word.group() not in tgt for word in words)
+        # The first word of a sentence has a capital in any case.
+        if len(words) > 1 or _WORD.search(src, 0, words[0].start())
     ]
     return list(dict.fromkeys(found))
 

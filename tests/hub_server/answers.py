@@ -62,7 +62,12 @@ def describe_sibling(name: str, blob: Blob, *, blobs: bool) -> dict[str, Any]:
 
 def describe_file(name: str, blob: Blob) -> dict[str, Any]:
     """One file in the answers about trees and paths."""
-    entry: dict[str, Any] = {"type": "file", "path": name, "size": len(blob.data), "oid": blob.oid}
+    entry: dict[str, Any] = {
+        "type": "file",
+        "path": name,
+        "size": len(blob.data),
+        "oid": blob.oid,
+    }
     if blob.is_lfs:
         lfs = {"oid": blob.sha256, "size": len(blob.data), "pointerSize": len(blob.pointer)}
         entry["lfs"] = lfs

@@ -20,6 +20,8 @@ from tests.hub_server.faults import Fault, Faults
 from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
+ENDLESS_BYTES = 10**8
+"""As many bytes stand for no end."""
 REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
 FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
@@ -171,15 +173,20 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.lose_answer:
             raise _CutError
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers | fault.replaced).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        if not fault.endless:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
         self._send_body(body, fault)
 
     def _send_body(self, body: bytes, fault: Fault) -> None:
+        if fault.endless:
+            for _ in range(ENDLESS_BYTES // len(body)):
+                self.wfile.write(body)
+            raise _CutError
         if fault.spoil:
             body = bytes(byte ^ 0x55 for byte in body)
         for start in range(0, len(body), PIECE):
@@ -328,6 +335,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         blob = commit.files[name]
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{blob.etag}"'}
+        replaced = self.fault.replaced if self.fault else {}
         if not blob.is_lfs:
             self._content(blob.data, headers)
             return
@@ -337,7 +345,7 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Linked-Size": str(len(blob.data)),
         }
         self.fault = None
-        self._send(302, b"", headers)
+        self._send(302, b"", headers | replaced)
 
     def get_object(self, body: bytes, oid: str) -> None:
         if oid not in self.hub.store.objects:

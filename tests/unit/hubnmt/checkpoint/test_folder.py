@@ -330,3 +330,27 @@ def test_the_other_kind_of_tokenizer_does_not_stay_behind(
     save_model(folder, joint)
     assert load_model(folder).tokenizers.src.vocab_size == 300
     assert names_in(folder) == FILES
+
+
+def test_a_save_that_fails_leaves_the_old_folder_and_no_draft(
+    folder: Path, joint: StoredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, target: Path) -> Path:
+        raise OSError("stale file handle")
+
+    before = snapshot(folder)
+    with torch.no_grad():
+        joint.model.src_embedding.weight.add_(1)
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="stale"):
+        save_model(folder, joint)
+    assert names_in(folder.parent) == ["good"]
+    assert snapshot(folder) == before
+
+
+def test_a_file_in_the_way_is_not_overwritten(joint: StoredModel, tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("a thesis", encoding="utf-8")
+    with pytest.raises((OSError, ModelFolderError)):
+        save_model(tmp_path / "model", joint)
+    assert (tmp_path / "model").read_text(encoding="utf-8") == "a thesis"
+    assert names_in(tmp_path) == ["model"]

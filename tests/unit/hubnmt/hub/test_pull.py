@@ -12,8 +12,9 @@ from typing import Any
 import huggingface_hub
 import pytest
 
+from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
-from hubnmt.hub.files import ALLOWED
+from hubnmt.hub.files import ALLOWED, check_sizes, largest_size
 from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
@@ -426,3 +427,64 @@ def test_what_came_is_loaded_before_it_is_given(
     with pytest.raises(ModelFolderError, match="tokenizer"):
         pull_to(REFERENCE, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"ETag": etag} for etag in ("../../../precious.txt", "/{}/precious.txt", "", "x" * 300)),
+        *({"X-Repo-Commit": commit} for commit in ("../../x", "", "{}")),
+    ],
+)
+def test_what_a_mirror_says_in_headers_is_no_path(
+    headers: dict[str, str], hub: HubServer, stored: dict[str, bytes], precious: Path
+):
+    headers = {name: value.format(precious.parent) for name, value in headers.items()}
+    linked = {f"X-Linked-{name}": value for name, value in headers.items()}
+    every = "resolve/.*(config.json|model.safetensors)"
+    hub.faults.add(Fault(every, times=None, replaced=headers | linked))
+    before = files_of(precious.parent)
+    assert read_folder(pull(REFERENCE).folder) == stored
+    check_only_the_cache_changed(precious.parent, before)
+
+
+def test_a_file_that_never_ends_is_not_kept(hub: HubServer, stored: dict[str, bytes]):
+    """The disk fills before the hash is known."""
+    hub.faults.add(Fault("GET .*tokenizer.json", times=None, endless=True))
+    with pytest.raises(HubError, match="larger than the Hub states"):
+        pull(REFERENCE)
+    assert cache_is_empty_or_whole(stored)
+
+
+def test_a_size_that_is_not_stated_is_not_taken_for_none(hub: HubServer, stored: dict[str, bytes]):
+    def hide(answer: dict[str, Any]) -> None:
+        (weights,) = (r for r in answer["siblings"] if r["rfilename"] == "model.safetensors")
+        del weights["size"], weights["lfs"]
+        weights["blobId"] = hub.repo(REPO).resolve("main").files["model.safetensors"].sha256
+
+    hub.edit = hide
+    with pytest.raises(HubError, match=r"the size of model\.safetensors"):
+        pull(REFERENCE, max_bytes=10**9)
+    assert hub.asked(OBJECTS) == []
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
+def test_a_folder_of_another_library_is_left_alone(
+    hub: HubServer, stored: dict[str, bytes], tmp_path: Path
+):
+    files = dict.fromkeys(stored, b"mine") | {"config.json": b'{"model_type": "bert"}'}
+    (tmp_path / "bert").mkdir()
+    for name, data in files.items():
+        (tmp_path / "bert" / name).write_bytes(data)
+    with pytest.raises(InputError, match="no hubnmt model; name an empty or a new folder"):
+        pull_to(REFERENCE, tmp_path / "bert")
+    assert read_folder(tmp_path / "bert") == files
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"])
+def test_a_tokenizer_may_be_as_large_as_its_vocabulary_asks(tiny_config: ModelConfig, name: str):
+    most = largest_size(name, tiny_config)
+    assert most < 2**18
+    check_sizes({name: most}, tiny_config, target="user/name")
+    with pytest.raises(HubError, match=f"{name} has .* describes a vocabulary"):
+        check_sizes({name: most + 1}, tiny_config, target="user/name")

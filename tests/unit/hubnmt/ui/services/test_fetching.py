@@ -66,3 +66,12 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
     for name in (REPO, str(model_folder)):
         assert lessons.run_of(name) == expected
+
+
+def test_a_page_for_strangers_takes_no_large_tokenizers(
+    hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(registry, "MAX_TOKENIZER_MIB", 0.001)
+    with pytest.raises(HubError, match=r"tokenizer\.json is larger than the 0\.001 MiB"):
+        _load(True)(REPO)
+    assert _load(False)(REPO).config.src_lang == "de"

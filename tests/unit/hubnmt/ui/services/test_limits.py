@@ -1,7 +1,11 @@
+import dataclasses
 from typing import Any
 
 import pytest
+import torch
+from torch.overrides import TorchFunctionMode
 
+from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
@@ -91,3 +95,37 @@ def test_the_rows_of_a_file_are_bounded_together(translator: Any, monkeypatch: p
     monkeypatch.setattr(limits, "MAX_FILE_WORK", 1000)
     with pytest.raises(InputError, match=r"the column may take [0-9]+ source and target tokens"):
         limits.check_rows(translator, rows, translator.decoding)
+
+
+class CountHypotheses(TorchFunctionMode):
+    """Counts what a search runs: a row of log-probabilities for each hypothesis at each step."""
+
+    n = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.log_softmax:
+            self.n += args[0].shape[:-1].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def untrained(stored: StoredModel) -> Translator:
+    return Translator(dataclasses.replace(stored, decoding=DecodingConfig()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beam_size": 1}, {"sample": True, "n_best": 3, "temperature": 0.01}],
+    ids=str,
+)
+def test_what_is_admitted_is_what_may_run(options: dict[str, Any], untrained: Translator):
+    """Untrained, a model repeats itself, so all is searched a second time and more widely."""
+    options |= {"max_new_tokens": 40}
+    with CountHypotheses() as steps:
+        found = untrained.translate(TEXT, **options)
+    assert any(
+        "the first translation" in each or "repeats itself" in each for each in found.warnings
+    )
+    n_src = len(found.src_tokens) - 1
+    width = limits.count_hypotheses(untrained.decoding.with_options(**options))
+    assert 40 * 5 < steps.n <= (n_src + 40) * width
