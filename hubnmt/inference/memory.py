@@ -13,7 +13,7 @@ MAX_BLOCK_BYTES = 2**25
 
 
 def keep_freed_memory() -> None:
-    """Make glibc's malloc keep freed memory, since every step and search needs the same sizes again.
+    """Make glibc's malloc keep freed memory, since every search needs the same sizes again.
 
     By default large blocks go back to the system, and page faults then take up to a fifth of the
     time of a beam search. Does nothing with other C libraries.

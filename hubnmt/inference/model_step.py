@@ -7,7 +7,6 @@ from torch import Tensor
 
 from hubnmt.inference.packed_transformer import PackedTransformer
 
-
 ROWS_IN_CACHE = 32
 """Rows of log-probabilities that are normalized at a time on a CPU: with 8,000 pieces 1 MB."""
 
