@@ -63,5 +63,6 @@ def normalize_(logits: Tensor) -> None:
     if rows.shape[0] <= 2 * ROWS_IN_CACHE or logits.device.type != "cpu":
         torch.log_softmax(rows, -1, out=rows)
         return
-    for part in rows.split(ROWS_IN_CACHE):
+    for start in range(0, rows.shape[0], ROWS_IN_CACHE):
+        part = rows[start : start + ROWS_IN_CACHE]
         torch.log_softmax(part, -1, out=part)
