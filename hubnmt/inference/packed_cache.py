@@ -4,6 +4,7 @@ Like `model.kv_cache`, but keys and values are stored together, and a batch of s
 reads at least `MIN_KEYS` entries, of which the mask hides those not yet written.
 """
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -88,9 +89,24 @@ class PackedCache(DecoderCache[PackedLayerCache]):
         """
         super().__init__(layers, memory_mask)
         self._min_keys = min_keys
+        self.memory_bias = to_bias(memory_mask, layers[0].memory_k.dtype)
+        """(B, 1, 1, S) additive mask of the encoder output, None if nothing is masked; the same for
+        every step."""
 
     def advance(self, n_queries: int) -> Tensor:
         """See `DecoderCache`: (B, 1, W, K + W or `min_keys`)."""
         mask = super().advance(n_queries)
         n_unwritten = self._min_keys - mask.shape[3]
         return functional.pad(mask, (0, n_unwritten)) if n_unwritten > 0 else mask
+
+    def keep(self, rows: Tensor) -> None:
+        """See `DecoderCache`."""
+        super().keep(rows)
+        self.memory_bias = to_bias(self.memory_mask, self.layers[0].memory_k.dtype)
+
+
+def to_bias(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """Convert a boolean mask to an additive one; return None if it masks nothing."""
+    if mask.all():
+        return None
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from hubnmt.inference.int8_layers import pack_int8
+from hubnmt.inference.memory import keep_freed_memory
 from hubnmt.inference.onednn_layers import pack_onednn
-from hubnmt.inference.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache
+from hubnmt.inference.packed_cache import MIN_KEYS, PackedCache, PackedLayerCache, to_bias
 from hubnmt.inference.packed_layers import (
     map_products,
     pack_decoder_layer,
@@ -35,7 +36,7 @@ class PackedTransformer:
 
     def __init__(self, model: Transformer, *, is_int8: bool = False) -> None:
         """Copy the weights of a model in eval mode; `is_int8` multiplies in 8 bits on a CPU."""
-        _keep_freed_memory()
+        keep_freed_memory()
         with torch.no_grad():
             self._n_heads = model.config.n_heads
             self._scale = math.sqrt(model.config.d_model)
@@ -107,8 +108,7 @@ class PackedTransformer:
 
     def _decode(self, x: Tensor, cache: PackedCache, n_rows: int, width: int) -> Tensor:
         """Run the layers for several sentences: (B W, D) to (B W, D)."""
-        self_bias = _to_bias(cache.advance(width), x.dtype)
-        memory_bias = _to_bias(cache.memory_mask, x.dtype)
+        self_bias = to_bias(cache.advance(width), x.dtype)
         for layer, past in zip(self._decoder, cache.layers, strict=True):
             qkv = layer.qkv(layer.self_residual.pre_norm(x)).view(
                 n_rows, width, 3, self._n_heads, -1
@@ -116,7 +116,7 @@ class PackedTransformer:
             q, kv = qkv[:, :, 0].transpose(1, 2), qkv[:, :, 1:]
             x = layer.self_residual.add_residual(x, _attend(q, *past.append(kv), self_bias))
             (q,) = self._split(layer.cross_q(layer.cross_residual.pre_norm(x)), n_rows, 1)
-            mixed = _attend(q, past.memory_k, past.memory_v, memory_bias)
+            mixed = _attend(q, past.memory_k, past.memory_v, cache.memory_bias)
             x = layer.feed_forward(layer.cross_residual.add_residual(x, mixed))
         return x
 
@@ -167,21 +167,3 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     if n_queries > 1:
         mixed = mixed.view(q.shape).transpose(1, 2)  # (B, Q, H, E)
     return mixed.reshape(n_rows * n_queries, n_heads * d_head)  # (B Q, D)
-
-
-def _keep_freed_memory() -> None:
-    """Make malloc retain freed memory, since every step allocates the same sizes again.
-
-    By default glibc returns large blocks to the system, and page faults then take a fifth of the
-    time of a beam search. Its threshold adapts to the largest block freed, up to 32 MiB. The block
-    allocated here is never written to, so it takes no memory.
-    Source: mallopt(3), M_MMAP_THRESHOLD.
-    """
-    torch.empty(2**25 - 2**16, dtype=torch.uint8)
-
-
-def _to_bias(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """Convert a boolean mask to an additive one; return None if it masks nothing."""
-    if mask.all():
-        return None
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)

@@ -22,7 +22,7 @@ def cpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("cpu")
-@pytest.mark.parametrize("n_rows", [1, 3, 100])
+@pytest.mark.parametrize("n_rows", [1, 3, 100, 300])
 @pytest.mark.parametrize(("n_in", "n_out"), [(128, 384), (256, 64), (64, 3000)])
 def test_a_product_is_close_to_float32(n_rows: int, n_in: int, n_out: int) -> None:
     weight, bias, x = torch.randn(n_out, n_in) * 0.1, torch.randn(n_out), torch.randn(n_rows, n_in)
