@@ -211,15 +211,12 @@ def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
     assert "z" in raw.text.split()[3]
 
 
-@pytest.mark.parametrize(("src_lang", "loses_mark"), [("en", False), ("en", True), ("de", False)])
-def test_a_lost_name_is_restored_by_a_placeholder(
-    tokenizer: Tokenizer, src_lang: str, loses_mark: bool
-) -> None:
-    said = [("Xqyvy", "~"), *([(PLACEHOLDERS[2], "~")] if loses_mark else [])]
-    model = make_copier(tokenizer, said, weight=1.02, src_lang=src_lang)
+@pytest.mark.parametrize("src_lang", ["en", "de"])
+def test_a_lost_name_is_restored_by_a_placeholder(tokenizer: Tokenizer, src_lang: str) -> None:
+    model = make_copier(tokenizer, [("Xqyvy", "~")], weight=1.02, src_lang=src_lang)
     text = f"am 3.4.2026 Qvyqu Xqyvy {URL}"
     found = model.translate(text)
-    is_restored = src_lang == "en" and not loses_mark
+    is_restored = src_lang == "en"  # in German, every noun has a capital
     assert (found.text == text) == is_restored
     assert ("~" in found.text) != is_restored
     assert model.translate(text, guard=False).text != text
