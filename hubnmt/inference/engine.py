@@ -26,7 +26,6 @@ from hubnmt.decoding import (
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
-from hubnmt.inference.parallel_search import search_in_parallel
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -60,9 +59,8 @@ class TorchEngine:
             max_batch_tokens: maximum padded source tokens times hypotheses per batch.
 
         Returns:
-            a search that returns up to `n_best` hypotheses for each row, best first, no two with
-            the same text. On a CPU, several batches run at the same time, see `parallel_search`;
-            other searches run one batch after the other.
+            a search that runs one batch after the other and returns up to `n_best` hypotheses for
+            each row, best first, no two with the same text.
 
         Raises:
             ModelFolderError: if the model's log-probabilities are not finite.
@@ -70,27 +68,13 @@ class TorchEngine:
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
         budget = max(1, max_batch_tokens // width)
-        batches = group_by_length([len(row) + 1 for row in rows], budget)
-        searches = [
-            self._search_batch([rows[n] for n in batch], decoding, prefix) for batch in batches
-        ]
-        if self._is_parallel(len(batches)) and prefix is None:
-            results = yield from search_in_parallel(searches)
-        else:
-            results = []
-            for search in searches:
-                results.append((yield from search))
-        for batch, of_batch in zip(batches, results, strict=True):
-            if not all(of_batch):
+        for batch in group_by_length([len(row) + 1 for row in rows], budget):
+            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
+            if not all(results):
                 raise ModelFolderError(NOT_FINITE)
-            for index, hypotheses in zip(batch, of_batch, strict=True):
+            for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found
-
-    def _is_parallel(self, n_batches: int) -> bool:
-        """Return whether several batches are searched at the same time."""
-        is_cpu = self.model.output_proj.weight.device.type == "cpu"
-        return is_cpu and n_batches > 1 and torch.get_num_threads() > 1
 
     def observe_beam(
         self, row: Sequence[int], decoding: DecodingConfig, observe: BeamObserver
