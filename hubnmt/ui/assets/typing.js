@@ -49,6 +49,7 @@ function update() {
   label();
   const text = source().value;
   if (!text.trim()) {
+    if (asked.text) setTimeout(() => source().value.trim() || trigger("submit")); // ends the last one
     asked.text = shown = "";
     nLooks = 0;
     mark("");

@@ -156,7 +156,7 @@ class TranslateTab:
             None,
             [*answered, *self._panels.components],
             js=blank,
-            cancels=[translating, explored, steered],
+            cancels=[explored, steered],
             **QUIET,
         )
         prefix = self.options.prefix
@@ -212,7 +212,13 @@ class TranslateTab:
         opened.then(None, both, self._typing, js=ASK, **QUIET)
 
     def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
-        """Stream the translation; `shown` are the values of the components that show it."""
+        """Stream the translation; `shown` are the values of the components that show it.
+
+        A blank text only ends the translation before it: Gradio's `cancels` is refused while the
+        request to be cancelled has no answer yet.
+        """
+        if not text.strip():
+            return
         asked = {"src": text, "model": model}
         try:
             for answer in self._handlers.translate_page(text, model, *options):
