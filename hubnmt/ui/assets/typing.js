@@ -1,9 +1,9 @@
 // Translation while typing. props.value is {given: {model, text}} when the page has another model, or
 // another text that was not typed; {src, model, shown} for a part of a translation, with `said` and
 // `n_waiting` for the whole; {look, isNew} when it, or a tab that inspects it, is shown; {explored}
-// when it has been inspected; {} after a failure. Triggers "submit" to translate, which ends an older translation, "input" to show an answer
-// unless a newer translation is on its way, "select" to inspect it, "clear" when there is no text, and
-// "click" for the other field that Clear empties and Undo fills.
+// when it has been inspected; {} after a failure. Triggers "submit" to translate, which ends an older
+// translation, "input" to show an answer unless a newer translation is on its way, "select" to inspect
+// it, "clear" when there is no text, and "click" for the other field that Clear empties and Undo fills.
 
 const find = (name) => element.querySelector(`.${name}`);
 const source = () => document.querySelector("#source textarea");
