@@ -49,8 +49,10 @@ function update() {
   label();
   const text = source().value;
   if (!text.trim()) {
-    if (asked.text) setTimeout(() => source().value.trim() || trigger("submit")); // ends the last one
-    asked.text = shown = "";
+    // A blank text ends the translation before it; its answer, an error, is not shown.
+    if (asked.text) setTimeout(() => source().value.trim() || trigger("submit"));
+    asked.text = null;
+    shown = "";
     nLooks = 0;
     mark("");
     trigger("clear");

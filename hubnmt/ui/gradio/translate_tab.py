@@ -214,11 +214,9 @@ class TranslateTab:
     def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
         """Stream the translation; `shown` are the values of the components that show it.
 
-        A blank text only ends the translation before it: Gradio's `cancels` is refused while the
+        It ends the one before, also for a blank text: Gradio's `cancels` is refused while the
         request to be cancelled has no answer yet.
         """
-        if not text.strip():
-            return
         asked = {"src": text, "model": model}
         try:
             for answer in self._handlers.translate_page(text, model, *options):
