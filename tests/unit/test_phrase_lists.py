@@ -8,7 +8,8 @@ import pytest
 
 BOOKS = ("de-en", "en-fr", "en-ml")
 LISTS = ("de-en", "en-de", "en-fr", "fr-en", "en-ml")
-SLOTS = {"{name}", "{surname}", "{city}", "{firm}", "{number}"}
+FIELDS = ("name", "surname", "city", "firm", "number", "date", "time", "weekday")
+SLOTS = {f"{{{field}}}" for field in FIELDS}
 
 
 def read_table(path: Path) -> list[list[str]]:

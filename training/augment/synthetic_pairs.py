@@ -4,26 +4,28 @@
         --output FOLDER/frames.tsv --times 60 --seed 17
 
 A frame is a row such as "{name} wohnt in {city}.", "{name} lives in {city}."; the fields are
-`name`, `surname`, `city`, `firm` and `number`, and the header names the languages. Each frame is
-filled `--times` times, with names of the library `faker` in several languages and with synthetic
-ones, so that a model learns to copy names instead of known ones only. In a share of the pairs
-(`--protect`) numbers are replaced by placeholders (see `training.data.placeholders`). Add the
-table to a recipe as another corpus:
+`name`, `surname`, `city`, `firm`, `number`, `date`, `time` (a full hour) and `weekday`, and the
+header names the languages. Each frame is filled `--times` times, with names of the library `faker`
+in several languages and with synthetic ones, so that a model learns to copy names instead of known
+ones only; dates and weekdays are written by the library `babel` in the language of each side. In a
+share of the pairs (`--protect`) numbers are replaced by placeholders (see
+`training.data.placeholders`). Add the table to a recipe as another corpus:
 
     [data.corpora.frames]
     files = ["FOLDER/frames.tsv"]
 """
 
+import datetime
 import random
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hubnmt.config import require
 from hubnmt.errors import InputError
-from training.augment.tables import check_output, read_table, write_table
+from training.augment.tables import PairTable, check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.placeholders import protect_pair
 from training.data.rows import TextPair
@@ -49,6 +51,11 @@ _FIRM_ENDINGS: Final = ("", " AG", " GmbH", " Ltd", " Inc.", "tec", "soft")
 _YEAR: Final = re.compile(r"\b(?:in|since) \{number\}(?! \w)")
 """A number that is a year; every list of frames has English on one side."""
 
+_DATES: Final = {"en": ("d MMMM", "MMMM d"), "de": ("d. MMMM",), "ml": ("MMMM d",)}
+"""Patterns of `babel` for a day of the year; other languages: `d MMMM`."""
+_CLOCKS: Final = {"de": "{} Uhr", "fr": "{} heures"}
+"""Full hours of a day of 24; English has twice 12, other languages: `15:00`."""
+
 
 class Values(NamedTuple):
     """Known values of the fields; `names` serves first names and surnames."""
@@ -65,9 +72,12 @@ def load_values() -> Values:
         InputError: if it is not installed.
     """
     try:
+        import babel.dates  # noqa: F401  # read by `_write_day`
         from faker import Faker  # needed by this command alone
     except ImportError:
-        raise InputError("synthetic pairs require faker: pip install 'hubnmt[train]'") from None
+        raise InputError(
+            "synthetic pairs require faker and babel: pip install 'hubnmt[train]'"
+        ) from None
     names, cities, firms = set[str](), set[str](), set[str]()
     for locale in LOCALES:
         fake = Faker(locale)
@@ -94,7 +104,7 @@ def _is_firm(text: str) -> bool:
 
 
 def fill_frames(
-    frames: Iterable[TextPair],
+    frames: PairTable,
     values: Values,
     rng: random.Random,
     *,
@@ -106,17 +116,45 @@ def fill_frames(
     Raises:
         InputError: if a frame has an unknown field or a single brace.
     """
-    frames = list(frames)
     for _ in range(times):
-        for src, tgt in frames:
-            fields = _draw_fields(values, rng, is_year=bool(_YEAR.search(f"{src}\n{tgt}")))
+        for src, tgt in frames.pairs:
+            is_year = bool(_YEAR.search(f"{src}\n{tgt}"))
+            shared = _draw_fields(values, rng, is_year=is_year)
+            day = datetime.datetime(2024, 1, 1, rng.randint(2, 23))
+            day += datetime.timedelta(days=rng.randrange(366))
+            day += datetime.timedelta(days=day.day == 1)  # French and others write the first apart
+            both = (
+                shared | _write_day(day, language, rng)
+                for language in (frames.src_lang, frames.tgt_lang)
+            )
             try:
-                pair = src.format_map(fields), tgt.format_map(fields)
+                pair = (
+                    src.format_map(next(both)).replace(".m..", ".m."),
+                    tgt.format_map(next(both)).replace(".m..", ".m."),
+                )
             except (LookupError, ValueError, AttributeError):
+                names = ", ".join((*shared, "date", "time", "weekday"))
                 raise InputError(
-                    f"frame {src!r}, {tgt!r}: its fields must be among {', '.join(fields)}"
+                    f"frame {src!r}, {tgt!r}: its fields must be among {names}"
                 ) from None
             yield protect_pair(*pair, rng) if rng.random() < protected_share else pair
+
+
+def _write_day(day: datetime.datetime, language: str, rng: random.Random) -> dict[str, str]:
+    """Return date, hour and weekday as the language writes them."""
+    from babel.dates import format_date  # needed by this command alone
+
+    pattern = rng.choice(_DATES.get(language, ("d MMMM",)))
+    hour = day.hour
+    if language == "en":
+        time = f"{hour % 12 or 12} {'a.m.' if hour < 12 else 'p.m.'}"
+    else:
+        time = _CLOCKS.get(language, "{}:00").format(hour)
+    return {
+        "date": format_date(day, pattern, locale=language),
+        "time": time,
+        "weekday": format_date(day, "EEEE", locale=language),
+    }
 
 
 def _draw_fields(values: Values, rng: random.Random, *, is_year: bool) -> dict[str, str]:
@@ -168,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_output(options.output)
         frames = read_table(options.frames)
         pairs = fill_frames(
-            frames.pairs,
+            frames,
             load_values(),
             random.Random(options.seed),
             times=options.times,

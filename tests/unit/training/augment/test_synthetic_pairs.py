@@ -8,13 +8,15 @@ import pytest
 from hubnmt.errors import InputError
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from training.augment.synthetic_pairs import Values, fill_frames, main
+from training.augment.tables import PairTable
 
 VALUES = Values(names=["Emre", "Zofia"], cities=["Lyon"], firms=["Rossi Ltd"])
 
 
 def fill(src: str, tgt: str, *, times: int = 50, share: float = 0.0) -> list[tuple[str, str]]:
     rng = random.Random(3)
-    return list(fill_frames([(src, tgt)], VALUES, rng, times=times, protected_share=share))
+    frames = PairTable("de", "en", [(src, tgt)])
+    return list(fill_frames(frames, VALUES, rng, times=times, protected_share=share))
 
 
 def test_both_sides_have_the_same_values() -> None:
@@ -29,6 +31,18 @@ def test_both_sides_have_the_same_values() -> None:
     assert "1" not in columns[3]
 
 
+def test_dates_and_times_follow_each_language() -> None:
+    pairs = fill("{weekday}, {date}, {time}", "{weekday}, {date}, {time}", times=2000)
+    rows = [(src.split(", "), tgt.split(", ")) for src, tgt in pairs]
+    assert {tgt[0] for src, tgt in rows if src[0] == "Montag"} == {"Monday"}
+    assert {tgt[1] for src, tgt in rows if src[1] == "31. März"} <= {"31 March", "March 31"}
+    assert {src[1] for src, _ in rows if src[1].startswith("1. ")} == set()
+    assert {tgt[2] for src, tgt in rows if src[2] == "15 Uhr"} == {"3 p.m."}
+    assert {tgt[2] for src, tgt in rows if src[2] == "8 Uhr"} == {"8 a.m."}
+
+    assert {tgt for _, tgt in fill("Um {time}.", "At {time}.") if ".." in tgt} == set()
+
+
 def test_a_share_is_protected_by_placeholders() -> None:
     frame = ("{number} starb er.", "He died in {number}.")
     assert all(src[0] in PLACEHOLDERS for src, _ in fill(*frame, share=1.0))
@@ -38,7 +52,7 @@ def test_a_share_is_protected_by_placeholders() -> None:
 
 @pytest.mark.parametrize("frame", ["{nmae} schläft", "{name schläft", "{} schläft", "{name.x}"])
 def test_a_wrong_field_is_named(frame: str) -> None:
-    with pytest.raises(InputError, match="must be among name, surname, city, firm, number"):
+    with pytest.raises(InputError, match="must be among name, surname, city, firm, number, date"):
         fill(frame, "{name} sleeps")
 
 
@@ -46,6 +60,7 @@ def test_the_command_fills_the_frames_of_the_project(
     repo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("faker")
+    pytest.importorskip("babel")
     frames = repo / "training" / "phrasebook" / "frames-en-fr.tsv"
     command = [str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2", "--seed", "5"]
     assert main(command) == 0
