@@ -15,7 +15,8 @@ from hubnmt.errors import InputError
 from hubnmt.pipeline.align_sentences import pair_sentences
 from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.text.graphemes import number_words
-from hubnmt.text.tokenizer import Tokenizer, single_spaced
+from hubnmt.text.normalization import single_spaced
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from hubnmt.config import nearest_name
 from hubnmt.errors import ConfigError
+from hubnmt.schema import nearest_name
 
 INVALID_CHOICE = re.compile(r"invalid choice: '(?P<value>.*)' \(choose from (?P<known>.*)\)")
 NO_MODEL = re.compile(r"required: .*(--model|\bMODEL\b)")

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hubnmt.checkpoint.folder import LIBRARY, MAX_CARD_MIB, MAX_JSON_MIB
+from hubnmt.checkpoint.files import MAX_JSON_MIB
+from hubnmt.checkpoint.folder import LIBRARY, MAX_CARD_MIB
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
-from hubnmt.text.tokenizer import MAX_FILE_MIB, max_file_bytes
+from hubnmt.text.tokenizer_file import MAX_FILE_MIB, max_file_bytes
 
 BLOCK_BYTES = 2**20
 

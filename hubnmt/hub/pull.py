@@ -16,13 +16,8 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 
-from hubnmt.checkpoint.folder import (
-    LIBRARY,
-    check_place,
-    load_config,
-    load_model,
-    replace_folder,
-)
+from hubnmt.checkpoint.files import replace_folder
+from hubnmt.checkpoint.folder import LIBRARY, check_place, load_config, load_model
 from hubnmt.errors import HubError, HubUnreachableError
 from hubnmt.hub.client import (
     HASH,

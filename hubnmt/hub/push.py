@@ -47,7 +47,8 @@ from hubnmt.hub.files import (
     matches,
 )
 from hubnmt.hub.reference import COMMIT, MAIN, check_repo, check_revision
-from hubnmt.text.tokenizer import ROUND_TRIP, normalize
+from hubnmt.text.normalization import normalize
+from hubnmt.text.tokenizer import ROUND_TRIP
 
 logger = logging.getLogger(__name__)
 

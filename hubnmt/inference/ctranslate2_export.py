@@ -11,7 +11,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from hubnmt.checkpoint.folder import StoredModel, replace_folder
+from hubnmt.checkpoint.files import replace_folder
+from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.errors import ConfigError
 from hubnmt.inference.exported_folder import add_use
 from hubnmt.model.attention import MultiHeadAttention

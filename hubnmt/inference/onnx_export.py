@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import torch
 
-from hubnmt.checkpoint.folder import StoredModel, replace_folder, write_json
+from hubnmt.checkpoint.files import replace_folder, write_json
+from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.inference.exported_folder import add_use
 from hubnmt.inference.onnx_graph import (
     FLOAT,

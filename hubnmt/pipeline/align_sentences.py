@@ -11,7 +11,8 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.pipeline.protection import keeps_spans, unprotect
 from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, Part, encode_whole, make_plan
-from hubnmt.text.tokenizer import Tokenizers, single_spaced
+from hubnmt.text.normalization import single_spaced
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Candidate
 
 

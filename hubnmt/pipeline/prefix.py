@@ -10,8 +10,8 @@ from typing import Any
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import Plan
+from hubnmt.text.normalization import normalize
 from hubnmt.text.sentences import Segment, split_sentences
-from hubnmt.text.tokenizer import normalize
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

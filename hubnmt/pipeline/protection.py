@@ -15,7 +15,8 @@ from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.engine import force_prefix
 from hubnmt.pipeline.segmentation import Part
 from hubnmt.text.graphemes import ZWJ, ZWNJ
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize, single_spaced
+from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 
 class StartSearch(Protocol):

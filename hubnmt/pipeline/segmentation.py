@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
+from hubnmt.text.normalization import normalize, single_spaced
 from hubnmt.text.protected_spans import PROTECTED, choose_spans, is_only_spans, protect
 from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentences
-from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
+from hubnmt.text.tokenizer import Tokenizer
 
 MAX_TEXT_CHARS = 1_000_000
 """Longest accepted text; longer input should be translated as a file, line by line."""

@@ -21,52 +21,24 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import models, trainers
 
-from hubnmt.errors import ConfigError, InputError, ModelFolderError, first_few, shorten
+from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.text.protected_spans import PLACEHOLDERS, protect
 from hubnmt.text.textfile import read_small
+from hubnmt.text.tokenizer_file import MAX_FILE_MIB, SPLITTER, assemble, max_file_bytes, parse
 
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
 """Special tokens, never produced from text: the string `<eos>` in a text is ordinary text."""
 
-CHILLUS = {
-    "\u0d23\u0d4d\u200d": "\u0d7a",
-    "\u0d28\u0d4d\u200d": "\u0d7b",
-    "\u0d30\u0d4d\u200d": "\u0d7c",
-    "\u0d32\u0d4d\u200d": "\u0d7d",
-    "\u0d33\u0d4d\u200d": "\u0d7e",
-    "\u0d15\u0d4d\u200d": "\u0d7f",
-}
-
-WORD_PATTERN = (
-    r" ?[\p{L}\p{M}\x{200C}\x{200D}]+"  # a word with its marks and joiners, and the space before it
-    r"| ?\p{N}"  # single digits: numbers are copied digit by digit
-    r"| ?[^\s\p{L}\p{M}\p{N}\x{200C}\x{200D}]+"  # a run of punctuation or symbols
-    r"|\s+(?!\S)"  # trailing white space
-    r"|\s+"
-)
-"""Based on the GPT-2 pattern, which splits Malayalam words at combining marks; this one keeps
-`\\p{M}`, ZWJ and ZWNJ within the word."""
 
 MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
-MAX_FILE_MIB = 64
-"""Size limit of a tokenizer file; 1,000,000 pieces take about 40 MiB."""
-PIECE_BYTES = 512
-"""Upper bound of the mean file size per piece and its merge; typical are 60 to 90."""
-PIECE_COMMAS = 6
-"""Upper bound of the mean number of commas per piece in the file: 3 separators, the rest text."""
 
 ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
 """Text for round-trip checks: several scripts, joiners, a tab, the name of a special token."""
-
-
-def max_file_bytes(vocab_size: int) -> int:
-    """Return the size limit of a tokenizer file for a vocabulary size."""
-    return min(MAX_FILE_MIB * 2**20, 2**16 + PIECE_BYTES * vocab_size)
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -78,125 +50,6 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 BYTE_OF_CHAR = _byte_alphabet()
-
-
-_NORMAL_STEPS = [
-    # The library's NFC rather than Python's, as their Unicode versions differ.
-    normalizers.NFC(),
-    *(normalizers.Replace(spelled, letter) for spelled, letter in CHILLUS.items()),
-]
-_NORMALIZER = normalizers.Sequence(_NORMAL_STEPS)
-_SPLITTER = pre_tokenizers.Split(tokenizers.Regex(WORD_PATTERN), behavior="isolated")
-
-
-def normalize(text: str) -> str:
-    """Return the text in NFC with unified chillus, as the model receives it.
-
-    Raises:
-        InputError: if the text has a lone surrogate, which cannot be encoded in UTF-8.
-    """
-    try:
-        return _NORMALIZER.normalize_str(text)
-    except (TypeError, UnicodeEncodeError):
-        raise InputError(
-            "the text has a lone surrogate, which is not a valid character; remove it"
-        ) from None
-
-
-def single_spaced(text: str) -> str:
-    """Collapse white space to single spaces and strip it at both ends.
-
-    Tabs, no-break spaces and repeated spaces do not occur in the training data.
-    """
-    return " ".join(text.split())
-
-
-def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
-    """Combine a BPE model with normalizer, pre-tokenizer and decoder."""
-    inner = tokenizers.Tokenizer(model)
-    inner.normalizer = normalizers.Sequence([*_NORMAL_STEPS, normalizers.Prepend(" ")])
-    inner.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            _SPLITTER,
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-    return inner
-
-
-def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return the settings that affect tokenization, without vocabulary and merges.
-
-    Unset values are omitted, because versions of the library differ in whether they write them.
-    """
-    model = {("model", key): value for key, value in settings["model"].items()}
-    rules = {(key,): value for key, value in settings.items()} | model
-    learned = {("model",), ("model", "vocab"), ("model", "merges")}
-    return {path: value for path, value in rules.items() if value and path not in learned}
-
-
-def _default_settings() -> dict[str, Any]:
-    """Return the settings of a hubnmt tokenizer with an empty vocabulary."""
-    settings: dict[str, Any] = json.loads(_assemble(models.BPE()).to_str())
-    return settings
-
-
-def _check_rules(settings: dict[str, Any]) -> None:
-    """Check that the settings are those of hubnmt, as others would tokenize text differently.
-
-    Raises:
-        ModelFolderError: naming the settings that differ.
-    """
-    found, expected = _rules(settings), _rules(_default_settings())
-    others = [".".join(path) for path in expected if found.get(path) != expected[path]]
-    others += sorted(".".join(path)[:80] for path in set(found) - set(expected))
-    if others:
-        raise ModelFolderError(
-            f"settings differ ({first_few(others, ', ')}); not a hubnmt tokenizer"
-        )
-
-
-def _check_number(content: bytes, vocab_size: int) -> None:
-    """Bound the number of JSON values before parsing, which could otherwise take gigabytes.
-
-    Raises:
-        ModelFolderError: without the name of the file.
-    """
-    if content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
-        raise ModelFolderError(f"far more pieces or merges than the {vocab_size:,} it should have")
-
-
-def _parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
-    """Parse a tokenizer file with the settings of hubnmt.
-
-    Only vocabulary and merges are passed to the library, which may panic (not an `Exception`) on
-    settings in an untrusted file.
-
-    Raises:
-        ModelFolderError: if it is not a hubnmt tokenizer; without the name of the file.
-    """
-    try:
-        if vocab_size is not None:
-            _check_number(content, vocab_size)
-        settings = json.loads(content.decode("utf-8"))
-        if not (isinstance(settings, dict) and isinstance(settings.get("model"), dict)):
-            raise ModelFolderError("not a tokenizer file (it has no model)")
-        _check_rules(settings)
-        learned = {key: settings["model"].get(key) for key in ("vocab", "merges")}
-        sizes = [len(values) for values in learned.values()]
-        # Two merges may give the same piece, so there may be more merges than pieces.
-        if vocab_size is not None and (sizes[0] > vocab_size or sizes[1] > 2 * vocab_size):
-            raise ModelFolderError(
-                f"{sizes[0]:,} pieces and {sizes[1]:,} merges, but config.json says {vocab_size:,}"
-            )
-        expected = _default_settings()
-        expected["model"] |= learned
-        return tokenizers.Tokenizer.from_str(json.dumps(expected))
-    except ModelFolderError:
-        raise
-    except Exception as error:  # the library raises bare Exception for invalid files
-        raise ModelFolderError(f"not a tokenizer file ({shorten(error)})") from None
 
 
 class Tokenizer:
@@ -246,7 +99,7 @@ class Tokenizer:
         """
         if vocab_size < MIN_VOCAB_SIZE:
             raise ConfigError(f"vocab_size = {vocab_size} must be at least {MIN_VOCAB_SIZE}")
-        learner = _assemble(models.BPE())
+        learner = assemble(models.BPE())
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size,
             special_tokens=list(SPECIAL_PIECES),
@@ -257,7 +110,7 @@ class Tokenizer:
         learned = json.loads(learner.to_str())["model"]
         merges = [tuple(pair) for pair in learned["merges"]]
         # A new tokenizer has no "added tokens", which would be matched within ordinary text.
-        return cls(_assemble(models.BPE(vocab=learned["vocab"], merges=merges)))
+        return cls(assemble(models.BPE(vocab=learned["vocab"], merges=merges)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocab_size: int | None = None) -> Self:
@@ -276,7 +129,7 @@ class Tokenizer:
         most = MAX_FILE_MIB * 2**20 if vocab_size is None else max_file_bytes(vocab_size)
         content = read_small(path, most)
         try:
-            return cls(_parse(content, vocab_size))
+            return cls(parse(content, vocab_size))
         except ModelFolderError as error:
             raise ModelFolderError(f"{path}: {error}") from None
 
@@ -395,7 +248,7 @@ class Tokenizer:
         assert self._inner.normalizer is not None
         normal = self._inner.normalizer.normalize_str(protect(text, self._spans)) if text else ""
         span_of = str.maketrans(dict(zip(PLACEHOLDERS, self._spans, strict=False)))
-        return [word.translate(span_of) for word, _ in _SPLITTER.pre_tokenize_str(normal)]
+        return [word.translate(span_of) for word, _ in SPLITTER.pre_tokenize_str(normal)]
 
     def merge_steps(self, word: str) -> list[list[bytes]]:
         """Return the intermediate segmentations of a word, one merge per step, lowest rank first.

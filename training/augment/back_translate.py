@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.inference.dtypes import AUTO, DTYPES
 from hubnmt.text.textfile import count_lines, read_lines

@@ -32,8 +32,8 @@ from typing import Any, Final, NamedTuple
 
 from tqdm import tqdm
 
-from hubnmt.config import require
 from hubnmt.errors import InputError
+from hubnmt.schema import require
 from training.augment.tables import check_output, write_table
 from training.augment.word_alignment import Link, align
 from training.command import make_parser, run_command

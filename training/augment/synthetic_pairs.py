@@ -23,8 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hubnmt.config import require
 from hubnmt.errors import InputError
+from hubnmt.schema import require
 from training.augment.tables import PairTable, check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.placeholders import protect_pair

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Literal
 
-from hubnmt.config import FromDict, require
 from hubnmt.errors import ConfigError
+from hubnmt.schema import FromDict, require
 from training.config.checks import above_zero, at_least, collecting, shares
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubnmt.config import DecodingConfig, FromDict, ModelConfig, find_problems, require
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError
+from hubnmt.schema import FromDict, find_problems, require
 from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
 from training.config.checks import collecting
 from training.config.data import CorpusConfig, DataConfig

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Literal
 
-from hubnmt.config import FromDict, require
+from hubnmt.schema import FromDict, require
 from training.config.checks import above_zero, at_least
 
 NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from hubnmt.errors import InputError
+from hubnmt.text.normalization import normalize, single_spaced
 from hubnmt.text.sentences import base_language
-from hubnmt.text.tokenizer import normalize, single_spaced
 from training.config.data import DataConfig
 
 _LANGUAGES = {

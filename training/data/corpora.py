@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import single_spaced
+from hubnmt.text.normalization import single_spaced
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.casing import as_typed
 from training.data.cleaning import (

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.model.batching import Ragged
 from training.data.batching import Pair

@@ -14,10 +14,11 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import TWO_FILES, WORD_PATTERN, Tokenizer, Tokenizers
+from hubnmt.text.tokenizer import TWO_FILES, Tokenizer, Tokenizers
+from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.config.recipe import RunConfig
 from training.data.cache import cached
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.model import Transformer
 
 Weights = dict[str, Tensor]

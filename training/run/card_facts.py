@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hubnmt.checkpoint.card import CardFacts
-from hubnmt.checkpoint.folder import read_json
+from hubnmt.checkpoint.files import read_json
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from training.optim.averaging import describe_judged

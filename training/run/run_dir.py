@@ -26,7 +26,7 @@ except ImportError:  # not available on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
-from hubnmt.checkpoint.folder import read_json, write_json
+from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe

@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer

@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 import torch
 
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.folder import StoredModel, repair_folder, save_model
+from hubnmt.checkpoint.files import repair_folder
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
 from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.metrics import Scores, score_corpus
-from hubnmt.text.tokenizer import single_spaced
+from hubnmt.text.normalization import single_spaced
 from hubnmt.translator import Translator
 from training.config.recipe import RunConfig
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from hubnmt.config import NAMES_ELSEWHERE, DecodingConfig, ModelConfig
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError
+from hubnmt.schema import NAMES_ELSEWHERE
 
 PAIR = {"src_lang": "de", "tgt_lang": "en", "src_vocab_size": 300, "tgt_vocab_size": 300}
 

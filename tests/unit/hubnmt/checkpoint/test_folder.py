@@ -16,13 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hubnmt.checkpoint import folder as checkpoint
-from hubnmt.checkpoint.folder import (
-    MAX_JSON_MIB,
-    StoredModel,
-    load_model,
-    repair_folder,
-    save_model,
-)
+from hubnmt.checkpoint.files import MAX_JSON_MIB, repair_folder
+from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
+from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 
 EOS = 2

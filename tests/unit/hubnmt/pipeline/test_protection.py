@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.model import Transformer
+from hubnmt.text.normalization import normalize
 from hubnmt.text.protected_spans import PLACEHOLDERS
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers, normalize
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.grow import with_pieces
 

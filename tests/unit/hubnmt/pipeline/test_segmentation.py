@@ -7,7 +7,8 @@ import pytest
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
 from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
-from hubnmt.text.tokenizer import Tokenizer, normalize, single_spaced
+from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.tokenizer import Tokenizer
 
 LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
 LINE_BREAKS += ["\x85", "\u2028", "\u2029"]

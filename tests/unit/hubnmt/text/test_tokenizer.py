@@ -12,7 +12,9 @@ import tokenizers
 from tokenizers import pre_tokenizers
 
 from hubnmt.errors import ConfigError, ModelFolderError
-from hubnmt.text.tokenizer import MAX_FILE_MIB, SPECIAL_PIECES, Tokenizer, normalize
+from hubnmt.text.normalization import normalize
+from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from hubnmt.text.tokenizer_file import MAX_FILE_MIB
 
 TEXTS = [
     "Ein Hund rennt durch den Schnee.",

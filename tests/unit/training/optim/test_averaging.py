@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.folder import own_tensors
+from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.model import Transformer
 from training.optim.averaging import MovingAverage, copy_weights, with_weights
 

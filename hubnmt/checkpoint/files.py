@@ -1,0 +1,113 @@
+"""Small JSON files, and folders that are replaced atomically."""
+
+import glob
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hubnmt.errors import ModelFolderError
+from hubnmt.text.textfile import read_small
+
+MAX_JSON_MIB = 1
+
+TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
+"""A folder has either a joint tokenizer or two; saving one kind removes the other."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a small JSON object.
+
+    Raises:
+        ModelFolderError: if the file is missing, too large, not a JSON object, or contains a lone
+            surrogate.
+    """
+    if not path.is_file():
+        raise ModelFolderError(f"{path}: no such file; is this a hubnmt model folder?")
+    content = read_small(path, MAX_JSON_MIB * 2**20)
+    try:
+        values = json.loads(content.decode("utf-8"))
+        json.dumps(values, ensure_ascii=False).encode()  # finds surrogates at any depth
+    except UnicodeEncodeError as error:
+        surrogate = error.object[error.start : error.end]
+        raise ModelFolderError(
+            f"{path}: contains a lone surrogate ({surrogate!a}), not a valid character; remove it"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(values, dict):
+        raise ModelFolderError(f"{path}: not a JSON object")
+    return values
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write indented JSON."""
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) -> Iterator[Path]:
+    """Yield an empty folder that replaces `folder` when the block succeeds.
+
+    Other files in the old folder are kept, except those named in `dropped`.
+    """
+    folder = folder.resolve()  # a symbolic link stays a link
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        yield draft
+        _flush(draft)
+        if folder.is_dir():
+            new = {path.name for path in draft.iterdir()}
+            for path in folder.iterdir():
+                if path.name not in new and path.name not in dropped:
+                    _copy(path, draft / path.name)
+            old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
+            folder.rename(old)
+            try:
+                draft.rename(folder)
+            except OSError:
+                old.rename(folder)
+                raise
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def repair_folder(folder: Path) -> None:
+    """Restore a folder after `replace_folder` was interrupted between its two renames.
+
+    At that point the complete old and new folders exist under temporary names; the new one is
+    renamed to `folder`. There must be no concurrent writer.
+    """
+    if folder.exists() or not folder.parent.is_dir():
+        return
+    for kind in ("draft", "old"):
+        for old in folder.parent.glob(f".{glob.escape(folder.name)}.old-*"):
+            found = old.with_name(old.name.replace(".old-", f".{kind}-"))
+            if found.is_dir():
+                found.rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
+                return
+
+
+def _flush(folder: Path) -> None:
+    """Flush files to disk, because a rename may be persisted before their contents."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)

@@ -1,0 +1,168 @@
+"""Build dataclasses from JSON or TOML tables and report all invalid values at once."""
+
+import dataclasses
+import difflib
+import reprlib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from hubnmt.errors import N_NAMED, ConfigError
+
+MAX_PROBLEM_CHARS = 300
+"""Longer messages contain a long value and are shortened in the middle."""
+
+NAMES_ELSEWHERE = {
+    "num_beams": "beam_size",
+    "beam": "beam_size",
+    "lenpen": "length_penalty",
+    "num_return_sequences": "n_best",
+    "num_hypotheses": "n_best",
+    "nbest": "n_best",
+    "do_sample": "sample",
+    "sampling": "sample",
+    "sampling_temperature": "temperature",
+    "sampling_topk": "top_k",
+    "sampling_topp": "top_p",
+    "max_length": "max_new_tokens",
+    "max_decoding_length": "max_new_tokens",
+    "max_len_b": "max_new_tokens",
+}
+"""Names of these settings in transformers, fairseq and CTranslate2, used for error hints."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 80, 80, 80
+
+
+def _matches(value: Any, annotation: Any) -> bool:
+    """Return whether a JSON/TOML value matches an annotation; int matches float, bool does not."""
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return value in typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return any(_matches(value, option) for option in typing.get_args(annotation))
+    if origin in (tuple, list):
+        options = typing.get_args(annotation)
+        if not isinstance(value, (list, tuple)):
+            return False
+        if origin is list or options[1:] == (Ellipsis,):
+            return all(_matches(item, options[0]) for item in value)
+        return len(value) == len(options) and all(map(_matches, value, options))
+    if origin is dict:
+        return isinstance(value, Mapping)
+    if annotation in (None, type(None)):
+        return value is None
+    if annotation is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, annotation)
+
+
+def _describe(annotation: Any) -> str:
+    """Return a readable name of a type: `int`, `'pre' or 'post'`, `int or null`, `list of str`."""
+    origin, options = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        number = "" if options[1:] == (Ellipsis,) else f"{len(options)} "
+        return f"list of {number}{_describe(options[0])}"
+    if origin is dict:
+        return "table"
+    if origin is Literal:
+        return " or ".join(repr(option) for option in options)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_describe, options))
+    if annotation in (None, type(None)):
+        return "null"
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
+    """Return a message for each unknown, missing or mistyped key of `values` for `cls`."""
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    unknown = [key for key in values if key not in fields]
+    problems = [_describe_unknown(key, list(fields)) for key in unknown[:N_NAMED]]
+    if len(unknown) > N_NAMED:
+        problems.append(f"{len(unknown) - N_NAMED:,} more unknown keys")
+    for key in fields:
+        if key in values and not _matches(values[key], hints[key]):
+            shown = _SHORT.repr(values[key])
+            problems.append(f"{key} = {shown} must be {_describe(hints[key])}")
+    for name, field in fields.items():
+        no_default = field.default is dataclasses.MISSING
+        if no_default and field.default_factory is dataclasses.MISSING and name not in values:
+            problems.append(f"{name} is missing")
+    return problems
+
+
+def _describe_unknown(key: str, fields: list[str]) -> str:
+    """Describe an unknown key and suggest the closest known one."""
+    near = nearest_name(key, fields)
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
+    return f"unknown key {_SHORT.repr(key)} ({hint})"
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that an unknown one resembles or is called elsewhere, if any."""
+    if NAMES_ELSEWHERE.get(name) in known:
+        return NAMES_ELSEWHERE[name]
+    return next(iter(difflib.get_close_matches(name[:MAX_PROBLEM_CHARS], known, n=1)), None)
+
+
+class FromDict:
+    """Mixin to build a dataclass from a dictionary and reject unknown keys."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, where: str = "config") -> Self:
+        """Build and validate; error messages start with `where`, a file or section name.
+
+        Raises:
+            ConfigError: if keys are unknown, missing, mistyped or out of range; lists all of them.
+        """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{where}: must be a table of keys and values")
+        problems = find_problems(cls, values)
+        hints = typing.get_type_hints(cls)
+        plain = {
+            key: tuple(value) if isinstance(value, list) and _wants_tuple(hints[key]) else value
+            for key, value in values.items()
+            if key in hints and _matches(value, hints[key])
+        }
+        try:
+            built = cls(**plain)
+        except ConfigError as error:
+            problems.append(str(error))
+        except TypeError:  # a required key is missing; already listed in `problems`
+            pass
+        if problems:
+            raise ConfigError(f"{where}: {'; '.join(problems)}")
+        return built
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as a JSON-serializable dictionary."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # mixin
+
+
+def _wants_tuple(annotation: Any) -> bool:
+    options = [annotation, *typing.get_args(annotation)]
+    return any(typing.get_origin(option) is tuple for option in options)
+
+
+def require(*checks: tuple[bool, str]) -> None:
+    """Raise one `ConfigError` that lists every failed check.
+
+    Args:
+        checks: pairs of (is valid, error message).
+    """
+    problems = [_shorten(message) for is_valid, message in checks if not is_valid]
+    if problems:
+        raise ConfigError("; ".join(problems))
+
+
+def _shorten(message: str) -> str:
+    """Shorten a long message in the middle."""
+    end = MAX_PROBLEM_CHARS // 2
+    return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
