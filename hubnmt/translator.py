@@ -10,12 +10,8 @@ import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
 from hubnmt.attention.replay import attend, readable_pieces, score_targets, summarize_score
-from hubnmt.checkpoint.folder import (
-    StoredModel,
-    check_place,
-    load_model,
-    save_model,
-)
+from hubnmt.checkpoint.description import check_place
+from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import (
     DEFAULT_BATCH_TOKENS,
     ENGINES,

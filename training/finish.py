@@ -23,8 +23,9 @@ import torch
 from tqdm import tqdm
 
 from hubnmt.checkpoint.card import CardFacts, write_card
+from hubnmt.checkpoint.description import check_place
 from hubnmt.checkpoint.files import read_json
-from hubnmt.checkpoint.folder import StoredModel, check_place, load_model, save_model
+from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer

@@ -23,7 +23,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.folder import StoredModel, check_place, save_model
+from hubnmt.checkpoint.description import check_place
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError
 from hubnmt.model import Transformer

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hubnmt.checkpoint.folder import LIBRARY
+from hubnmt.checkpoint.description import LIBRARY
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores
 

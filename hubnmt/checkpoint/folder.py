@@ -9,27 +9,26 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors.torch import save
 
+from hubnmt.checkpoint.description import (
+    CARD_FILE,
+    FORMAT_VERSION,
+    LIBRARY,
+    load_config,
+    parse_config,
+    read_card,
+)
 from hubnmt.checkpoint.files import read_json, replace_folder, write_json
 from hubnmt.checkpoint.weights import check_weights, load_weights, own_tensors, to_stored
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.errors import ConfigError, InputError, ModelFolderError
+from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
 from hubnmt.model.meta import meta_device
-from hubnmt.text.textfile import read_small
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
-
-FORMAT_VERSION = 1
-LIBRARY = "hubnmt"
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
-MAX_CARD_MIB = 2
-CARD_FILE = "README.md"
-
-_Config = TypeVar("_Config", ModelConfig, DecodingConfig)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,38 +44,6 @@ class StoredModel:
     """The model card in Markdown with YAML metadata."""
     dtype: torch.dtype = torch.float32
     """Type of the weights in the folder; float16 halves its size, int8 quarters it."""
-
-
-def bundled_models() -> dict[str, Path]:
-    """Return the models bundled with the package, name to folder, sorted by name."""
-    return {
-        folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))
-    }
-
-
-def check_place(folder: Path) -> None:
-    """Check that saving a model to a folder would not overwrite other files.
-
-    Raises:
-        InputError: if it is a file, or a folder with other files but no hubnmt model.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_model_folder(folder):
-        raise InputError(
-            f"{folder} contains other files and no {LIBRARY} model; name an empty or a new folder"
-        )
-
-
-def _is_model_folder(folder: Path) -> bool:
-    """Return whether a folder holds a hubnmt model of any version.
-
-    Checks the `library` field, because other libraries use the same file names.
-    """
-    try:
-        return read_json(folder / "config.json").get("library") == LIBRARY
-    except ModelFolderError:
-        return False
 
 
 def save_model(
@@ -121,7 +88,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     decoding_file = folder / "decoding.json"
     decoding = DecodingConfig()
     if decoding_file.exists():
-        decoding = _parse(DecodingConfig, _read_decoding(decoding_file), decoding_file)
+        decoding = parse_config(DecodingConfig, _read_decoding(decoding_file), decoding_file)
     weights = folder / "model.safetensors"
     with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
@@ -144,46 +111,6 @@ def _read_decoding(path: Path) -> dict[str, Any]:
             "%s: prefix is ignored; give it with each text, as in translate(text, prefix=...)", path
         )
     return values
-
-
-def load_config(folder: Path) -> ModelConfig:
-    """Load and validate `config.json`.
-
-    Raises:
-        ModelFolderError: if it is missing, invalid, of another library, or of a newer format.
-    """
-    path = folder / "config.json"
-    values = read_json(path)
-    if values.pop("library", None) != LIBRARY:
-        raise ModelFolderError(
-            f"{path}: 'library' is not {LIBRARY!r}; this is a model of another library"
-        )
-    version = values.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise ModelFolderError(
-            f"{path}: format_version {version!r} is not {FORMAT_VERSION}; "
-            "update hubnmt or save the model again"
-        )
-    return _parse(ModelConfig, values, path)
-
-
-def _parse(cls: type[_Config], values: Any, path: Path) -> _Config:
-    try:
-        return cls.from_dict(values, where=str(path))
-    except ConfigError as error:
-        raise ModelFolderError(str(error)) from None
-
-
-def read_card(folder: Path) -> str:
-    """Read the model card; empty if there is none. Invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        ModelFolderError: if it is too large or cannot be read.
-    """
-    path = folder / CARD_FILE
-    if not path.is_file():
-        return ""
-    return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")
 
 
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from hubnmt.checkpoint.folder import LIBRARY
+from hubnmt.checkpoint.description import LIBRARY
 from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
 

@@ -316,7 +316,7 @@ COMMANDS = {
         add_export, "hubnmt.cli.export:run_export", "convert a model for another runtime"
     ),
     "list": Command(
-        add_list, "hubnmt.cli.hub:run_list", "list models: bundled, cached, on the Hub"
+        add_list, "hubnmt.cli.list_models:run_list", "list models: bundled, cached, on the Hub"
     ),
     "pull": Command(add_pull, "hubnmt.cli.hub:run_pull", "download a model from the Hub"),
     "push": Command(add_push, "hubnmt.cli.hub:run_push", "publish a model folder on the Hub"),

@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         if choice:
             message += _suggest(choice["value"], re.findall(r"[\w-]+", choice["known"]))
         if NO_MODEL.search(message):
-            from hubnmt.checkpoint.folder import bundled_models  # imports torch
+            from hubnmt.checkpoint.description import bundled_models
 
             message += f" (bundled models: {', '.join(bundled_models())})"
         if " required: " in message and (unknown := self._unknown_options()):

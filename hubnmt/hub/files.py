@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hubnmt.checkpoint.description import LIBRARY, MAX_CARD_MIB
 from hubnmt.checkpoint.files import MAX_JSON_MIB
-from hubnmt.checkpoint.folder import LIBRARY, MAX_CARD_MIB
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
 from hubnmt.text.tokenizer_file import MAX_FILE_MIB, max_file_bytes

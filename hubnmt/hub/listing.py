@@ -19,13 +19,13 @@ from typing import Any, Literal
 
 from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
 
-from hubnmt.checkpoint.folder import LIBRARY, bundled_models, load_config, read_card
+from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config, read_card
 from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
+from hubnmt.hub.cache import find_complete
 from hubnmt.hub.client import MAX_SIZE, connect, endpoint, read_pages, readable_errors
 from hubnmt.hub.files import ALLOWED, WEIGHTS
-from hubnmt.hub.pull import find_complete
 from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
 
 logger = logging.getLogger(__name__)

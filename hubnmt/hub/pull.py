@@ -14,13 +14,14 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub import HfApi, constants
 
+from hubnmt.checkpoint.description import LIBRARY, check_place, load_config
 from hubnmt.checkpoint.files import replace_folder
-from hubnmt.checkpoint.folder import LIBRARY, check_place, load_config, load_model
+from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubError, HubUnreachableError
+from hubnmt.hub.cache import find_blob, find_complete, hash_of_link
 from hubnmt.hub.client import (
-    HASH,
     HubFile,
     connect,
     download,
@@ -35,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 ATTEMPTS = 2
 """Downloads of a file whose hash does not match."""
-
-FolderName = str | Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def pull(
     *,
     token: str | None = None,
     local_files_only: bool = False,
-    cache_dir: FolderName | None = None,
+    cache_dir: str | Path | None = None,
     max_bytes: int | None = None,
 ) -> Pulled:
     """Download a model, or find it in the cache.
@@ -91,7 +90,7 @@ def pull(
         return cached
 
 
-def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None) -> Pulled | None:
+def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None) -> Pulled | None:
     """Find a complete, verified model in the cache; files that do not match their hash are removed.
 
     Raises:
@@ -101,7 +100,7 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
     if folder is None:
         return None
     for path in (folder / name for name in ALLOWED if (folder / name).is_file()):
-        stated = _stated_by_link(path)
+        stated = hash_of_link(path)
         if stated and not matches(path, stated):
             _remove(path)
             return None
@@ -110,45 +109,10 @@ def find_cached(reference: HubReference, *, cache_dir: FolderName | None = None)
     return Pulled(folder, folder.name)
 
 
-def find_complete(reference: HubReference, *, cache_dir: FolderName | None = None) -> Path | None:
-    """Find a cached folder that has all files of a model, without verifying them."""
-    folder = _cached_folder(reference, cache_dir)
-    if folder is None:
-        return None
-    names = [name for name in ALLOWED if (folder / name).is_file()]
-    try:
-        choose_files(dict.fromkeys(names), target=str(reference))
-    except HubError:
-        return None
-    return folder
-
-
-def _cached_folder(reference: HubReference, cache_dir: FolderName | None) -> Path | None:
-    found = try_to_load_from_cache(
-        reference.repo, CONFIG, cache_dir=cache_dir, revision=reference.revision
-    )
-    return Path(found).parent if isinstance(found, str) else None
-
-
-def _stated_by_link(path: Path) -> str | None:
-    """Return the hash in the name of the blob that a file links to; None without symbolic links."""
-    blob = _find_blob(path)
-    return blob.name if blob else None
-
-
-def _find_blob(path: Path) -> Path | None:
-    """Return the blob that a cached file links to, if it is in the same repository."""
-    if not path.is_symlink():
-        return None
-    target = Path(os.path.normpath(path.parent / path.readlink()))
-    blobs = Path(os.path.normpath(path.parents[2] / "blobs"))
-    return target if target.parent == blobs and HASH.fullmatch(target.name) else None
-
-
 def _pull_online(
     reference: HubReference,
     token: str | None,
-    cache_dir: FolderName | None,
+    cache_dir: str | Path | None,
     max_bytes: int | None,
 ) -> Pulled:
     api = connect(token)
@@ -177,7 +141,7 @@ def _pull_online(
     return Pulled(folder, state.commit)
 
 
-def _find_storage(repo: str, cache_dir: FolderName | None) -> Path:
+def _find_storage(repo: str, cache_dir: str | Path | None) -> Path:
     """Return the cache folder of a repository."""
     return Path(cache_dir or constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
 
@@ -256,7 +220,7 @@ def _link(path: Path, blob: Path) -> None:
 
 def _remove(path: Path) -> None:
     """Remove a file and its blob from the cache."""
-    blob = _find_blob(path)
+    blob = find_blob(path)
     with contextlib.suppress(OSError):
         if blob:
             blob.unlink(missing_ok=True)

@@ -18,7 +18,8 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, Mo
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from hubnmt.checkpoint.card import CardFacts, address_card, write_card
-from hubnmt.checkpoint.folder import LIBRARY, StoredModel, load_model
+from hubnmt.checkpoint.description import LIBRARY
+from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
 from hubnmt.hub.client import (

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import ConfigError, HubUnreachableError, ModelNotFoundError
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference

@@ -13,7 +13,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import RepositoryNotFoundError
 
-from hubnmt.checkpoint.folder import LIBRARY, PRETRAINED, bundled_models
+from hubnmt.checkpoint.description import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
 from hubnmt.hub.client import (
     RepoState,

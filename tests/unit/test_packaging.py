@@ -147,6 +147,11 @@ def test_what_is_light_loads_nothing_heavy():
     assert run_python(f"import sys, {light}; print(*sorted({heavy!r} & set(sys.modules)))") == ""
 
 
+def test_models_are_listed_without_torch():
+    code = "import sys, hubnmt.cli.list_models; print({'torch', 'numpy'} & set(sys.modules))"
+    assert run_python(code) == "set()"
+
+
 def test_a_model_is_loaded_without_the_compiler_of_torch(bundled_model: Path):
     code = "import sys, hubnmt; print(hubnmt.Translator.from_pretrained({!r})('Ja.').src)"
     compiler = "print({'torch._dynamo', 'sympy'} & set(sys.modules))"

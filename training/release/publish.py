@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hubnmt.checkpoint.card import CardFacts, write_card
-from hubnmt.checkpoint.folder import CARD_FILE, load_model
+from hubnmt.checkpoint.description import CARD_FILE
+from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.translator import Translator
 from training.config.data import CorpusConfig, DataConfig, group_files

@@ -8,7 +8,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.checkpoint.description import bundled_models
 from hubnmt.config import ModelConfig
 from hubnmt.hub.reference import parse_reference
 from hubnmt.text.tokenizer import Tokenizers

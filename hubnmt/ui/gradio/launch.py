@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.checkpoint.folder import bundled_models
+from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import ConfigError
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.gradio.zero_gpu import device

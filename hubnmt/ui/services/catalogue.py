@@ -8,7 +8,7 @@ import logging
 import re
 from typing import Any
 
-from hubnmt.checkpoint.folder import load_config
+from hubnmt.checkpoint.description import load_config
 from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
 from hubnmt.hub.listing import Catalogue, ListedModel, list_cached
 from hubnmt.text.languages import main_tag

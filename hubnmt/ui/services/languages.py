@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hubnmt.checkpoint.folder import load_config, read_card
+from hubnmt.checkpoint.description import load_config, read_card
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.listing import list_cached
 from hubnmt.text.languages import language_name

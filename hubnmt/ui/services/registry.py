@@ -10,8 +10,9 @@ from pathlib import Path
 from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
+from hubnmt.hub.cache import find_complete
 from hubnmt.hub.listing import evict_lru, touch
-from hubnmt.hub.pull import find_complete, pull
+from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from hubnmt.checkpoint.folder import FORMAT_VERSION, LIBRARY
+from hubnmt.checkpoint.description import FORMAT_VERSION, LIBRARY
 from hubnmt.translator import Translator
 from hubnmt.ui.gradio.request_limits import MAX_BODY_MIB
 from hubnmt.ui.services.registry import ModelRegistry

@@ -1,0 +1,94 @@
+"""Configuration and card of a model folder, read without its weights."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hubnmt.checkpoint.files import read_json
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.errors import ConfigError, InputError, ModelFolderError
+from hubnmt.text.textfile import read_small
+
+FORMAT_VERSION = 1
+LIBRARY = "hubnmt"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+MAX_CARD_MIB = 2
+CARD_FILE = "README.md"
+
+ConfigT = TypeVar("ConfigT", ModelConfig, DecodingConfig)
+
+
+def bundled_models() -> dict[str, Path]:
+    """Return the models bundled with the package, name to folder, sorted by name."""
+    return {
+        folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))
+    }
+
+
+def check_place(folder: Path) -> None:
+    """Check that saving a model to a folder would not overwrite other files.
+
+    Raises:
+        InputError: if it is a file, or a folder with other files but no hubnmt model.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not _is_model_folder(folder):
+        raise InputError(
+            f"{folder} contains other files and no {LIBRARY} model; name an empty or a new folder"
+        )
+
+
+def _is_model_folder(folder: Path) -> bool:
+    """Return whether a folder holds a hubnmt model of any version.
+
+    Checks the `library` field, because other libraries use the same file names.
+    """
+    try:
+        return read_json(folder / "config.json").get("library") == LIBRARY
+    except ModelFolderError:
+        return False
+
+
+def load_config(folder: Path) -> ModelConfig:
+    """Load and validate `config.json`.
+
+    Raises:
+        ModelFolderError: if it is missing, invalid, of another library, or of a newer format.
+    """
+    path = folder / "config.json"
+    values = read_json(path)
+    if values.pop("library", None) != LIBRARY:
+        raise ModelFolderError(
+            f"{path}: 'library' is not {LIBRARY!r}; this is a model of another library"
+        )
+    version = values.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{path}: format_version {version!r} is not {FORMAT_VERSION}; "
+            "update hubnmt or save the model again"
+        )
+    return parse_config(ModelConfig, values, path)
+
+
+def parse_config(cls: type[ConfigT], values: Any, path: Path) -> ConfigT:
+    """Build a config of values from a file.
+
+    Raises:
+        ModelFolderError: naming the file and all invalid values.
+    """
+    try:
+        return cls.from_dict(values, where=str(path))
+    except ConfigError as error:
+        raise ModelFolderError(str(error)) from None
+
+
+def read_card(folder: Path) -> str:
+    """Read the model card; empty if there is none. Invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ModelFolderError: if it is too large or cannot be read.
+    """
+    path = folder / CARD_FILE
+    if not path.is_file():
+        return ""
+    return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")
