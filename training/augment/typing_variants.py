@@ -5,7 +5,8 @@
 
 The sources are added without their final mark, without commas, in lower case, and all of these;
 German sources also with ae, oe, ue and ss for umlauts and ß, French sources also without accents. A
-source without its mark has a target without one. The header of the phrase book names the languages.
+source without its mark has a target without one, and an entry in lower case is added with a
+capital on both sides, as phones write it. The header of the phrase book names the languages.
 Unlike the settings `drop_final_mark` and `lowercase_src` of a recipe, which change a share of the
 pairs, each entry is there in every variant.
 """
@@ -66,9 +67,17 @@ def _make_variants(src: str, tgt: str, *, language: str) -> Iterator[TextPair]:
         spelled.append((bare_src, bare_tgt))
     for text, target in spelled:
         for typed in (text, text.replace(",", "")):
-            for cased in (typed, typed.lower()):
-                yield cased, target
-                yield _to_ascii_letters(cased, language), target
+            for cased, answer in (
+                (typed, target),
+                (typed.lower(), target),
+                _capitalize(typed, target),
+            ):
+                yield cased, answer
+                yield _to_ascii_letters(cased, language), answer
+
+
+def _capitalize(*texts: str) -> tuple[str, ...]:
+    return tuple(text[:1].upper() + text[1:] for text in texts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,6 +22,14 @@ def test_an_entry_has_all_variants(src_lang: str, texts: list[str], tgt: str) ->
     assert {*add_variants([(texts[0], tgt)], src_lang=src_lang)} == expected
 
 
+def test_an_entry_in_lower_case_has_a_variant_with_a_capital() -> None:
+    """As a phone writes the first letter."""
+    pairs = add_variants([("eau", "water"), ("être en retard", "be late")], src_lang="fr")
+    assert ("Eau", "Water") in pairs
+    assert ("Être en retard", "Be late") in pairs
+    assert ("Etre en retard", "Be late") in pairs
+
+
 def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     book, output = tmp_path / "book.tsv", tmp_path / "new" / "out.tsv"
     book.write_text("en\tfr\nHello!\tBonjour !\n", encoding="utf-8")
