@@ -30,6 +30,8 @@ MAX_PROBABILITY: Final = 0.8
 """Mean token probability above which a word of the translation is kept."""
 MIN_RARE_PIECES: Final = 2
 """Pieces of a word of the source that may be a lost name."""
+MIN_GAIN: Final = 0.1
+"""Mean token probability that a translation with placeholders for lost names must gain."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NAME: Final = re.compile(r"(?<!['’\w])[^\W\d_]{2,}(?:-[^\W\d_]+)*(?!['’\w])")
 
@@ -116,19 +118,23 @@ def find_lost_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[str]:
         tgt: its translation.
         tokenizer: source tokenizer; counts the pieces of a word.
     """
-    names: list[list[re.Match[str]]] = []
+    lost: list[list[re.Match[str]]] = []
     for match in _NAME.finditer(src):
         word = match.group()
-        if not word[0].isupper() or _n_pieces(word, tokenizer) < MIN_RARE_PIECES:
+        if (
+            not word[0].isupper()
+            or word in tgt
+            or len(word) < MIN_LETTERS  # titles, which are translated
+            or _n_pieces(word, tokenizer) < MIN_RARE_PIECES
+        ):
             continue
-        if names and src[names[-1][-1].end() : match.start()] == " ":
-            names[-1].append(match)
+        if lost and src[lost[-1][-1].end() : match.start()] == " ":
+            lost[-1].append(match)
         else:
-            names.append([match])
+            lost.append([match])
     found = [
         src[words[0].start() : words[-1].end()]
-        for words in names
-        if any(word.group() not in tgt for word in words)
+        for words in lost
         # The first word of a sentence has a capital in any case.
         if len(words) > 1 or _WORD.search(src, 0, words[0].start())
     ]
@@ -198,5 +204,6 @@ def restore_lost_names(
 
 
 def _is_surer(second: Hypothesis, first: Hypothesis) -> bool:
+    """Return whether placeholders gain enough: they are surer than a correct translation, too."""
     probabilities = [mean_probability(each.token_log_probs) for each in (second, first)]
-    return probabilities[0] > probabilities[1]
+    return probabilities[0] > probabilities[1] + MIN_GAIN

@@ -214,7 +214,7 @@ def test_a_name_that_lost_a_piece_is_restored_if_the_model_agrees(
 
 @pytest.mark.parametrize("src_lang", ["en", "de"])
 def test_a_lost_name_is_restored_by_a_placeholder(tokenizer: Tokenizer, src_lang: str) -> None:
-    model = make_copier(tokenizer, [("Xqyvy", "~")], weight=1.02, src_lang=src_lang)
+    model = make_copier(tokenizer, [("Xqyvy", "~")], weight=1.001, src_lang=src_lang)
     text = f"am 3.4.2026 Qvyqu Xqyvy {URL}"
     found = model.translate(text)
     is_restored = src_lang == "en"  # in German, every noun has a capital
@@ -224,3 +224,24 @@ def test_a_lost_name_is_restored_by_a_placeholder(tokenizer: Tokenizer, src_lang
     assert "~" in model.translate("Xqyvy lacht!").text  # a first word has a capital in any case
     maps = model.attend(text, found.n_best[0])
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("My sister lives in Austria.", "Österreich"),
+        ("She speaks fluent Portuguese with her mother.", "Portugiesisch"),
+        ("Mrs Müller has written me an e-mail.", "Frau Müller"),
+        ("I am looking for Mrs Müller.", "Frau Müller"),
+    ],
+)
+def test_a_name_that_has_a_translation_is_translated(text: str, word: str) -> None:
+    model = Translator.from_pretrained("en-de", device="cpu")
+    assert word in model.translate(text).text
+
+
+def test_an_unseen_name_is_kept() -> None:
+    model = Translator.from_pretrained("en-de", device="cpu")
+    text = "I am looking for the office of Pekka Venäläinen."
+    assert "Venäläinen" not in model.translate(text, guard=False).text
+    assert "Pekka Venäläinen" in model.translate(text).text
