@@ -55,7 +55,7 @@ def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stepper, "run", run_and_stop)
 
 
-def break_at(step_number: int, patch: pytest.MonkeyPatch, value: float = math.nan) -> None:
+def break_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
     """Let the loss of a step, and of those after it, be no number."""
     price = step.projected_cross_entropy
     calls = 0
@@ -65,7 +65,7 @@ def break_at(step_number: int, patch: pytest.MonkeyPatch, value: float = math.na
         calls += 1
         sums = price(*args, **kwargs)
         is_broken = calls > 2 * (step_number - 1)  # the recipe accumulates two batches
-        return LossSums(sums.smoothed * value, sums.nll) if is_broken else sums
+        return LossSums(sums.smoothed * math.nan, sums.nll) if is_broken else sums
 
     patch.setattr(step, "projected_cross_entropy", broken)
 

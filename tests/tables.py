@@ -64,18 +64,15 @@ class Found(NamedTuple):
     score: float
 
 
-def random_table(seed: int, *, eos_bonus: float = 0.0, ends_after: int | None = None) -> Table:
+def random_table(seed: int, *, eos_bonus: float = 0.0) -> Table:
     """Seeded logits for every prefix.
 
     Args:
         seed: another one is another sentence.
         eos_bonus: above 0 makes sentences end sooner.
-        ends_after: eos has all the probability once so many tokens were said.
     """
 
     def look_up(prefix: Prefix) -> list[float]:
-        if ends_after is not None and len(prefix) >= ends_after:
-            return [0.0 if token == EOS else -torch.inf for token in range(V)]
         rng = random.Random(f"{seed} {prefix}")
         logits = [rng.gauss(0, 2) + eos_bonus * (token == EOS) for token in range(V)]
         return torch.tensor(logits).log_softmax(0).tolist()
@@ -83,12 +80,10 @@ def random_table(seed: int, *, eos_bonus: float = 0.0, ends_after: int | None = 
     return look_up
 
 
-def search_exhaustively(
-    table: Table, max_tgt_tokens: int, length_penalty: float, allowed: Sequence[int] = range(V)
-) -> list[Found]:
+def search_exhaustively(table: Table, max_tgt_tokens: int, length_penalty: float) -> list[Found]:
     """Score every target there is, best first."""
     found = []
-    words = [token for token in allowed if token != EOS]
+    words = [token for token in range(V) if token != EOS]
     for n_tokens in range(max_tgt_tokens + 1):
         for ids in itertools.product(words, repeat=n_tokens):
             path = (*ids, EOS)

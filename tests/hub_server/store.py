@@ -77,7 +77,6 @@ class Repo:
     id: str
     private: bool = False
     gated: bool = False
-    guests: set[str] = dataclasses.field(default_factory=set)
     """Who may read it beside its owner."""
     branches: dict[str, str] = dataclasses.field(default_factory=dict)
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -135,7 +134,7 @@ class Store:
     def find(self, kind: str, repo_id: str, user: User | None, *, content: bool = False) -> Repo:
         """Return a repository this user may see, and read if `content` is asked for."""
         repo = self.repos.get((kind, repo_id))
-        knows = repo and user and (user.name == repo.owner or user.name in repo.guests)
+        knows = repo and user and user.name == repo.owner
         if repo is None or (repo.private and not knows):
             status = 404 if user else 401
             raise RefusedError(status, "Repository not found", "RepoNotFound")

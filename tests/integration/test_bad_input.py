@@ -1,7 +1,6 @@
 """A user's mistake is one line on standard error and exit status 2; nothing is harmed by it."""
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,13 +26,9 @@ def desk(
         tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
         decoding=DecodingConfig(beam_size=1, max_new_tokens=4),
     )
-    for name in ("good", "no-weights", "torn", "typo"):
+    for name in ("good", "no-weights"):
         save_model(tmp_path / name, stored)
     (tmp_path / "no-weights" / "model.safetensors").unlink()
-    (tmp_path / "torn" / "model.safetensors").write_bytes(b"\x08\x00")
-    config = json.loads((tmp_path / "typo" / "config.json").read_text(encoding="utf-8"))
-    config["n_head"] = config.pop("n_heads")
-    (tmp_path / "typo" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (tmp_path / "empty-folder").mkdir()
     (tmp_path / "three.txt").write_text("Ein Hund\n\nZwei Hunde\n", encoding="utf-8")
     (tmp_path / "two.txt").write_text("A dog\nTwo dogs\n", encoding="utf-8")
@@ -41,7 +36,6 @@ def desk(
     (tmp_path / "many.txt").write_text("Ein Hund\n" * 600, encoding="utf-8")
     (tmp_path / "latin1.txt").write_bytes("Ein Hund\nZwei Männer\n".encode("latin-1"))
     (tmp_path / "binary.bin").write_bytes(b"Ein Hund\n\x7fELF\x00\x00\n")
-    (tmp_path / "utf16.txt").write_bytes("Ein Hund\n".encode("utf-16"))
     (tmp_path / "endless.txt").write_text(f"Ein Hund\n{'x' * 100_000}\n", encoding="utf-8")
     (tmp_path / "old.txt").write_text("precious\n", encoding="utf-8")
     return tmp_path
@@ -89,36 +83,18 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ["translate", "x", "--model", "empty-folder"],
         ["empty-folder", "config.json"],
     ),
-    "folder without weights": (
-        ["translate", "x", "--model", "no-weights"],
-        ["no-weights", "model.safetensors"],
-    ),
-    "torn weights": (["translate", "x", "--model", "torn"], ["torn", "model.safetensors"]),
-    "config with a typing mistake": (
-        ["translate", "x", "--model", "typo"],
-        ["config.json", "'n_head'", "'n_heads'"],
-    ),
     "missing input": ([*TRANSLATE, "--input", "nowhere.txt"], ["nowhere.txt", "No such file"]),
     "input is a folder": ([*TRANSLATE, "--input", "good"], ["good"]),
     "input and texts": ([*TRANSLATE, "x", "--input", "two.txt"], ["--input"]),
     "input in Latin 1": ([*TRANSLATE, "--input", "latin1.txt"], ["latin1.txt, line 2", "UTF-8"]),
     "binary input": ([*TRANSLATE, "--input", "binary.bin"], ["binary.bin, line 2", "binary"]),
-    "input in UTF-16": ([*TRANSLATE, "--input", "utf16.txt"], ["utf16.txt, line 1"]),
     "a line without end": (
         [*TRANSLATE, "--input", "endless.txt"],
         ["endless.txt, line 2", "100,000", "50,000"],
     ),
     "a text without end": ([*TRANSLATE, "Hund", "x" * 100_000], ["text 2", "100,000", "50,000"]),
     "half a character": ([*TRANSLATE, "H\udcfcnd"], ["surrogate"]),
-    "beam of 0": ([*TRANSLATE, "x", "--beam-size", "0"], ["beam_size = 0", "1 to 256"]),
-    "more than the beam": (
-        [*TRANSLATE, "x", "--beam-size", "2", "--n-best", "3"],
-        ["n_best = 3", "beam_size = 2"],
-    ),
     "no room in a batch": ([*TRANSLATE, "x", "--batch-tokens", "0"], ["batch"]),
-    "unknown device": ([*TRANSLATE, "x", "--device", "gpu"], ["'gpu'", "cpu"]),
-    "device that is not there": ([*TRANSLATE, "x", "--device", "cuda:77"], ["cuda:77", "cpu"]),
-    "unknown precision": ([*TRANSLATE, "x", "--dtype", "int4"], ["int4", "bfloat16"]),
     "output exists": ([*TRANSLATE, "x", "--output", "old.txt"], ["old.txt", "--overwrite"]),
     "output is a folder": ([*TRANSLATE, "x", "--output", "good", "--overwrite"], ["good"]),
     "output in no folder": ([*TRANSLATE, "x", "--output", "no/where.txt"], ["no/where.txt"]),

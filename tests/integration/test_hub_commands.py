@@ -13,9 +13,6 @@ import pytest
 from tests.hub import REPO, TOKEN
 from tests.hub_server import Fault, HubServer
 
-"""Root may write everywhere; without this right it is stopped as any user is."""
-
-
 # --- the token -----------------------------------------------------------------------------------
 
 LEAKS = """

@@ -80,16 +80,6 @@ def test_languages_are_texts_to_yaml(src_lang: str, tgt_lang: str, bare: CardFac
     assert model["results"][0]["task"]["name"] == f"{src_lang} to {tgt_lang}"
 
 
-@pytest.mark.parametrize("name", ['quo"ted', "colon: here", "# hash", "a\\b", "- x", "1"])
-def test_any_name_survives_the_head(name: str, bare: CardFacts) -> None:
-    facts = dataclasses.replace(
-        bare, name=name, results=(dataclasses.replace(RESULT, name=name, dataset=name),)
-    )
-    (model,) = read_head(write_card(facts))["model-index"]
-    assert model["name"] == name
-    assert model["results"][0]["dataset"] == {"name": name, "type": name}
-
-
 def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
     card = ModelCard(write_card(dataclasses.replace(full, license="other")))
     values = card.data.to_dict()

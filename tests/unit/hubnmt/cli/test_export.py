@@ -66,8 +66,8 @@ def test_a_quantization_that_would_be_ignored_is_refused(
 
 
 def test_another_type_of_weights_keeps_the_record_and_is_on_the_card(tmp_path: Path) -> None:
-    old, new = PRETRAINED / "en-fr", tmp_path / "new"
-    assert main(["export", "en-fr", str(new), "--to", "int8"]) == 0
+    old, new = PRETRAINED / "de-en-multi30k", tmp_path / "new"
+    assert main(["export", "de-en-multi30k", str(new), "--to", "int8"]) == 0
     assert "- weights stored as: float16\n" in (old / "README.md").read_text(encoding="utf-8")
     assert "- weights stored as: int8\n" in (new / "README.md").read_text(encoding="utf-8")
     for name in ("metrics.jsonl", "samples.md"):

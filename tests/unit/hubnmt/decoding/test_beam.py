@@ -40,7 +40,7 @@ def test_full_width_ranks_every_target_as_exhaustive_search_does(
 
 
 @PENALTIES
-@pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (3, 2), (5, 1)])
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (2, 1), (3, 2), (5, 1)])
 def test_stopping_early_finds_what_never_stopping_finds(
     beam_size: int, n_best: int, length_penalty: float
 ) -> None:

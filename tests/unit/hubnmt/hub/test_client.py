@@ -10,7 +10,7 @@ import pytest
 
 from hubnmt.errors import HubError
 from hubnmt.hub import client
-from hubnmt.hub.client import WAITS_S, connect, read_pages, retry
+from hubnmt.hub.client import connect, read_pages, retry
 from hubnmt.hub.errors import HTTP_ERROR, explain, hide_tokens
 from tests.hub import TOKEN
 from tests.hub_server import Fault, HubServer
@@ -22,32 +22,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seen: list[float] = []
     monkeypatch.setattr(client, "pause", seen.append)
     return seen
-
-
-@pytest.mark.parametrize(
-    ("error", "n_calls"),
-    [
-        (HTTP_ERROR("cut"), len(WAITS_S) + 1),
-        (OSError("no such file"), 1),
-        (type("ConnectError", (HTTP_ERROR,), {})("unplugged"), 1),
-        (type("ConnectTimeout", (HTTP_ERROR,), {})("unplugged"), 1),
-    ],
-)
-def test_only_what_may_pass_is_tried_again(
-    error: Exception, n_calls: int, waits: list[float], monkeypatch: pytest.MonkeyPatch
-):
-    def fail() -> None:
-        calls.append(error)
-        raise error
-
-    calls: list[Exception] = []
-    with pytest.raises(type(error)):
-        retry(fail)
-    assert len(calls) == n_calls
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(type(error)):
-        retry(fail)
-    assert len(calls) == n_calls + 1
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("soon", 1.0), ("", 1.0)])

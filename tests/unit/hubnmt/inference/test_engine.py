@@ -51,12 +51,20 @@ def replay(engine: TorchEngine, src: list[int], tgt: list[int]) -> list[float]:
 
 
 @STRATEGIES
+@pytest.mark.parametrize("forced", ["", "A dog is running"])
 def test_log_probs_are_those_of_a_replay(
-    strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
+    forced: str,
+    strategy: dict[str, Any],
+    engine: TorchEngine,
+    rows: list[list[int]],
+    tiny_tokenizer: Tokenizer,
 ) -> None:
-    found = run_search(engine.search(rows, options(**strategy)))
+    """What is forced costs what the model says, not what is left after forbidding the rest."""
+    prefix = force_prefix(forced, tiny_tokenizer)
+    found = run_search(engine.search(rows, options(**strategy), prefix=prefix))
     for src, hypotheses in zip(rows, found, strict=True):
         for each in hypotheses:
+            assert tiny_tokenizer.decode(each.ids).startswith(forced)
             expected = replay(engine, src, each.ids)
             assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
             assert each.log_prob == pytest.approx(sum(expected), rel=1e-4)
@@ -141,12 +149,6 @@ def test_no_ngram_comes_twice_if_that_was_asked(
             assert len(set(grams)) == len(grams)
 
 
-def test_pad_and_bos_are_never_said(engine: TorchEngine, rows: list[list[int]]) -> None:
-    decoding = options(sample=True, n_best=20, temperature=9.0, max_new_tokens=40)
-    for hypotheses in run_search(engine.search(rows[:4], decoding)):
-        assert all({0, 1, 2}.isdisjoint(each.ids) for each in hypotheses)
-
-
 def test_the_seed_decides_what_is_drawn(engine: TorchEngine, rows: list[list[int]]) -> None:
     def draw(seed: int) -> list[list[list[int]]]:
         found = run_search(engine.search(rows, options(**SAMPLE, seed=seed)))
@@ -155,20 +157,6 @@ def test_the_seed_decides_what_is_drawn(engine: TorchEngine, rows: list[list[int
     assert draw(0) == draw(0)
     for one, other in itertools.combinations((draw(0), draw(1), draw(2**63 - 1)), 2):
         assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
-
-
-@STRATEGIES
-def test_a_forced_target_has_the_score_of_a_replay(
-    strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]], tiny_tokenizer: Tokenizer
-) -> None:
-    """What is forced costs what the model says, not what is left after forbidding the rest."""
-    prefix = force_prefix("A dog is running", tiny_tokenizer)
-    found = run_search(engine.search(rows[:3], options(**strategy), prefix=prefix))
-    for src, hypotheses in zip(rows, found, strict=False):
-        for each in hypotheses:
-            expected = replay(engine, src, each.ids)
-            assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
-            assert tiny_tokenizer.decode(each.ids).startswith("A dog is running")
 
 
 @STRATEGIES

@@ -47,12 +47,6 @@ def run(
     return [best.ids for best, *_ in kept], notes
 
 
-def test_where_nothing_is_odd_nothing_is_searched(tiny_tokenizer: Tokenizer) -> None:
-    search = Searching(FINE)
-    assert run([FINE, FINE], search, tiny_tokenizer) == ([FINE, FINE], ["", ""])
-    assert search.calls == []
-
-
 @pytest.mark.parametrize(
     ("answer", "kept", "note"),
     [

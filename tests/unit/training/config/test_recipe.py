@@ -89,6 +89,26 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
         ({"run": {"max_steps": 0}}, r"max_steps = 0 must be at least 1"),
         ({"run": {"seed": 2**70}}, r"seed = \d+ must be"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
+        ({"optimizer": {"schedule": "line"}}, r"'linear' or 'inverse_sqrt' or 'noam' or 'cosine'"),
+        ({"optimizer": {"schedule": "cosine"}}, r"schedule = 'cosine' requires decay_steps"),
+        (
+            {"optimizer": {"decay_steps": 20, "warmup_steps": 20}},
+            r"decay_steps = 20 must be above warmup",
+        ),
+        (
+            {"optimizer": {"schedule": "noam", "warmup_steps": 0}},
+            r"requires warmup_steps of at least 1",
+        ),
+        ({"optimizer": {"lr": 0.005, "min_lr": 0.1}}, r"min_lr = 0\.1 must be 0 to lr = 0\.005"),
+        ({"optimizer": {"r_drop": -1.0}}, r"r_drop = -1\.0 must be at least 0"),
+        ({"run": {"judged": "best"}}, r"'average' or 'ema' or 'raw'"),
+        ({"run": {"ema_decay": 1.0}}, r"ema_decay = 1\.0 must be in \[0, 1\)"),
+        ({"run": {"save_every": 0}}, r"save_every = 0 must be at least 1"),
+        ({"run": {"max_minutes": 0.0}}, r"max_minutes = 0\.0 must be above 0"),
+        *(
+            ({"run": {"name": name}}, r"is not a valid folder name in runs: choose a word")
+            for name in ("../../x", "/tmp/x", "..", "", " ", "a\\b", "C:x", "a\0b", "a\n")
+        ),
     ],
     ids=str,
 )
