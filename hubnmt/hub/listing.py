@@ -6,7 +6,6 @@ the cache.
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import logging
 import os
@@ -130,9 +129,7 @@ def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) 
     )
 
 
-def list_hub(
-    *, author: str = "", search: str = "", token: str | None = None
-) -> Iterator[ListedModel]:
+def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
     """List the models on the Hub that are tagged `hubnmt`, last modified first.
 
     Pages are requested lazily.
@@ -140,7 +137,7 @@ def list_hub(
     Raises:
         HubError: if the Hub refuses or cannot be reached.
     """
-    api = connect(token)
+    api = connect()
     wanted = {"author": author, "search": search}
     query = {
         "filter": LIBRARY,
@@ -209,29 +206,19 @@ class Catalogue:
         self._pages: OrderedDict[tuple[str, ...], tuple[float, list[ListedModel]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def page(
-        self,
-        *,
-        author: str = "",
-        search: str = "",
-        size: int = 20,
-        number: int = 0,
-        token: str | None = None,
-    ) -> list[ListedModel]:
-        """Return one page of the list, counted from 0; empty beyond the last.
+    def page(self, *, author: str = "", search: str = "", size: int = 20) -> list[ListedModel]:
+        """Return the first models of the list.
 
         Raises:
             HubError: if the Hub refuses or cannot be reached.
         """
-        whose = hashlib.sha256((token or "").encode()).hexdigest()
-        key = (endpoint(), whose, author, search, str(size), str(number))
+        key = (endpoint(), author, search, str(size))
         now = self._clock()
         with self._lock:
             until, models = self._pages.get(key, (now, []))
             if until > now:
                 return models
-        found = list_hub(author=author, search=search, token=token)
-        models = list(itertools.islice(found, number * size, (number + 1) * size))
+        models = list(itertools.islice(list_hub(author=author, search=search), size))
         with self._lock:
             self._pages[key] = (now + self._fresh_s, models)
             self._pages.move_to_end(key)

@@ -239,7 +239,7 @@ def _note_revision(storage: Path, reference: HubReference, commit: str) -> None:
         draft.replace(note)
 
 
-def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) -> Pulled:
+def pull_to(reference: HubReference, folder: Path) -> Pulled:
     """Download a model into a folder, atomically.
 
     Raises:
@@ -248,7 +248,7 @@ def pull_to(reference: HubReference, folder: Path, *, token: str | None = None) 
         ModelFolderError: if the downloaded model is invalid.
     """
     check_place(folder)
-    pulled = pull(reference, token=token)
+    pulled = pull(reference)
     load_model(pulled.folder)
     with readable_errors(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
         for name in ALLOWED:

@@ -153,19 +153,18 @@ def push(
     return Pushed(url=url, commit=done.commit, changed=done.changed)
 
 
-def prepare_repo(repo: str, *, private: bool = False, token: str | None = None) -> None:
+def prepare_repo(repo: str, *, private: bool = False) -> None:
     """Check write access to a repository before a long job, creating it if missing.
 
     Args:
         repo: `user/name`.
         private: create a new repository as private; an existing one is not changed.
-        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached, or the repository has other content.
     """
     check_repo(repo)
-    api = connect_to_write(token)
+    api = connect_to_write()
     with readable_errors(repo):
         _check_target(_prepare(api, repo, MAIN, private=private), repo)
         retry(lambda: api.auth_check(repo, write=True))

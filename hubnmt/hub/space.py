@@ -65,7 +65,6 @@ def open_space(
     private: bool = False,
     public: bool = False,
     with_token: bool = False,
-    token: str | None = None,
 ) -> Opened:
     """Create or update a Space that serves a model; idempotent.
 
@@ -76,13 +75,12 @@ def open_space(
         public: allow public use of a private or gated model, which a Space with a token otherwise
             serves only if it is private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
-        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
         HubError: if a Space cannot load the model, or the Hub refuses.
     """
     check_repo(repo)
-    api = connect_to_write(token)
+    api = connect_to_write()
     with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
     with readable_errors(f"Space {repo}"):
@@ -101,7 +99,7 @@ def open_space(
         if _variables(api, repo).get(VARIABLE) != model:
             retry(lambda: api.add_space_variable(repo, VARIABLE, model))
         if with_token:
-            retry(lambda: api.add_space_secret(repo, SECRET, token or get_token() or ""))
+            retry(lambda: api.add_space_secret(repo, SECRET, get_token() or ""))
         contents = collect(repo, model)
         request = CommitRequest(
             repo=repo,

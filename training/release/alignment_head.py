@@ -40,8 +40,6 @@ class HeadScore:
     """Share of links predicted correctly, 0 to 1."""
     n_links: int
     """Number of reference links."""
-    all_heads: Tensor
-    """(2, L, H) accuracies, by shift."""
 
 
 def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:
@@ -71,7 +69,6 @@ def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None
         shift=1 if shift else 0,
         accuracy=float(accuracies[shift, layer, head]),
         n_links=n_links,
-        all_heads=accuracies,
     )
 
 

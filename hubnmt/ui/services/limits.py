@@ -10,6 +10,7 @@ from hubnmt.analysis.occlusion import Occlusion, find_words, occlude
 from hubnmt.attention.explorer import check_drawable
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
+from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
 from hubnmt.inference.engine import max_tgt_tokens
 from hubnmt.pipeline.fallback import retry_options
@@ -18,7 +19,7 @@ from hubnmt.pipeline.protection import unprotect
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore, Translation
-from hubnmt.ui.services.scheduler import model_turn, run_in_turns
+from hubnmt.ui.services.scheduler import in_turns, model_turn
 
 MAX_TEXT_CHARS = 10_000
 """Maximum length of a text, about four printed pages."""
@@ -291,7 +292,7 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
     if not translation:
         cost_s = check_work(translator, text, translator.decoding)
         translating = translator.stream(text, n_together=N_TOGETHER)
-        translation = run_in_turns(translating, cost_s).text
+        translation = run_search(in_turns(translating, cost_s)).text
         _check_drawable(translator, text, translation)
     with model_turn(INSPECT_SECONDS):
         return translator.attend(text, translation)

@@ -152,7 +152,6 @@ class ModelRegistry:
         opening: str = "",
         allow_local: bool = False,
         allow_hub: bool = False,
-        max_open: int = MAX_OPEN_MODELS,
     ) -> None:
         """Configure the registry; models are loaded on first use.
 
@@ -162,7 +161,6 @@ class ModelRegistry:
             opening: the default model; empty selects the first bundled one.
             allow_local: whether users may open any local folder.
             allow_hub: whether users may open Hub repositories.
-            max_open: maximum number of translators in memory.
 
         Raises:
             ModelNotFoundError: if there is no default model.
@@ -174,7 +172,6 @@ class ModelRegistry:
         self.opening = opening or next(iter(bundled))
         self._load = load
         self._bundled = dict(bundled)
-        self._max_open = max_open
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
@@ -258,7 +255,7 @@ class ModelRegistry:
         """Cache a model and evict the least recently used one if necessary."""
         with self._lock:
             self._open[reference] = translator
-            while len(self._open) > self._max_open:
+            while len(self._open) > MAX_OPEN_MODELS:
                 self._open.popitem(last=False)
 
     def is_open(self, reference: str) -> bool:

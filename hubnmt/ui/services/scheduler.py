@@ -354,18 +354,3 @@ class Quota:
         finally:
             with self._lock:
                 self._holders.remove(client)
-
-
-def run_in_turns(
-    steps: Generator[Value, None, Result],
-    cost_s: float,
-    is_begun: Callable[[], bool] = lambda: False,
-) -> Result:
-    """Exhaust a generator with `in_turns` and return its result."""
-    turns = in_turns(steps, cost_s, is_begun)
-    while True:
-        try:
-            next(turns)
-        except StopIteration as end:
-            result: Result = end.value
-            return result

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.config import DecodingConfig, DecodingOptions
+from hubnmt.decoding import run_search
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.listing import Catalogue
 from hubnmt.text.languages import main_tag
@@ -22,7 +23,7 @@ from hubnmt.ui.services.catalogue import (
     suggest_models,
 )
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
-from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn, run_in_turns
+from hubnmt.ui.services.scheduler import MAX_WAIT_S, BusyError, in_turns, model_turn
 from hubnmt.ui.services.shared_search import SharedEngine, SharedSearches
 from hubnmt.ui.services.unsure import bind_sentence, find_unsure
 
@@ -135,7 +136,7 @@ class Handlers:
         translator, load_seconds = self._open(model)
         start = time.perf_counter()
         begun = self._begin(text, translator, prefix, options, n_together=limits.N_TOGETHER)
-        translation = run_in_turns(*begun)
+        translation = run_search(in_turns(*begun))
         seconds = time.perf_counter() - start
         if not (options or prefix):
             limits.note_speed(translator, begun.cost_s, seconds)

@@ -49,7 +49,6 @@ def test_each_head_scores_what_its_map_shows(translator: Translator) -> None:
     best = choose_head(translator, encode_pairs(translator, ["", *sources], ["", *targets]))
     assert best is not None
     assert best.n_links == n_links > 100
-    torch.testing.assert_close(best.all_heads, expected)
     assert best.accuracy == pytest.approx(float(expected.max()))
     assert best.accuracy == pytest.approx(float(expected[best.shift][best.head]))
     assert len(expected.unique()) > 2

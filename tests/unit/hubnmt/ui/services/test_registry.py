@@ -12,7 +12,7 @@ Make = Callable[..., ModelRegistry]
 
 
 def test_the_least_recently_used_model_leaves(make_registry: Make, tmp_path: Path):
-    registry = make_registry(bundled=dict.fromkeys("abc", tmp_path), max_open=2)
+    registry = make_registry(bundled=dict.fromkeys("abc", tmp_path))
     first = registry.get("a")
     registry.get("b")
     assert registry.get("a") is first

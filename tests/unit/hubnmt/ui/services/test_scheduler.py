@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.decoding import run_search
 from hubnmt.ui.services import scheduler as scheduling
 from hubnmt.ui.services.scheduler import (
     AbandonedError,
@@ -90,14 +91,6 @@ def steps(n: int, seconds: float, seen: list[str], name: str) -> Generator[int, 
     return name
 
 
-def drain(turns: Generator[int, None, str]) -> str:
-    while True:
-        try:
-            next(turns)
-        except StopIteration as end:
-            return str(end.value)
-
-
 def test_a_short_task_interrupts_a_long_one_and_both_finish():
     scheduler, seen = Scheduler(), []
     begun = threading.Event()
@@ -107,14 +100,14 @@ def test_a_short_task_interrupts_a_long_one_and_both_finish():
         turns = in_turns(steps(20, 0.03, seen, "long"), 2.0)
         next(turns)
         begun.set()
-        assert drain(turns) == "long"
+        assert run_search(turns) == "long"
 
     thread = threading.Thread(target=run_long)
     thread.start()
     begun.wait(10)
     assign(scheduler, make_client("honest"))
     try:
-        assert drain(in_turns(steps(2, 0.01, seen, "short"), 0.1)) == "short"
+        assert run_search(in_turns(steps(2, 0.01, seen, "short"), 0.1)) == "short"
     finally:
         scheduling._CURRENT.set(None)
     assert seen.count("long") < 20
@@ -127,7 +120,7 @@ def test_a_running_task_ends_when_its_client_leaves():
     assign(scheduler, make_client(has_left=lambda: len(seen) > 2))
     try:
         with pytest.raises(AbandonedError):
-            drain(in_turns(steps(50, 0.03, seen, "x"), 1.0))
+            run_search(in_turns(steps(50, 0.03, seen, "x"), 1.0))
     finally:
         scheduling._CURRENT.set(None)
     assert len(seen) < 6
@@ -147,7 +140,7 @@ def test_work_beyond_its_estimate_is_stopped():
     assign(Scheduler(max_task_s=0.05), make_client())
     try:
         with pytest.raises(OverrunError, match="split the text or reduce beam_size"):
-            drain(in_turns(busy(seen), 0.01))
+            run_search(in_turns(busy(seen), 0.01))
     finally:
         scheduling._CURRENT.set(None)
     assert seen
