@@ -262,7 +262,7 @@ class Translator:
             'A dog runs in the snow.'
             >>> for translation in translator(["Ein Hund.", "Zwei Kinder spielen."], beam_size=2):
             ...     print(translation)
-            A dog is running.
+            A dog.
             Two children are playing.
         """
         check_prefix(prefix)
@@ -352,8 +352,8 @@ class Translator:
         Example:
             >>> for each in translator.alternatives("Ein Hund rennt im Schnee.", "A dog ", k=2):
             ...     print(f"{each.probability:.1f}", each.piece, each.text)
-            0.5  runs A dog runs in the snow.
-            0.2  is A dog is running in the snow.
+            0.4  runs A dog runs in the snow.
+            0.2  running A dog running in the snow.
         """
         if k < 1:
             raise ConfigError(f"k = {k} must be at least 1")
