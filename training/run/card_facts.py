@@ -54,12 +54,16 @@ def started_from(machine: Mapping[str, Any], *, name: str) -> str:
 
 
 def recipe_lines(run_dir: Path) -> str:
-    """Return the tokenizer, model and optimizer settings as TOML."""
+    """Return the tokenizer, model and optimizer settings as TOML, which has no null."""
     recipe = read_json(run_dir / "recipe.json")
     lines = []
     for section in ("tokenizer", "model", "optimizer"):
         lines.append(f"[{section}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in recipe[section].items()]
+        lines += [
+            f"{key} = {json.dumps(value)}"
+            for key, value in recipe[section].items()
+            if value is not None
+        ]
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
+from hubnmt.ui.services.training_runs import read_run
 from training import finish as finishing
 from training.finish import main
 from training.release.alignment_head import choose_head
@@ -100,6 +101,15 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert stored.decoding.length_penalty == best["length_penalty"]
     chosen = f"beam {best['beam_size']}, length penalty {best['length_penalty']}"
     assert chosen in stored.card
+
+
+def test_the_page_reads_the_settings_of_the_run_from_the_card(
+    finish_run: Finish, run_dir: Path
+) -> None:
+    wanted = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))["optimizer"]
+    recipe = read_run(finish_run()).recipe
+    assert recipe is not None
+    assert (recipe.lr, recipe.label_smoothing) == (wanted["lr"], wanted["label_smoothing"])
 
 
 PAIR = "{at}/test.de,{at}/test.en"

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint.card import escape_cell
+from hubnmt.checkpoint.description import bundled_models
 from hubnmt.ui.services.training_runs import Recipe, read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
@@ -98,3 +99,14 @@ def test_a_recipe_that_cannot_be_read_says_nothing(run: Path, text: str):
     (run / "recipe.json").unlink()
     (run / "README.md").write_text(CARD.replace("lr = 0.0008", text))
     assert read_run(run).recipe is None
+
+
+@pytest.mark.parametrize("folder", bundled_models().values(), ids=lambda folder: folder.name)
+def test_every_bundled_model_has_its_record(folder: Path):
+    found = read_run(folder)
+    assert found.recipe is not None
+    assert found.recipe.label_smoothing == 0.1
+    assert found.recipe.lr
+    assert found.recipe.warmup_steps
+    assert len(found.sample_steps) > 5
+    assert len(found.samples) > 5
