@@ -41,7 +41,7 @@ model, config = translator.model, translator.config
 tokenizer = translator.tokenizers.src  # this model has one vocabulary for both languages
 pad_id, bos_id, eos_id = tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id
 
-SENTENCE = "Ein Hund läuft mit einem Stock im Maul durch das Wasser."
+SENTENCE = "Zwei Hunde rennen und spielen im Schnee."
 print(translator.translate(SENTENCE).text)
 print(f"D = {config.d_model}, H = {config.n_heads}, F = {config.d_ff}, V = {config.src_vocab_size}")
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters in all, of which")
@@ -71,7 +71,7 @@ assert tokenizer.decode(src_rows[0]) == SENTENCE  # pieces are the text: nothing
 src_ids, src_pad_mask = batch_sources(src_rows, pad_id=pad_id, eos_id=eos_id)  # (B, S) each
 print("src_ids", tuple(src_ids.shape), "padding per sentence:", src_pad_mask.sum(1).tolist())
 
-TRANSLATION = "A dog runs through the water with a stick in its mouth."
+TRANSLATION = "Two dogs are running and playing in the snow."
 tgt_row = tokenizer.encode(TRANSLATION)
 tgt_in, tgt_out, _ = batch_targets([tgt_row], pad_id=pad_id, bos_id=bos_id, eos_id=eos_id)
 for read, predicted in zip(tgt_in[0].tolist(), tgt_out[0].tolist(), strict=True):

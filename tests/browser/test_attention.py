@@ -40,7 +40,7 @@ def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
     assert len(shares) == n_keys * len(_words(page, "queries"))
     for start in range(0, len(shares), n_keys):
         assert sum(shares[start : start + n_keys]) == pytest.approx(100, abs=10)
-    assert "Alignment head: layer 1, head 4" in page.inner_text(".explorer .view")
+    assert "Alignment head: layer 1, head 2" in page.inner_text(".explorer .view")
     girl = page.locator(".explorer .queries button", has_text=re.compile("^girl$"))
     girl.click()
     assert girl.get_attribute("aria-pressed") == "true"

@@ -247,7 +247,7 @@ def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
 def test_heads_are_switched_off(visit: Any):
     page = visit.page
     visit.translate(TEXT)
-    name = "Cross layer 1, head 4 (alignment head)"
+    name = "Cross layer 1, head 2 (alignment head)"
     visit.switch(name)
     outcome = page.locator(".switches .outcome")
     assert "Without 1 head" in outcome.inner_text()
