@@ -29,7 +29,7 @@ from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.release.publish import publish_run
-from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
+from training.run.finetune import Pretrained, describe_pretrained, load_start
 from training.run.hub_upload import Publisher
 from training.run.plan import plan_run
 from training.run.run_dir import (
@@ -104,7 +104,7 @@ def run(
         group.run_on_rank0(publisher.prepare)
         with contextlib.ExitStack() as stack:
             start = None  # on rank 0 only; the other ranks receive its settings and weights
-            if is_new and config.run.pretrained:
+            if is_new and (config.run.pretrained or config.run.pretrained_encoder):
                 config, start = _start_from(config, source, every, group)
             check = check_unused if resume is None else None
             corpus = _prepare_together(
@@ -136,7 +136,7 @@ def _start_from(
     found: list[Pretrained] = []
 
     def find() -> Tables:
-        found.append(load_pretrained(config.run.pretrained))
+        found.append(load_start(config.run))
         log.info("starting from %s", describe_pretrained(found[0].record()))
         return found[0].settings(config)
 
@@ -146,7 +146,8 @@ def _start_from(
 
 def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> None:
     """Set the pretrained weights, if any, and record how the run was started."""
-    if current.config.run.pretrained:
+    settings = current.config.run
+    if settings.pretrained or settings.pretrained_encoder:
         current.begin_with(start.weights if start else None)
     facts: dict[str, Any] = {
         "device": current.group.device,
@@ -176,8 +177,8 @@ def _prepare_together(
 
     def prepare() -> None:
         if is_new:  # created late, so that a mistake in the recipe leaves no folder
-            tokenizers = start.tokenizers if start else None
-            corpora.append(prepare_corpus(config, None, tokenizers=tokenizers))
+            src, tgt = (start.src, start.tgt) if start else (None, None)
+            corpora.append(prepare_corpus(config, None, src=src, tgt=tgt))
             make_folder(folder)
             stack.enter_context(lock_folder(folder))
             if check is not None:

@@ -96,6 +96,10 @@ class RunSettings(FromDict):
     `user/name[@revision]` on the Hub. Its architecture and vocabulary are used, so `[model]` and
     `[tokenizer]` may be omitted; dropout is taken from the recipe if set there. Empty: train from
     scratch."""
+    pretrained_encoder: str = ""
+    """Model of the same source language whose encoder and source vocabulary are used, named like
+    `pretrained`. The decoder and the target vocabulary are those of `pretrained`, or new. Transfer
+    learning: Zoph et al. 2016, https://aclanthology.org/D16-1163/"""
     max_steps: int = 20_000
     """Maximum number of optimizer steps."""
     max_minutes: float | None = None

@@ -73,12 +73,13 @@ def prepare_corpus(
     config: RunConfig,
     resumed: Path | None,
     *,
-    tokenizers: Tokenizers | None = None,
+    src: Tokenizer | None = None,
+    tgt: Tokenizer | None = None,
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    The tokenizers are those given, of a pretrained model, else those in the folder of a resumed
-    run, else they are learned.
+    The tokenizers are those in the folder of a resumed run, else they are learned, except `src` and
+    `tgt` where given, which are those of a pretrained model.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
@@ -96,7 +97,11 @@ def prepare_corpus(
     _warn_of_invalid(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
-    tokenizers = tokenizers or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    if src is not None and tgt is not None:
+        tokenizers = Tokenizers(src, tgt)
+    else:
+        tokenizers = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+        tokenizers = Tokenizers(src or tokenizers.src, tokenizers.tgt)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     train = _encode(config, texts, tokenizers, n_pairs=report.n_kept)

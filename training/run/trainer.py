@@ -104,9 +104,12 @@ class Run:
         log.info("resumed at step %d", self.progress.step)
 
     def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
-        """Start from pretrained weights, which rank 0 broadcasts to all processes."""
+        """Start from pretrained weights, which rank 0 broadcasts to all processes.
+
+        Weights that are absent keep their random initial values.
+        """
         if weights is not None:
-            put_weights(self.model, weights)
+            put_weights(self.model, {**self.model.state_dict(), **weights})
         self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
         if self.parts.moving_average is not None:
             self.parts.moving_average.restore(copy_weights(self.model))
