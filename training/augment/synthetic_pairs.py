@@ -9,7 +9,9 @@ header names the languages. Each frame is filled `--times` times, with names of 
 in several languages and with synthetic ones, so that a model learns to copy names instead of known
 ones only; dates and weekdays are written by the library `babel` in the language of each side. In a
 share of the pairs (`--protect`) numbers are replaced by placeholders (see
-`training.data.placeholders`). Add the table to a recipe as another corpus:
+`training.data.placeholders`). Languages of different scripts spell names differently: with
+`--spellings` names come from tables of two columns, and each side gets its own spelling. Add the
+table to a recipe as another corpus:
 
     [data.corpora.frames]
     files = ["FOLDER/frames.tsv"]
@@ -43,6 +45,7 @@ PROTECTED_SHARE: Final = 0.15
 """Default of `--protect`."""
 _KNOWN_NAMES, _KNOWN_PLACES = 0.8, 0.6
 """Shares of values from `faker`, for names, and for cities and firms; the others are synthetic."""
+_SPELLED: Final = ("name", "surname", "city")
 _NAME: Final = re.compile(r"[^\W\d_]{3,14}")
 _LAST_LATIN: Final = "\u024f"
 _CONJUNCTION: Final = re.compile(r"&|\b(?:und|and|et|e)\b")
@@ -110,8 +113,12 @@ def fill_frames(
     *,
     times: int,
     protected_share: float = PROTECTED_SHARE,
+    spellings: Sequence[TextPair] = (),
 ) -> Iterator[TextPair]:
     """Yield pairs: all frames, filled with other values each time.
+
+    Names of people and places are drawn from `spellings`, (source, target) each, instead of
+    `values`, if there are any.
 
     Raises:
         InputError: if a frame has an unknown field or a single brace.
@@ -123,9 +130,12 @@ def fill_frames(
             day = datetime.datetime(2024, 1, 1, rng.randint(2, 23))
             day += datetime.timedelta(days=rng.randrange(366))
             day += datetime.timedelta(days=day.day == 1)  # French and others write the first apart
+            spelled = {field: rng.choice(spellings) for field in _SPELLED if spellings}
             both = (
-                shared | _write_day(day, language, rng)
-                for language in (frames.src_lang, frames.tgt_lang)
+                shared
+                | {field: spelling[side] for field, spelling in spelled.items()}
+                | _write_day(day, language, rng)
+                for side, language in enumerate((frames.src_lang, frames.tgt_lang))
             )
             try:
                 pair = (
@@ -196,6 +206,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SHARE",
         help=f"share of pairs with placeholders (default: {PROTECTED_SHARE})",
     )
+    parser.add_argument(
+        "--spellings",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE.tsv",
+        help="tables of names with their spelling in both languages",
+    )
     options = parser.parse_args(arguments)
 
     def work() -> None:
@@ -211,6 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             random.Random(options.seed),
             times=options.times,
             protected_share=options.protect,
+            spellings=[pair for path in options.spellings for pair in read_table(path).pairs],
         )
         write_table(options.output, [(frames.src_lang, frames.tgt_lang), *pairs])
 
