@@ -2,7 +2,7 @@
 
     python tests/benchmarks/ablate.py RECIPE --folder DIR --steps 2000 \
         --try model.dropout=0.1 --try "optimizer.label_smoothing=0" \
-        --try "run.judged=ema run.ema_decay=0.999" --set data.train=train.de,train.en
+        --try "run.average_last=5" --set data.train=train.de,train.en
 
 Trains the recipe as it is and once for each `--try`, which may hold several settings, all with the
 same seed, steps and texts, and prints what the last validation said. Every run has its folder in

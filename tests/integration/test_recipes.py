@@ -12,7 +12,7 @@ from hubnmt.config import ModelConfig
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
-from training.optim.averaging import describe_judged
+from training.run.card_facts import describe_average
 from training.run.trainer import Run
 from training.toy import write_corpus
 
@@ -96,7 +96,7 @@ def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
     for key in ("lr", "warmup_steps", "label_smoothing", "batch_tokens", "accumulate"):
         assert f"\n{key} = {json.dumps(settings['optimizer'][key])}\n" in card
     assert f"- seed: {recipe.run.seed}\n" in card
-    assert f"- weights: {describe_judged(settings['run'])}\n" in card
+    assert f"- weights: {describe_average(settings['run'])}\n" in card
 
 
 @pytest.mark.parametrize("name", RECIPES)

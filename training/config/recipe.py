@@ -18,12 +18,18 @@ from hubnmt.schema import FromDict, find_problems, require
 from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
 from training.config.checks import collecting
 from training.config.data import CorpusConfig, DataConfig
-from training.config.run import CardConfig, LogConfig, OptimizerConfig, RunSettings
+from training.config.run import CardConfig, OptimizerConfig, RunSettings
 
 FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that are determined by the run and must not be set in a recipe."""
 FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
 """Fields of `ModelConfig` that may differ from those of the pretrained model."""
+REMOVED: Mapping[str, Mapping[str, Any]] = {
+    "optimizer": {"method": "adamw", "r_drop": 0.0},
+    "run": {"ema_decay": 0.999},
+    "log": {"hook": None},
+}
+"""Settings of earlier versions by section, with their defaults, which are accepted."""
 Tables = Mapping[str, Mapping[str, Any]]
 """Sections of a recipe."""
 CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
@@ -57,7 +63,6 @@ class RunConfig:
     decoding: dict[str, Any]
     """Decoding defaults stored with the model."""
     card: CardConfig
-    log: LogConfig
 
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved recipe as plain values."""
@@ -82,7 +87,6 @@ SECTIONS: dict[str, type[FromDict]] = {
     "tokenizer": TokenizerConfig,
     "optimizer": OptimizerConfig,
     "card": CardConfig,
-    "log": LogConfig,
 }
 
 
@@ -109,12 +113,37 @@ def load_recipe(
     for override in overrides:
         with collecting(problems):
             apply_override(tables, override)
+    problems += drop_removed(tables)
     problems += inherit(tables, inherited or {})
     with collecting(problems):
         config = parse_recipe(tables, where=where, is_complete=inherited is not None)
     if problems:
         raise ConfigError("; ".join(problems))
     return config
+
+
+def drop_removed(tables: dict[str, Any]) -> list[str]:
+    """Remove settings of earlier versions from the sections of a recipe, in place.
+
+    Returns:
+        problems: removed settings that have another value than their default.
+    """
+    problems = []
+    run = tables.get("run")
+    if isinstance(run, dict) and "judged" in run:
+        n_snapshots = {"raw": 1, "average": run.get("average_last", 10)}.get(run.pop("judged"))
+        if n_snapshots is None:
+            problems.append("run.judged is no longer a setting: set run.average_last")
+        run["average_last"] = n_snapshots or 1
+    for section, settings in REMOVED.items():
+        table = tables.get(section)
+        if not isinstance(table, dict):
+            continue  # missing, or reported by `parse_recipe`
+        for name, default in settings.items():
+            if table.pop(name, default) != default:
+                problems.append(f"{section}.{name} is no longer a setting: remove it")
+    tables.pop("log", None)
+    return problems
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

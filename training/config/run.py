@@ -1,4 +1,4 @@
-"""The `[optimizer]`, `[run]`, `[log]` and `[card]` sections of a recipe."""
+"""The `[optimizer]`, `[run]` and `[card]` sections of a recipe."""
 
 import dataclasses
 import re
@@ -15,12 +15,9 @@ NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
 class OptimizerConfig(FromDict):
     """Optimizer, learning-rate schedule, loss and batch size."""
 
-    method: Literal["adamw", "muon"] = "adamw"
-    """`muon`: orthogonalized momentum for the matrices of linear layers, AdamW for embeddings,
-    norms and biases, with one learning rate for both."""
     lr: float = 5e-3
-    """Peak learning rate; with `noam`, a factor on the paper's formula (1.0 in the paper)."""
-    schedule: Literal["linear", "inverse_sqrt", "noam", "cosine", "constant"] = "linear"
+    """Peak learning rate of AdamW."""
+    schedule: Literal["linear", "inverse_sqrt", "cosine", "constant"] = "linear"
     """Learning-rate schedule, see `training.optim.lr_schedule`. `linear` follows the budget: it
     falls to 0 at `run.max_steps` or `run.max_minutes`, whichever is used up first."""
     warmup_steps: int | None = None
@@ -35,9 +32,6 @@ class OptimizerConfig(FromDict):
     """AdamW's decoupled weight decay, applied to the matrices of linear layers only."""
     label_smoothing: float = 0.1
     """Probability mass spread over the vocabulary."""
-    r_drop: float = 0.0
-    """Weight of R-Drop, the divergence of two passes with different dropout (Liang et al. 2021, who
-    use 5 for translation); 0 disables it and saves the second pass."""
     grad_clip_norm: float = 1.0
     """Maximum gradient norm; 0 disables clipping."""
     batch_tokens: int = 0
@@ -52,7 +46,7 @@ class OptimizerConfig(FromDict):
         decay, warmup = self.decay_steps, self.warmup_steps
         require(
             *above_zero(self, "lr"),
-            *at_least(self, 0, "weight_decay", "r_drop", "grad_clip_norm", "batch_tokens"),
+            *at_least(self, 0, "weight_decay", "grad_clip_norm", "batch_tokens"),
             *at_least(self, 1, "accumulate"),
             (warmup is None or warmup >= 0, f"warmup_steps = {warmup} must be at least 0"),
             (
@@ -71,10 +65,6 @@ class OptimizerConfig(FromDict):
             (
                 decay is None or decay > (warmup or 0),
                 f"decay_steps = {decay} must be above warmup_steps = {warmup}",
-            ),
-            (
-                self.schedule != "noam" or warmup != 0,
-                "schedule = 'noam' requires warmup_steps of at least 1",
             ),
             (
                 all(0 <= beta < 1 for beta in self.betas),
@@ -108,14 +98,9 @@ class RunSettings(FromDict):
     """Steps between validations; each also takes a snapshot for averaging."""
     save_every: int = 250
     """Steps between saved states; a validation also saves one."""
-    judged: Literal["average", "ema", "raw"] = "raw"
-    """Weights used for validation, `best/` and `last/`: the mean of the last `average_last`
-    snapshots, an exponential moving average with `ema_decay`, or the current weights. An average
-    helps where the learning rate does not fall to 0."""
-    average_last: int = 10
-    """Number of snapshots in the mean."""
-    ema_decay: float = 0.999
-    """Decay of the moving average; lower in early steps."""
+    average_last: int = 1
+    """Validate and save the mean of the weights at this many validations; 1 takes the current
+    weights. A mean helps where the learning rate does not fall to 0."""
     patience: int = 20
     """Early stopping after this many validations without a better BLEU."""
     log_every: int = 50
@@ -146,23 +131,8 @@ class RunSettings(FromDict):
                 bool(NAME.fullmatch(self.name)) and self.name.isprintable(),
                 f"name = {self.name!r} is not a valid folder name in {self.folder}: choose a word",
             ),
-            (0 <= self.ema_decay < 1, f"ema_decay = {self.ema_decay} must be in [0, 1)"),
             (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class LogConfig(FromDict):
-    """Experiment tracking."""
-
-    hook: Literal["trackio", "wandb"] | None = None
-    """Experiment tracker; must be installed, and for wandb logged in, beforehand."""
-    project: str = "hubnmt"
-    """Project at the tracker; the run is named after its folder."""
-
-    def __post_init__(self) -> None:
-        """Check that the project has a name."""
-        require((bool(self.project.strip()), "project is empty: set a name"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,14 +57,6 @@ class Batch(NamedTuple):
         """Return the hidden states at the labels: (B, T, D) to (N, D)."""
         return hidden.flatten(0, 1).index_select(0, self.places)
 
-    def twice(self) -> "Batch":
-        """Return the batch repeated twice: rows (2B, ...), labels (2N,)."""
-        src = SourceBatch(*(torch.cat([tensor, tensor]) for tensor in self.src))
-        tgt_in, labels = (torch.cat([tensor, tensor]) for tensor in (self.tgt_in, self.labels))
-        return Batch(
-            src, tgt_in, labels, torch.cat([self.places, self.places + self.tgt_in.numel()])
-        )
-
 
 class Plan(Sequence[list[int]]):
     """The batches of an epoch, each a list of pair indices; uses 8 bytes per pair."""

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 CPU_SLICE_TOKENS = 512
 """Tokens per slice on a CPU: 512 x 8,000 bf16 logits are 8 MB; the fastest of 256 to 4,096 on two
@@ -114,32 +112,3 @@ def projected_cross_entropy(
     need_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     sums = _ProjectedCrossEntropy.apply(hidden, weight, labels, label_smoothing, need_grad)  # type: ignore[no-untyped-call]  # torch's own
     return LossSums(*sums)
-
-
-def symmetric_divergence(hidden: Tensor, others: Tensor, weight: Tensor) -> Tensor:
-    """Return the summed symmetric KL divergence of two predictions of the same tokens.
-
-    Slices of tokens are projected again in the backward pass, so that only the probabilities of one
-    slice are held in memory.
-
-    Args:
-        hidden: (N, D) decoder output at non-pad tokens.
-        others: (N, D) decoder output of a second pass.
-        weight: (V, D) output projection.
-
-    Source: Liang et al. 2021, equation 2, https://arxiv.org/abs/2106.14448
-    """
-    slice_tokens = CPU_SLICE_TOKENS if hidden.device.type == "cpu" else GPU_SLICE_TOKENS
-    total = hidden.new_zeros((), dtype=torch.float32)
-    for start in range(0, len(hidden), slice_tokens):
-        rows = slice(start, start + slice_tokens)
-        total = total + checkpoint(
-            _slice_divergence, hidden[rows], others[rows], weight, use_reentrant=False
-        )
-    return total
-
-
-def _slice_divergence(hidden: Tensor, others: Tensor, weight: Tensor) -> Tensor:
-    p = functional.linear(hidden, weight).float().log_softmax(-1)  # (n, V)
-    q = functional.linear(others, weight).float().log_softmax(-1)  # (n, V)
-    return ((p.exp() - q.exp()) * (p - q)).sum()

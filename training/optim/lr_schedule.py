@@ -8,13 +8,12 @@ WARMUP_SHARE = 0.1
 """Share of the budget in which `linear` warms up, unless `warmup_steps` is set."""
 
 
-def rate_at(step: int, settings: OptimizerConfig, *, d_model: int, share: float) -> float:
+def rate_at(step: int, settings: OptimizerConfig, *, share: float) -> float:
     """Return the learning rate of an optimizer step.
 
     Args:
         step: counted from 1.
         settings: schedule and peak rate.
-        d_model: width of the model, for `noam`.
         share: share of the run's budget that is used, 0 to 1, for `linear`.
     """
     warmup_steps, peak = settings.warmup_steps or 0, settings.lr
@@ -23,8 +22,6 @@ def rate_at(step: int, settings: OptimizerConfig, *, d_model: int, share: float)
             return peak * linear(step, warmup_steps=settings.warmup_steps, share=share)
         case "inverse_sqrt":
             return peak * inverse_sqrt(step, warmup_steps=warmup_steps)
-        case "noam":
-            return peak * noam(step, warmup_steps=warmup_steps, d_model=d_model)
         case "cosine":
             factor = cosine(step, warmup_steps=warmup_steps, decay_steps=settings.decay_steps or 0)
             is_rising = step < warmup_steps
@@ -60,14 +57,6 @@ def inverse_sqrt(step: int, *, warmup_steps: int) -> float:
     if step < warmup_steps:
         return step / warmup_steps
     return math.sqrt(max(warmup_steps, 1) / step)
-
-
-def noam(step: int, *, warmup_steps: int, d_model: int) -> float:
-    """Return the rate of Vaswani et al., whose peak depends on width and warm-up.
-
-    Source: Vaswani et al. 2017, equation 3.
-    """
-    return inverse_sqrt(step, warmup_steps=warmup_steps) / math.sqrt(d_model * max(warmup_steps, 1))
 
 
 def cosine(step: int, *, warmup_steps: int, decay_steps: int) -> float:

@@ -7,19 +7,18 @@ splitting the work differently changes the result by rounding only.
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import DTYPES
 from hubnmt.model import Transformer
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch
 from training.distributed import ProcessGroup
-from training.optim.loss import projected_cross_entropy, symmetric_divergence
+from training.optim.loss import projected_cross_entropy
 from training.optim.oom import explain_out_of_memory, is_out_of_memory
 
 log = logging.getLogger("training")
@@ -30,68 +29,33 @@ MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 
 
-def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the matrices of linear layers that are not also embeddings."""
+def build_optimizer(model: nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """Return AdamW, with weight decay for the matrices of linear layers only.
+
+    Decay would distort the scale of norms and biases, and the embeddings of rare pieces, which may
+    be tied to the output projection.
+    """
     embeddings = {
         id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
     }
-    return [each for each in model.parameters() if each.ndim > 1 and id(each) not in embeddings]
-
-
-def group_parameters(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
-    """Return parameter groups that apply weight decay to the matrices of linear layers only.
-
-    Decay would distort the scale of norms and biases, and the embeddings of rare pieces.
-    """
-    every = list(model.parameters())
-    if not weight_decay:
-        return [{"params": every, "weight_decay": 0.0}]
-    matrices = hidden_matrices(model)
-    return [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": without(every, matrices), "weight_decay": 0.0},
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for parameter in model.parameters():
+        is_matrix = parameter.ndim > 1 and id(parameter) not in embeddings
+        (decayed if is_matrix and settings.weight_decay else others).append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
-
-
-def without(every: Iterable[nn.Parameter], excluded: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-    """Return the parameters that are not among the excluded ones."""
-    ids = {id(each) for each in excluded}
-    return [each for each in every if id(each) not in ids]
-
-
-def build_optimizers(
-    model: nn.Module, settings: OptimizerConfig
-) -> dict[str, torch.optim.Optimizer]:
-    """Return the optimizers by name: AdamW, and Muon before it if the recipe asks for Muon.
-
-    Muon's update of a matrix is scaled to the root mean square of AdamW's, so both use one learning
-    rate.
-
-    Raises:
-        ConfigError: if this version of PyTorch has no Muon.
-    Source: Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon/); the scale is that of
-    Liu et al. 2025, section 2.2 (https://arxiv.org/abs/2502.16982).
-    """
-    decay = settings.weight_decay
-    if settings.method == "adamw":
-        groups = group_parameters(model, weight_decay=decay)
-        return {"adamw": torch.optim.AdamW(groups, settings.lr, settings.betas, fused=True)}
-    if not hasattr(torch.optim, "Muon"):
-        raise ConfigError("optimizer.method = 'muon' requires torch 2.9 or later")
-    matrices = hidden_matrices(model)
-    muon = torch.optim.Muon(
-        matrices, settings.lr, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
-    )
-    rest = without(model.parameters(), matrices)
-    adamw = torch.optim.AdamW(rest, settings.lr, settings.betas, weight_decay=0.0, fused=True)
-    return {"muon": muon, "adamw": adamw}
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, settings.lr, settings.betas, fused=True)
 
 
 class StepStats(NamedTuple):
     """Statistics of one step, over all processes."""
 
     loss: float
-    """Nats per non-pad target token, label smoothing and R-Drop included."""
+    """Nats per non-pad target token, label smoothing included."""
     grad_norm: float
     """Gradient norm before clipping."""
     n_tokens: int
@@ -111,7 +75,7 @@ class BatchLoss(nn.Module):
         """Wrap a model; `compiled` applies `torch.compile` to encoder and decoder."""
         super().__init__()
         self.model = model
-        self._settings = settings
+        self._label_smoothing = settings.label_smoothing
         self._encode, self._decode = model.encode, model.decode
         if compiled:  # the methods, not the module: keeps the parameter names of saved states
             self._encode = torch.compile(model.encode, dynamic=True)
@@ -119,19 +83,12 @@ class BatchLoss(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of one batch, summed over its non-pad tokens."""
-        settings, weight = self._settings, self.model.output_proj.weight
-        if settings.r_drop:
-            batch = batch.twice()
+        weight = self.model.output_proj.weight
         memory = self._encode(*batch.src)
         hidden = batch.pick(self._decode(batch.tgt_in, memory, batch.src.src_pad_mask))
-        smoothed = projected_cross_entropy(
-            hidden, weight, batch.labels, label_smoothing=settings.label_smoothing
+        return projected_cross_entropy(
+            hidden, weight, batch.labels, label_smoothing=self._label_smoothing
         ).smoothed
-        if not settings.r_drop:
-            return smoothed
-        one, other = hidden.chunk(2)
-        # Half of the paper's sum, to be comparable with runs without R-Drop.
-        return (smoothed + settings.r_drop / 2 * symmetric_divergence(one, other, weight)) / 2
 
 
 class Stepper:
@@ -146,13 +103,13 @@ class Stepper:
         dtype: str,
         compiled: bool = False,
     ) -> None:
-        """Build the optimizers; `compiled` applies `torch.compile` to encoder and decoder."""
+        """Build the optimizer; `compiled` applies `torch.compile` to encoder and decoder."""
         self.model = model
         self.settings = settings
         self.group = group
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
-        self.optimizers = build_optimizers(model, settings)
+        self.optimizer = build_optimizer(model, settings)
         self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
         self._reduced_loss: nn.Module = self.batch_loss
@@ -252,14 +209,12 @@ class Stepper:
 
     def _update(self, lr: float) -> Tensor:
         """Clip the gradients, update and zero them; return the norm before clipping."""
-        for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            self.scaler.unscale_(optimizer)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.scaler.unscale_(self.optimizer)
         clip = self.settings.grad_clip_norm or float("inf")
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
-        for optimizer in self.optimizers.values():
-            self.scaler.step(optimizer)
-            optimizer.zero_grad()
+        self.scaler.step(self.optimizer)
+        self.optimizer.zero_grad()
         self.scaler.update()
         return grad_norm

@@ -9,7 +9,6 @@ from hubnmt.checkpoint.card import CardFacts
 from hubnmt.checkpoint.files import read_json
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from training.optim.averaging import describe_judged
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import Weights, read_validation
 
@@ -23,14 +22,14 @@ def training_facts(
         ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    judged = describe_judged(recipe["run"])
+    average = describe_average(recipe["run"])
     as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     return {
         "started from": started_from(machine, name=name) or None,
         "machine": f"{machine['device']}, {machine['dtype']}",
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
-        "weights": judged
+        "weights": average
         if taken["step"]
         else "those of the pretrained model: no validation improved on it",
         f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
@@ -38,6 +37,13 @@ def training_facts(
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
     }
+
+
+def describe_average(run: Mapping[str, Any]) -> str:
+    """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
+    if run["average_last"] == 1 or run.get("judged") == "raw":
+        return "as training left them at that step"
+    return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
 
 
 def started_from(machine: Mapping[str, Any], *, name: str) -> str:

@@ -19,7 +19,7 @@ import torch
 from hubnmt.errors import ModelFolderError
 from training.data.loader import Position
 from training.files import explain_failed_save
-from training.optim.averaging import MovingAverage, Weights
+from training.optim.averaging import Weights
 from training.optim.step import Stepper
 from training.run.run_dir import STATE_FILE
 
@@ -55,15 +55,6 @@ class Progress:
         return Position(self.epoch, self.batch)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
-    """Components whose state a checkpoint restores in place."""
-
-    stepper: Stepper
-    moving_average: MovingAverage | None = None
-    """None unless `run.judged` is `ema`."""
-
-
 def random_states() -> dict[str, Any]:
     """Return the states of this process's random generators."""
     on_gpu = torch.cuda.is_available()
@@ -75,7 +66,7 @@ def random_states() -> dict[str, Any]:
 
 
 def save_state(
-    folder: Path, parts: Parts, progress: Progress, *, generators: Sequence[dict[str, Any]]
+    folder: Path, stepper: Stepper, progress: Progress, *, generators: Sequence[dict[str, Any]]
 ) -> None:
     """Write the run's state, atomically.
 
@@ -87,14 +78,11 @@ def save_state(
         # A snapshot of this step may be left from a killed session: overwrite it.
         if step == progress.step or not _snapshot_path(folder, step).is_file():
             _write(_snapshot_path(folder, step), weights)
-    average = parts.moving_average
     values = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)}
     state = {
-        "model": parts.stepper.model.state_dict(),
-        "optimizer": parts.stepper.optimizers["adamw"].state_dict(),
-        "muon": muon.state_dict() if (muon := parts.stepper.optimizers.get("muon")) else None,
-        "scaler": parts.stepper.scaler.state_dict(),
-        "moving_average": None if average is None else average.weights,
+        "model": stepper.model.state_dict(),
+        "optimizer": stepper.optimizer.state_dict(),
+        "scaler": stepper.scaler.state_dict(),
         "progress": values | {"snapshots": list(progress.snapshots)},
         "generators": list(generators),
     }
@@ -105,8 +93,8 @@ def save_state(
             path.unlink()
 
 
-def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
-    """Restore the parts and the random generators of one process in place.
+def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
+    """Restore model, optimizer, loss scaler and the random generators of one process in place.
 
     If there are more processes than before, the additional ones keep their own generators.
 
@@ -121,7 +109,7 @@ def load_state(folder: Path, parts: Parts, *, rank: int = 0) -> Progress:
         values = state["progress"]
         snapshots = {step: _read(_snapshot_path(folder, step)) for step in values["snapshots"]}
         progress = Progress(**values | {"snapshots": snapshots})
-        _restore(parts, state, rank=rank)
+        _restore(stepper, state, rank=rank)
     except Exception as error:  # a truncated or foreign file can fail in any way
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderError(f"{path}: damaged, or not a state of this run ({first})") from error
@@ -137,16 +125,11 @@ def _read(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def _restore(parts: Parts, state: dict[str, Any], *, rank: int) -> None:
-    stepper = parts.stepper
+def _restore(stepper: Stepper, state: dict[str, Any], *, rank: int) -> None:
     stepper.model.load_state_dict(state["model"])
-    stepper.optimizers["adamw"].load_state_dict(state["optimizer"])
-    if "muon" in stepper.optimizers:
-        stepper.optimizers["muon"].load_state_dict(state["muon"])
+    stepper.optimizer.load_state_dict(state["optimizer"])
     if state["scaler"]:  # only float16 uses loss scaling
         stepper.scaler.load_state_dict(state["scaler"])
-    if parts.moving_average is not None:
-        parts.moving_average.restore(state["moving_average"])
     if rank < len(state["generators"]):
         _set_random_states(state["generators"][rank])
 

@@ -46,7 +46,6 @@ FREE_ON_RESUME = {
         *("dtype", "n_threads", "log_every", "save_every", "compile"),
     },
     "data": {"cache"},
-    "log": {"hook", "project"},
 }
 """Settings that may change when a run is resumed: they affect where and how long it runs, not
 what it learns."""

@@ -24,13 +24,13 @@ from training.config.recipe import RunConfig
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.averaging import MovingAverage, copy_weights, put_weights
+from training.optim.averaging import put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
 from training.progress_bar import progress_bar
-from training.run.checkpoint import Parts, Progress, load_state, random_states, save_state
+from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
-from training.run.logging import Best, RunReport, Tracker, import_tracker
+from training.run.report import Best, RunReport
 from training.run.run_dir import remove_start_record
 from training.run.throughput import Throughput
 from training.run.validation import Evaluation, Validator
@@ -50,11 +50,7 @@ class Run:
         *,
         publisher: Publisher | None = None,
     ) -> None:
-        """Build model and optimizer from the seed.
-
-        Raises:
-            ConfigError: if the tracker of the recipe cannot be used.
-        """
+        """Build model and optimizer from the seed."""
         self.config = config
         self.folder = folder
         self.corpus = corpus
@@ -63,8 +59,6 @@ class Run:
         self.progress = Progress()
         self.must_stop = False
         settings = config.run
-        if config.log.hook is not None:
-            import_tracker(config.log.hook)  # reported before the folder is created
         seed_everything(settings.seed)
         model_config = config.model_config(
             src_vocab_size=corpus.tokenizers.src.vocab_size,
@@ -80,9 +74,6 @@ class Run:
             dtype=resolve_training_dtype(settings.dtype, group.device),
             compiled=settings.compile,
         )
-        follows = settings.judged == "ema" and group.is_rank0
-        average = MovingAverage(self.model, settings.ema_decay) if follows else None
-        self.parts = Parts(stepper=self.stepper, moving_average=average)
         self.loader = Loader(config, corpus, group)
         self._report: RunReport | None = None
         self._validator: Validator | None = None
@@ -96,7 +87,7 @@ class Run:
         Raises:
             ModelFolderError: if it is missing or damaged.
         """
-        self.progress = load_state(self.folder, self.parts, rank=self.group.rank)
+        self.progress = load_state(self.folder, self.stepper, rank=self.group.rank)
         self.loader.seek(self.progress.position)
         self._time_share = self._time_used()
         if not self.group.is_rank0:
@@ -111,8 +102,6 @@ class Run:
         if weights is not None:
             put_weights(self.model, {**self.model.state_dict(), **weights})
         self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
-        if self.parts.moving_average is not None:
-            self.parts.moving_average.restore(copy_weights(self.model))
 
     @property
     def best(self) -> Best | None:
@@ -174,7 +163,6 @@ class Run:
             lr = rate_at(
                 progress.step + 1,
                 self.config.optimizer,
-                d_model=self.model.config.d_model,
                 share=self._budget_used(progress.step + 0.5),
             )
             numbers = self.stepper.run(
@@ -183,8 +171,6 @@ class Run:
                 must_stop=self._wants_stop(),
                 time_share=self._time_expected() if group.is_rank0 else 0.0,
             )
-            if self.parts.moving_average is not None:
-                self.parts.moving_average.update(progress.step + 1)
             upcoming = self.loader.take(n_batches)  # overlaps with the GPU
             stats = self.stepper.read(numbers, step=progress.step + 1)
             self._count(stats, share.after)
@@ -206,9 +192,8 @@ class Run:
         return evaluation
 
     def _open_report(self) -> None:
-        tracker = Tracker(self.config.log, self.folder, self.config.to_dict())
         step = -1 if self._needs_initial_validation() else self.progress.step
-        self._report = RunReport(self.folder, tracker, step=step)
+        self._report = RunReport(self.folder, step=step)
         self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
@@ -286,7 +271,7 @@ class Run:
         def validate() -> tuple[Evaluation, float, int, int]:
             assert self._validator is not None, "set by _open_report on rank 0"
             try:
-                evaluation = self._validator.validate(self.parts, progress)
+                evaluation = self._validator.validate(self.model, progress)
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
             self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
@@ -303,7 +288,7 @@ class Run:
             return
         generators = self.group.gather(random_states())
         self.group.run_on_rank0(
-            lambda: save_state(self.folder, self.parts, self.progress, generators=generators)
+            lambda: save_state(self.folder, self.stepper, self.progress, generators=generators)
         )
         self._saved_step = self.progress.step
 

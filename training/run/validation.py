@@ -37,8 +37,8 @@ from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
 from training.progress_bar import progress_bar
 from training.run.card_facts import facts_of_run
-from training.run.checkpoint import Parts, Progress
-from training.run.logging import Best, RunReport
+from training.run.checkpoint import Progress
+from training.run.report import Best, RunReport
 from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
 from training.run.throughput import peak_memory_mib
 
@@ -194,7 +194,7 @@ class Validator:
         record = read_validation(self._folder / "last")
         return record is not None and record["step"] == step
 
-    def validate(self, parts: Parts, progress: Progress) -> Evaluation:
+    def validate(self, model: Transformer, progress: Progress) -> Evaluation:
         """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress.
 
         Progress is updated by scheduled validations only.
@@ -202,9 +202,8 @@ class Validator:
         Raises:
             ModelFolderError: if the disk is full; folders saved before stay valid.
         """
-        model = parts.stepper.model
         stored = StoredModel(
-            model=self._select_weights(parts, progress),
+            model=self._average(model, progress),
             tokenizers=self._corpus.tokenizers,
             decoding=self._decoding,
         )
@@ -232,15 +231,13 @@ class Validator:
         )
         return evaluation
 
-    def _select_weights(self, parts: Parts, progress: Progress) -> Transformer:
-        """Return a copy of the model with the weights selected by `run.judged`."""
-        model, settings = parts.stepper.model, self._settings
-        if settings.judged == "raw" or progress.step == 0:  # no step of this run to average
+    def _average(self, model: Transformer, progress: Progress) -> Transformer:
+        """Return a copy of the model with the mean of the last snapshots of its weights."""
+        n_snapshots = self._settings.average_last
+        if n_snapshots == 1 or progress.step == 0:  # no step of this run to average
             return with_weights(model, copy_weights(model))
-        if parts.moving_average is not None:
-            return with_weights(model, parts.moving_average.weights)
         progress.snapshots[progress.step] = copy_weights(model)
-        for step in list(progress.snapshots)[: -settings.average_last]:
+        for step in list(progress.snapshots)[:-n_snapshots]:
             del progress.snapshots[step]
         return with_weights(model, average(progress.snapshots.values()))
 

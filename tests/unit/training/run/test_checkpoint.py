@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from hubnmt.errors import ModelFolderError
-from training.optim.averaging import MovingAverage
 from training.run.checkpoint import (
     STATE_FILE,
-    Parts,
     Progress,
     load_state,
     random_states,
@@ -24,35 +22,30 @@ from training.run.checkpoint import (
 )
 
 
-def make_parts(seed: int = 1, *, width: int = 5, follow: bool = False) -> Parts:
+def make_stepper(seed: int = 1, *, width: int = 5) -> Any:
     torch.manual_seed(seed)
     model: Any = nn.Sequential(nn.Linear(3, width), nn.Linear(width, 4))
-    stepper: Any = SimpleNamespace(
+    return SimpleNamespace(
         model=model,
-        optimizers={"adamw": torch.optim.AdamW(model.parameters(), lr=0.1)},
+        optimizer=torch.optim.AdamW(model.parameters(), lr=0.1),
         scaler=torch.amp.GradScaler("cpu"),
     )
-    return Parts(stepper=stepper, moving_average=MovingAverage(model, 0.5) if follow else None)
 
 
-def weights(parts: Parts) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in parts.stepper.model.parameters()]
+def save(folder: Path, stepper: Any, progress: Progress | None = None) -> None:
+    save_state(folder, stepper, progress or Progress(), generators=[random_states()])
 
 
-def save(folder: Path, parts: Parts, progress: Progress | None = None) -> None:
-    save_state(folder, parts, progress or Progress(), generators=[random_states()])
-
-
-def load(folder: Path, parts: Parts) -> Progress:
-    return load_state(folder, parts)
+def load(folder: Path, stepper: Any) -> Progress:
+    return load_state(folder, stepper)
 
 
 @pytest.mark.gpu
 def test_the_random_state_of_the_gpu_comes_back(tmp_path: Path) -> None:
-    save(tmp_path, make_parts())
+    save(tmp_path, make_stepper())
     expected = torch.rand(5, device="cuda")
     torch.cuda.manual_seed(4)
-    load(tmp_path, make_parts())
+    load(tmp_path, make_stepper())
     assert torch.equal(torch.rand(5, device="cuda"), expected)
 
 
@@ -68,30 +61,30 @@ def small_disk() -> Iterator[int]:
 def test_a_disk_that_is_really_full_leaves_the_old_state_whole(
     tmp_path: Path, small_disk: int
 ) -> None:
-    parts = make_parts()
-    save(tmp_path, parts, Progress(step=5))
+    stepper = make_stepper()
+    save(tmp_path, stepper, Progress(step=5))
     big = Progress(step=9, snapshots={9: {"w": torch.randn(small_disk)}})
     with pytest.raises(ModelFolderError, match=r"00000009\.pt: cannot be saved \(File too large\)"):
-        save(tmp_path, parts, big)
-    assert load(tmp_path, parts).step == 5
+        save(tmp_path, stepper, big)
+    assert load(tmp_path, stepper).step == 5
     assert [*tmp_path.glob("**/*.draft")] == []
-    parts = make_parts(width=20_000)
+    stepper = make_stepper(width=20_000)
     with pytest.raises(ModelFolderError, match=r"state\.pt: cannot be saved \(File too large\)"):
-        save(tmp_path, parts, Progress(step=9))
-    assert load(tmp_path, make_parts()).step == 5
+        save(tmp_path, stepper, Progress(step=9))
+    assert load(tmp_path, make_stepper()).step == 5
 
 
 @pytest.mark.parametrize("name", [STATE_FILE, "snapshots/00000007.pt"])
 def test_a_state_with_changed_bytes_is_refused(name: str, tmp_path: Path) -> None:
     """torch would take other weights without a word."""
-    save(tmp_path, make_parts(width=2000), Progress(snapshots={7: {"w": torch.randn(2, 3)}}))
+    save(tmp_path, make_stepper(width=2000), Progress(snapshots={7: {"w": torch.randn(2, 3)}}))
     content = bytearray((tmp_path / name).read_bytes())
     rng = random.Random(1)
     for place in rng.sample(range(len(content)), min(400, len(content) // 4)):
         content[place] ^= rng.randrange(1, 256)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state of") as error:
-        load(tmp_path, make_parts(width=2000))
+        load(tmp_path, make_stepper(width=2000))
     assert "\n" not in str(error.value)
 
 
@@ -114,5 +107,5 @@ def test_a_state_cannot_run_code(writer: str, tmp_path: Path) -> None:
         else:
             pickle.dump(attack, file, protocol=2)
     with pytest.raises(ModelFolderError, match=r"state\.pt: damaged, or not a state"):
-        load(tmp_path, make_parts())
+        load(tmp_path, make_stepper())
     assert not (tmp_path / "victim").exists()

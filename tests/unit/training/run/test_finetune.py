@@ -83,7 +83,7 @@ def load_stored(folder: Path) -> Translator:
 def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
     parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = [f"run.pretrained={parent}", "run.judged=ema"]
+    settings = [f"run.pretrained={parent}"]
     straight = train_more("straight", *settings)
     with monkeypatch.context() as patch:
         stop_at(3, patch)

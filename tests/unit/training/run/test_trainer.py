@@ -41,12 +41,9 @@ def test_early_stopping_counts_validations_without_a_better_score(
 
 
 def compare_optimizers(one: Run, other: Run) -> None:
-    for mine, theirs in zip(
-        one.stepper.optimizers.values(), other.stepper.optimizers.values(), strict=True
-    ):
-        states = mine.state_dict(), theirs.state_dict()
-        assert states[0]["param_groups"] == states[1]["param_groups"]
-        torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
+    states = [run.stepper.optimizer.state_dict() for run in (one, other)]
+    assert states[0]["param_groups"] == states[1]["param_groups"]
+    torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
 
 
 def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
@@ -99,9 +96,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
 @pytest.mark.parametrize(
     "settings",
     [
-        ["optimizer.r_drop=1.0", "optimizer.schedule=cosine", "optimizer.decay_steps=7"],
-        ["run.dtype=float16", "optimizer.schedule=noam", "optimizer.lr=0.5"],
-        ["optimizer.method=muon", "optimizer.weight_decay=0.1"],
+        ["optimizer.weight_decay=0.1", "optimizer.schedule=cosine", "optimizer.decay_steps=7"],
+        ["run.dtype=float16"],
     ],
     ids=lambda settings: settings[0],
 )

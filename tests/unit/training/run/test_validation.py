@@ -26,19 +26,6 @@ def test_best_is_the_model_of_the_best_validation(
         assert differing(stored, average(snapshots[:count])) == []
 
 
-def test_the_moving_average_is_judged_if_the_recipe_says_so(
-    run_farm: RunFarm, farm_run: Run, tmp_path: Path
-) -> None:
-    done = run_farm(tmp_path, "run.judged=ema", "run.ema_decay=0.5")
-    assert differing(done, farm_run) == []  # training itself is the same
-    assert done.parts.moving_average is not None
-    followed = done.parts.moving_average.weights
-    last = Translator.from_pretrained(done.folder / "last")
-    assert differing(last, followed) == []
-    assert "src_embedding.weight" in differing(done, followed)
-    assert done.progress.snapshots == {}
-
-
 def test_the_card_of_the_best_model_is_whole_before_the_end(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

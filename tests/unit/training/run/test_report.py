@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from training.run.logging import RunReport
+from training.run.report import RunReport
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Logging of a run: metrics.jsonl, samples.md, TensorBoard and optional experiment trackers."""
+"""The report of a run: metrics.jsonl, samples.md and TensorBoard."""
 
 import contextlib
 import json
@@ -7,7 +7,6 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,66 +16,14 @@ from torch.nn import functional
 
 from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
-from hubnmt.errors import ConfigError
-from training.config.run import LogConfig
 from training.files import replace_text, reporting_full_disk
 
+try:  # TensorBoard is optional
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError:
+    SummaryWriter = None  # type: ignore[assignment,misc]  # optional dependency
 
-class Tracker:
-    """A run at an experiment tracker; a no-op if none is configured."""
-
-    def __init__(self, settings: LogConfig, folder: Path, recipe: Mapping[str, Any]) -> None:
-        """Open or resume the run named after the folder.
-
-        Raises:
-            ConfigError: if the library is not installed, or cannot start the run.
-        """
-        self._library: Any = None
-        if settings.hook is None:
-            return
-        self._library = import_tracker(settings.hook)
-        options = {"id": folder.name} if settings.hook == "wandb" else {}
-        try:
-            self._library.init(
-                project=settings.project,
-                name=folder.name,
-                config=dict(recipe),
-                resume="allow",
-                **options,
-            )
-        except Exception as error:  # login, network, quota: the libraries share no base class
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ConfigError(
-                f"log.hook = {settings.hook!r} cannot start ({first}); log in, or disable it: "
-                "--set log.hook=null"
-            ) from error
-
-    def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Send the numeric values of one record."""
-        if self._library is not None:
-            numbers = {k: v for k, v in values.items() if isinstance(v, (int, float))}
-            self._library.log({f"{kind}/{k}": v for k, v in numbers.items()}, step=step)
-
-    def close(self) -> None:
-        """Finish the tracked run."""
-        if self._library is not None:
-            self._library.finish()
-
-
-def import_tracker(hook: str) -> Any:
-    """Import the library of an experiment tracker.
-
-    Raises:
-        ConfigError: if it is not installed; install it or disable the hook.
-    """
-    try:
-        return import_module("trackio") if hook == "trackio" else import_module("wandb")
-    except ImportError as error:
-        raise ConfigError(
-            f"log.hook = {hook!r}, but {error.name or hook} is not installed: pip install {hook}, "
-            "or --set log.hook=null"
-        ) from None
-
+log = logging.getLogger("training")
 
 CELL = 8
 """Pixels per weight, in both directions."""
@@ -106,14 +53,6 @@ def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
     return colors.round().to(torch.uint8)  # (3, height, width)
 
 
-try:  # TensorBoard is optional
-    from torch.utils.tensorboard import SummaryWriter
-except ImportError:
-    SummaryWriter = None  # type: ignore[assignment,misc]  # optional dependency
-
-log = logging.getLogger(__name__)
-
-
 class Best(NamedTuple):
     """Step and score of the validation in `best/`."""
 
@@ -124,7 +63,7 @@ class Best(NamedTuple):
 class RunReport:
     """Writes metrics, samples and attention maps; files are append-only and continued on resume."""
 
-    def __init__(self, folder: Path, tracker: Tracker | None = None, *, step: int = -1) -> None:
+    def __init__(self, folder: Path, *, step: int = -1) -> None:
         """Open the run's files for appending, and remove records after a step.
 
         A killed run may have logged steps after its last checkpoint.
@@ -133,7 +72,6 @@ class RunReport:
             ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
         self._folder = folder
-        self._tracker = tracker
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
         self._rewind(step)
@@ -158,8 +96,6 @@ class RunReport:
             for name, value in values.items():
                 if board is not None and isinstance(value, (int, float)):
                     board.add_scalar(f"{kind}/{name}", value, step)
-        if self._tracker is not None:
-            self._tracker.add(step, kind, values)
 
     def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
         """Append translations of a fixed set of sentences: (source, reference, translation)."""
@@ -196,12 +132,10 @@ class RunReport:
             replace_text(samples, head + "".join(kept))
 
     def close(self) -> None:
-        """Close TensorBoard and the tracker."""
+        """Close TensorBoard."""
         with self._tensorboard() as board:
             if board is not None:
                 board.close()
-        if self._tracker is not None:
-            self._tracker.close()
 
     @contextlib.contextmanager
     def _tensorboard(self) -> "Iterator[SummaryWriter | None]":
