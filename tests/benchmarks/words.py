@@ -1,76 +1,85 @@
-"""How many words a model translates that stand alone, as people type them into a page.
+"""How many words of a dictionary a model translates, and how many it copies or garbles.
 
-    python tests/benchmarks/words.py --src valid.de --ref valid.en [--lowercase] MODEL [MODEL ...]
+    python tests/benchmarks/words.py MODEL --dictionary dict.tsv --known FILE [FILE ...]
 
-Links the words of the pairs, takes each pair of linked words of four letters or more once, and
-counts how many of the words, given alone, come out as one of the words they were linked to, however
-written; with `--lowercase` they are given in small letters. A synonym counts as wrong, so the
-numbers compare models and are no accuracy. The ten wrong answers show what a wrong one is like.
-Asserts nothing.
+The dictionary is a table of two columns whose header names the languages, commonest words first.
+Each word is translated alone and in a short frame. The answer is *right* if it contains one of the
+word's translations, however written; *copied* if it contains the word itself; *garbled* if one of
+its words stands neither in the dictionary nor in the texts of the target language (`--known`); the
+others are *other*: synonyms and wrong words. Asserts nothing.
 """
 
 import argparse
-from collections import defaultdict
+import csv
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.text.textfile import read_aligned
-from training.augment.phrase_table import find_words
-from training.augment.word_alignment import align
 
-MIN_LETTERS = 4
-N_SHOWN = 10
+FRAMES = {"de": "Es geht um {}.", "en": "It is about {}.", "fr": "Il s'agit de {}."}
+KINDS = ("right", "copied", "garbled", "other")
+WORD = re.compile(r"[^\W\d_\u200c\u200d](?:[^\W\d_]|[\u200c\u200d\u0d00-\u0d7f])*")
+N_SHOWN = 12
 
 
-def find_pairs(src: Path, ref: Path) -> dict[str, set[str]]:
-    """Find the words of the sources, as they are written, and what stands for them."""
-    lines = read_aligned(src, ref)
-    words = [[[word.text for word in find_words(line)] for line in side] for side in lines]
-    folded = [[[word.casefold() for word in line] for line in side] for side in words]
-    found = defaultdict(set)
-    for src_words, tgt_words, links in zip(*words, align(*folded), strict=True):
-        for t, s in links:
-            if src_words[s].isalpha() and len(src_words[s]) >= MIN_LETTERS:
-                found[src_words[s]].add(tgt_words[t].casefold())
+def read_dictionary(path: Path, src: str, tgt: str) -> dict[str, set[str]]:
+    """Return the translations of each word, in the order of the file."""
+    found: dict[str, set[str]] = defaultdict(set)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            found[row[src]].add(row[tgt].casefold())
     return found
 
 
-def merge_lowercase(pairs: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Give "weg" what stands for "weg" and for "Weg"."""
-    merged = defaultdict(set)
-    for word, meanings in pairs.items():
-        merged[word.lower()] |= meanings
-    return merged
+def words_of(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in WORD.findall(text.casefold())}
+
+
+def judge(word: str, translations: set[str], text: str, known: set[str]) -> str:
+    """Return the kind of an answer."""
+    folded = text.casefold()
+    if any(translation in folded for translation in translations):
+        return "right"
+    found = words_of([folded])
+    if word.casefold() in found:
+        return "copied"
+    return "other" if found and found <= known else "garbled"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--src", type=Path, required=True)
-    parser.add_argument("--ref", type=Path, required=True)
-    parser.add_argument("--lowercase", action="store_true")
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--dictionary", type=Path, required=True)
+    parser.add_argument("--known", type=Path, nargs="+", required=True)
+    parser.add_argument("--commonest", type=int, default=10_000, help="words to draw from")
+    parser.add_argument("--sample", type=int, default=2_000, help="words drawn, with seed 1")
     options = parser.parse_args()
-    pairs = find_pairs(options.src, options.ref)
-    if options.lowercase:
-        pairs = merge_lowercase(pairs)
-    words = sorted(pairs)
-    rows = []
-    for model in options.models:
-        found = [each.text for each in Translator.from_pretrained(model).translate(words)]
-        is_right = [
-            text.strip(".!?").casefold() in pairs[word]
-            for word, text in zip(words, found, strict=True)
+    translator = Translator.from_pretrained(options.model)
+    config = translator.config
+    translations = read_dictionary(options.dictionary, config.src_lang, config.tgt_lang)
+    commonest = list(translations)[: options.commonest]
+    words = random.Random(1).sample(commonest, min(options.sample, len(commonest)))
+    known = words_of(text for path in options.known for text in path.open(encoding="utf-8"))
+    known |= words_of(text for found in translations.values() for text in found)
+    for frame in ("{}", FRAMES[config.src_lang]):
+        texts = [each.text for each in translator.translate([frame.format(w) for w in words])]
+        kinds = [
+            judge(word, translations[word], text, known)
+            for word, text in zip(words, texts, strict=True)
         ]
-        n_words = sum(len(text.split()) for text in found) / len(words)
-        rows.append(f"| {model} | {sum(is_right):,} of {len(words):,} | {n_words:.2f} |")
-        wrong = [
-            f"{w}: {f}" for w, f, right in zip(words, found, is_right, strict=True) if not right
-        ]
-        print(f"{model}, wrong: {'; '.join(wrong[:: max(1, len(wrong) // N_SHOWN)][:N_SHOWN])}")
-    print("\n| model | right words | words per answer |\n|---|---|---|")
-    print("\n".join(rows))
+        count = Counter(kinds)
+        shares = (f"{kind} {count[kind]} ({count[kind] / len(words):.1%})" for kind in KINDS)
+        print(f"{options.model}, {frame.format('...')} of {len(words)}: {', '.join(shares)}")
+        for kind in KINDS[1:]:
+            answers = [
+                f"{w}: {t}" for w, t, k in zip(words, texts, kinds, strict=True) if k == kind
+            ]
+            print(f"  {kind}: {'; '.join(answers[:N_SHOWN])}")
 
 
 if __name__ == "__main__":
