@@ -1,10 +1,11 @@
 """`Translator`: the public API for loading, translating, scoring, saving and publishing models."""
 
+import functools
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 import torch
 
@@ -76,7 +77,11 @@ class Translator:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
         is_torch = engine == "torch"
         check_dtype(dtype)
+        _use_one_thread_in_forks()
         self._stored = stored
+        self._place = functools.partial(
+            type(self), device=device, dtype=dtype, engine=engine, name=name, commit=commit
+        )
         self.name = name
         self.commit = commit
         self.tokenizers = stored.tokenizers
@@ -154,6 +159,10 @@ class Translator:
             f"<Translator {name}{config.src_lang} to {config.tgt_lang}, "
             f"{config.n_parameters:,} parameters>"
         )
+
+    def __reduce__(self) -> tuple[Callable[[StoredModel], Any], tuple[StoredModel]]:
+        """Pickle the stored model; unpickling places it as this one was."""
+        return self._place, (self._stored,)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model folder in its stored dtype, independently of this translator's dtype.
@@ -496,3 +505,10 @@ def _list_texts(texts: Iterable[str]) -> list[str]:
     except TypeError:  # also an array without dimensions
         pass
     raise InputError(f"text must be a string or several strings, not {type(texts).__name__}")
+
+
+@functools.cache
+def _use_one_thread_in_forks() -> None:
+    """Limit forked processes to one thread: those of OpenMP do not survive, which would hang."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
