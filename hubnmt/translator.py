@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack, overload
 import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
-from hubnmt.attention.replay import attend, readable_pieces, score_targets, summarize_score
+from hubnmt.attention.replay import attend, readable_pieces, summarize_score
 from hubnmt.checkpoint.description import check_place
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import (
@@ -98,7 +98,7 @@ class Translator:
         """Maps source ids to hypotheses, without any text processing."""
         if not is_torch:
             self.engine = CTranslate2Engine(stored, reference, device=self.device, dtype=dtype)
-        self._pipeline = Pipeline(self.engine, self.replay, self.tokenizers, config=self.config)
+        self._pipeline = Pipeline(self.engine, self.tokenizers, config=self.config)
 
     @classmethod
     def from_pretrained(
@@ -482,7 +482,7 @@ class Translator:
             >>> len(log_probs)  # of 3 pieces and eos
             4
         """
-        return score_targets(self.model, self.tokenizers, pairs)
+        return self.engine.score(pairs)
 
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)

@@ -16,9 +16,6 @@ from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import PairScore
 
-SCORE_BATCH_PAIRS = 32
-"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
-
 
 def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
     """Return readable pieces: text for complete characters, hexadecimal bytes otherwise.
@@ -95,46 +92,6 @@ def attend(
         alignment_head=model.config.alignment_head,
         alignment_shift=model.config.alignment_shift,
     )
-
-
-Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]
-"""Source and target ids without special tokens."""
-
-
-def score_targets(
-    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
-) -> list[tuple[float, ...]]:
-    """Score any number of pairs.
-
-    Returns:
-        log-probabilities of the target tokens and eos of each pair, in nats.
-    """
-    rows: list[tuple[float, ...]] = []
-    for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
-        rows += _score_batch(model, tokenizers, pairs[start : start + SCORE_BATCH_PAIRS])
-    return rows
-
-
-@torch.inference_mode()
-def _score_batch(
-    model: Transformer, tokenizers: Tokenizers, pairs: Pairs
-) -> list[tuple[float, ...]]:
-    device = model.output_proj.weight.device
-    src_ids, src_pad_mask = _batch_sources([src for src, _ in pairs], tokenizers.src, device)
-    target = batch_targets(
-        [tgt for _, tgt in pairs],
-        pad_id=tokenizers.tgt.pad_id,
-        bos_id=tokenizers.tgt.bos_id,
-        eos_id=tokenizers.tgt.eos_id,
-    )
-    memory = model.encode(src_ids, src_pad_mask)
-    hidden = model.decode(target.tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
-    is_label = ~target.tgt_pad_mask  # (B, T)
-    logits = model.project(hidden[is_label.to(device)]).float()  # (N, V)
-    labels = target.tgt_out[is_label].to(device)  # (N,)
-    flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
-    lengths = is_label.sum(1).tolist()
-    return [tuple(row.tolist()) for row in torch.split(flat, lengths)]
 
 
 def summarize_score(sentences: Sequence[tuple[Sequence[str], Sequence[float]]]) -> PairScore:

@@ -7,6 +7,7 @@ from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.constraints import (
     ForcedPrefix,
     ForkedPrefix,
+    RequiredTokens,
     combine,
     limit_new_tokens,
     repetition_control,
@@ -32,6 +33,7 @@ __all__ = [
     "ForcedPrefix",
     "ForkedPrefix",
     "Hypothesis",
+    "RequiredTokens",
     "Search",
     "Step",
     "beam_search",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from hubnmt.decoding.scoring import (
@@ -61,9 +62,18 @@ class _Sentence:
     """The beam of one sentence."""
 
     def __init__(
-        self, cap: int, bos_id: int, eos_id: int, beam_size: int, n_best: int, penalty: float
+        self,
+        number: int,
+        cap: int,
+        bos_id: int,
+        eos_id: int,
+        beam_size: int,
+        n_best: int,
+        penalty: float,
     ) -> None:
         """Start with one hypothesis: W identical ones would all continue alike."""
+        self.number = number
+        """Index in the input batch."""
         self.cap = cap
         """Maximum target length, eos not counted."""
         self.paths = [_Path(0.0, 0, bos_id, 0.0, None)]
@@ -109,7 +119,7 @@ class _Sentence:
         if ended:
             self._n_finished += len(ended)
             self.finished += ended
-            self.finished.sort(key=lambda each: -each.score)
+            self.finished.sort(key=lambda hypothesis: -hypothesis.score)
             del self.finished[self._beam_size :]
         return statuses
 
@@ -162,7 +172,8 @@ def beam_search(
         max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
             this length.
         beam_size: W.
-        n_best: hypotheses returned per sentence, at most W.
+        n_best: hypotheses needed per sentence, at most W; others that finish before these cannot
+            change any more are returned as well.
         length_penalty: exponent of the length normalization.
         constraint: applied to the log-probabilities of every step.
         observe: receives the continuations that each step considers, for display.
@@ -171,28 +182,42 @@ def beam_search(
         a search that returns the hypotheses of each sentence, best first.
     """
     sentences = [
-        _Sentence(cap, bos_id, eos_id, beam_size, n_best, length_penalty)
-        for cap in max_tgt_tokens.tolist()
+        _Sentence(number, cap, bos_id, eos_id, beam_size, n_best, length_penalty)
+        for number, cap in enumerate(max_tgt_tokens.tolist())
     ]
     live = list(sentences)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
+    tokens = newest[:, :, None]  # (B', w, t), kept up to date only with a constraint
     for n_generated in count_steps(max_tgt_tokens):
         yield live[0].paths[0].walk()[0][1:]
-        tokens = None
-        if constraint is not None:
-            tokens = newest.new_tensor([[path.walk()[0] for path in each.paths] for each in live])
+        # 1. Score all continuations, and forbid some.
         log_probs = step(newest)  # (B', w, V)
-        must_end = [n_generated >= each.cap for each in live]
         allowed = constrain(
-            log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
+            log_probs,
+            tokens,
+            [sentence.number for sentence in live],
+            constraint=constraint,
+            must_end=[n_generated >= sentence.cap for sentence in live],
+            eos_id=eos_id,
         )
+        # 2. Choose the next beam of each sentence among the 2W best.
         _advance(live, log_probs, allowed, 2 * beam_size, observe)
-        live = _keep_unfinished(live, step, newest)
-        if not live:
+        # 3. Remove finished sentences from the batch.
+        alive = compaction_indices([sentence.is_done() for sentence in live])
+        if not alive:
             break
-        step.reorder(newest.new_tensor([[path.parent for path in each.paths] for each in live]))
-        newest = newest.new_tensor([[path.token for path in each.paths] for each in live])
-    return [each.finished[:n_best] for each in sentences]
+        if len(alive) < len(live):
+            rows = newest.new_tensor(alive)  # (B',)
+            live, tokens = [live[place] for place in alive], tokens[rows]
+            step.keep(rows)
+        # 4. Let the state of the step follow the beam.
+        parents = newest.new_tensor([[path.parent for path in s.paths] for s in live])  # (B', w)
+        newest = newest.new_tensor([[path.token for path in s.paths] for s in live])  # (B', w)
+        step.reorder(parents)
+        if constraint is not None:
+            tokens = tokens.gather(1, parents[:, :, None].expand(-1, -1, tokens.shape[2]))
+            tokens = torch.cat((tokens, newest[:, :, None]), dim=2)  # (B', w, t + 1)
+    return [sentence.finished for sentence in sentences]
 
 
 def _describe(
@@ -205,15 +230,6 @@ def _describe(
         for (rank, parent, token, log_prob), status in zip(found, statuses + dropped, strict=True)
         if rank != -math.inf
     ]
-
-
-def _keep_unfinished(live: list[_Sentence], step: Step, ids: Tensor) -> list[_Sentence]:
-    """Remove finished sentences from the batch; `ids` is any tensor of the step's device."""
-    done = [each.is_done() for each in live]
-    alive = compaction_indices(done)
-    if alive and any(done):
-        step.keep(ids.new_tensor(alive))
-    return [live[place] for place in alive]
 
 
 def _advance(
@@ -233,20 +249,21 @@ def _advance(
         observe: see `beam_search`.
     """
     n_pieces = log_probs.shape[2]
-    sums = log_probs.new_tensor([[path.rank for path in each.paths] for each in live])  # (B', w)
+    sums = log_probs.new_tensor([[path.rank for path in s.paths] for s in live])  # (B', w)
     n_candidates = min(n_candidates, log_probs[0].numel())
     ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
     token_log_probs = log_probs.flatten(1).gather(1, places).tolist()
     refuse_nan(itertools.chain.from_iterable(token_log_probs))
-    for each, *columns in zip(live, ranks.tolist(), places.tolist(), token_log_probs, strict=True):
+    columns = zip(ranks.tolist(), places.tolist(), token_log_probs, strict=True)
+    for sentence, row in zip(live, columns, strict=True):
         found = [
             (rank, *divmod(place, n_pieces), log_prob)
-            for rank, place, log_prob in zip(*columns, strict=True)
+            for rank, place, log_prob in zip(*row, strict=True)
         ]
-        statuses = each.advance(found)
+        statuses = sentence.advance(found)
         if observe is not None:
             observe(_describe(found, statuses))
     # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
-    width = max(1, *(len(each.paths) for each in live))
-    for each in live:
-        each.pad(width)
+    width = max(1, *(len(sentence.paths) for sentence in live))
+    for sentence in live:
+        sentence.pad(width)

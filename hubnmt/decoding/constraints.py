@@ -4,6 +4,7 @@ Constraints depend only on the tokens generated so far and the next-token log-pr
 work with every decoding algorithm.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -19,9 +20,9 @@ def combine(constraints: Sequence[Constraint]) -> Constraint | None:
     if not constraints:
         return None
 
-    def apply_all(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def apply_all(log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         for constraint in constraints:
-            log_probs = constraint(log_probs, tokens)
+            log_probs = constraint(log_probs, tokens, sentences)
         return log_probs
 
     return apply_all
@@ -41,7 +42,7 @@ def repetition_control(
         prefix: repetition is not controlled while this prefix is being generated.
     """
 
-    def control(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def control(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
         controlled = log_probs
         if repetition_penalty != 1:
             controlled = penalize_repetition(controlled, tokens, repetition_penalty)
@@ -62,7 +63,7 @@ def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
     hypothesis. A hypothesis for which every token is forbidden ends with eos.
     """
 
-    def limit(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def limit(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
         is_full = prefix.count_new(tokens) >= most  # (B, W)
         return log_probs.masked_fill(is_full[:, :, None], -torch.inf)
 
@@ -135,7 +136,7 @@ class ForcedPrefix:
         """Return bytes per token after the forced ones: (B, W, t) to (B, W, t - forced)."""
         return self._n_bytes.to(tokens.device)[tokens[:, :, len(self._forced_ids) :]]
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         """Forbid tokens that are inconsistent with the prefix; see `Constraint`."""
         position = tokens.shape[2]
         if position < len(self._forced_ids):
@@ -165,8 +166,7 @@ class ForcedPrefix:
 class ForkedPrefix(ForcedPrefix):
     """Constraint that forces a shared prefix, then a different next token for each row.
 
-    The batch repeats one source once per row. No row can end before the fork, so all rows are still
-    present at that step, in their original order.
+    The batch repeats one source once per row.
     """
 
     def __init__(
@@ -189,10 +189,62 @@ class ForkedPrefix(ForcedPrefix):
         super().__init__(ids, b"", vocab_size=vocab_size, piece_bytes=piece_bytes)
         self._forks = torch.tensor(list(forks))  # (B,)
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         """Force the prefix, and at the fork each row's own token."""
         if tokens.shape[2] != len(self._forced_ids) - 1:
-            return super().__call__(log_probs, tokens)
-        own = self._forks.to(log_probs.device)[:, None, None]  # (B, 1, 1)
+            return super().__call__(log_probs, tokens, sentences)
+        own = self._forks.to(log_probs.device)[sentences, None, None]  # (B, 1, 1)
         is_own = torch.arange(log_probs.shape[2], device=log_probs.device) == own  # (B, 1, V)
         return log_probs.masked_fill(~is_own, -torch.inf)
+
+
+class RequiredTokens:
+    """Constraint that a target contains required tokens, each exactly as often as required.
+
+    A hypothesis with missing tokens does not end. Where its end would be more probable than all
+    else, or where only room for the missing tokens is left, one of these follows. Beyond the
+    maximum length it ends without them.
+
+    Source: lexically constrained decoding (Hokamp and Liu 2017, https://arxiv.org/abs/1704.07138;
+    Post and Vilar 2018, https://arxiv.org/abs/1804.06609) in its simplest form, without banks.
+    """
+
+    def __init__(
+        self, groups: Sequence[int], required: Tensor, max_tgt_tokens: Tensor, *, eos_id: int
+    ) -> None:
+        """Set the tokens and how often each is required.
+
+        Args:
+            groups: for each of V ids its group: ids of one group count as the same token; -1 for
+                ids that are not constrained.
+            required: (B, K) number of tokens of each of K groups that a sentence needs.
+            max_tgt_tokens: (B,) maximum target length, eos not counted.
+            eos_id: end-of-sentence token.
+        """
+        device = required.device
+        group_of = torch.tensor(groups, device=device)  # (V,)
+        self._ids = (group_of >= 0).nonzero()[:, 0]  # (M,) the constrained ids
+        self._group_of_ids = group_of[self._ids]  # (M,)
+        self._required = required
+        self._max_tgt_tokens = max_tgt_tokens
+        self._eos_id = eos_id
+
+    def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
+        """Forbid surplus tokens, and an end without the missing ones; see `Constraint`."""
+        generated = (tokens[..., None] == self._ids).sum(2)  # (B, W, M)
+        missing = self._required[sentences][:, None].expand(-1, tokens.shape[1], -1)  # (B, W, K)
+        groups = self._group_of_ids.expand_as(generated)
+        missing = missing.scatter_add(2, groups, -generated)  # (B, W, K)
+        is_missing = missing.gather(2, groups) > 0  # (B, W, M)
+        candidates = log_probs[..., self._ids].masked_fill(~is_missing, -torch.inf)  # (B, W, M)
+        n_missing = missing.sum(2)  # (B, W)
+        ending = log_probs[..., self._eos_id]  # (B, W)
+        n_left = (self._max_tgt_tokens[sentences] - tokens.shape[2])[:, None]  # (B, 1)
+        allowed = log_probs.clone()
+        is_next = (n_missing > 0) & ((ending > math.log(0.5)) | (n_left <= n_missing))
+        is_next &= (candidates > -torch.inf).any(2)  # (B, W), False within a forced prefix
+        if is_next.any():
+            allowed.masked_fill_(is_next[:, :, None], -torch.inf)
+        allowed[..., self._ids] = candidates
+        allowed[..., self._eos_id].masked_fill_(n_missing > 0, -torch.inf)
+        return allowed

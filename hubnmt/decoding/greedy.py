@@ -60,29 +60,33 @@ def greedy_search(
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B, 1)
     for n_generated in count_steps(max_tgt_tokens):
         yield live[0].tokens[1:]
-        tokens = None
+        tokens = newest
         if constraint is not None:
-            tokens = newest.new_tensor([[each.tokens] for each in live])
-        log_probs = step(newest)  # (B, 1, V)
-        must_end = [n_generated >= each.cap for each in live]
+            tokens = newest.new_tensor([[sentence.tokens] for sentence in live])  # (B', 1, t)
+        log_probs = step(newest)  # (B', 1, V)
         allowed = constrain(
-            log_probs, tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
+            log_probs,
+            tokens,
+            [sentence.number for sentence in live],
+            constraint=constraint,
+            must_end=[n_generated >= sentence.cap for sentence in live],
+            eos_id=eos_id,
         )
         best, newest = best_tokens(allowed)  # (B, 1) each
         if allowed is not log_probs:  # constraints may have changed the log-probability
             best = log_probs[:, 0].gather(1, newest)
         chosen_log_probs = best.tolist()
         refuse_nan(itertools.chain.from_iterable(chosen_log_probs))
-        for each, (token,), (log_prob,) in zip(
+        for sentence, (token,), (log_prob,) in zip(
             live, newest.tolist(), chosen_log_probs, strict=True
         ):
-            each.tokens.append(token)
-            each.log_probs.append(log_prob)
-        ended = [each.tokens[-1] == eos_id for each in live]
+            sentence.tokens.append(token)
+            sentence.log_probs.append(log_prob)
+        ended = [sentence.tokens[-1] == eos_id for sentence in live]
         if any(ended):
-            for each in itertools.compress(live, ended):
-                results[each.number] = [
-                    make_hypothesis(each.tokens[1:-1], each.log_probs, length_penalty)
+            for sentence in itertools.compress(live, ended):
+                results[sentence.number] = [
+                    make_hypothesis(sentence.tokens[1:-1], sentence.log_probs, length_penalty)
                 ]
             alive = compaction_indices(ended)
             live = [live[place] for place in alive]

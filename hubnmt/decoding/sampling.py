@@ -127,7 +127,12 @@ def sample(
         refuse_nan(log_probs[:, :, eos_id].flatten().tolist())
         must_end = (live.n_tokens > live.caps).tolist()
         allowed = constrain(
-            log_probs, live.tokens, constraint=constraint, must_end=must_end, eos_id=eos_id
+            log_probs,
+            live.tokens,
+            live.rows.tolist(),
+            constraint=constraint,
+            must_end=must_end,
+            eos_id=eos_id,
         )
         warped = warp_for_sampling(allowed, temperature=temperature, top_k=top_k, top_p=top_p)
         if live.n_tokens == 1:
@@ -144,7 +149,7 @@ def sample(
             step.keep(alive)
         if not len(live.rows):
             break
-    return [sorted(found, key=lambda each: -each.score) for found in results]
+    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in results]
 
 
 def _draw(log_probs: Tensor, n_samples: int, generators: Sequence[torch.Generator]) -> Tensor:

@@ -147,7 +147,8 @@ def compaction_indices(done: Sequence[bool]) -> list[int]:
 
 def constrain(
     log_probs: Tensor,
-    tokens: Tensor | None,
+    tokens: Tensor,
+    sentences: Sequence[int],
     *,
     constraint: Constraint | None,
     must_end: Sequence[bool],
@@ -157,7 +158,8 @@ def constrain(
 
     Args:
         log_probs: (B, W, V) from the model.
-        tokens: (B, W, t) so far, bos first; None if there is no constraint.
+        tokens: (B, W, t) so far, bos first; used only with a constraint.
+        sentences: indices of the B unfinished sentences in the input batch.
         constraint: see `Constraint`; None forbids nothing.
         must_end: whether each of the B sentences has reached its maximum length.
         eos_id: end-of-sentence token.
@@ -174,8 +176,9 @@ def constrain(
     allowed = log_probs
     ending = log_probs.select(2, eos_id)  # (B, W)
     only_eos = torch.tensor(must_end, device=log_probs.device)[:, None]  # (B, 1)
-    if constraint is not None and tokens is not None:
-        allowed = constraint(log_probs, tokens[:, :, 1:])
+    if constraint is not None:
+        rows = tokens.new_tensor(sentences)  # (B,)
+        allowed = constraint(log_probs, tokens[:, :, 1:], rows)
         only_eos = only_eos | (allowed.amax(-1) == -torch.inf)  # (B, W)
     if not only_eos.any():
         return allowed

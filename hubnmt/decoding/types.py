@@ -25,8 +25,9 @@ class Step(Protocol):
         ...
 
 
-Constraint = Callable[[Tensor, Tensor], Tensor]
-"""`(log_probs (B, W, V), tokens so far (B, W, t)) -> log_probs (B, W, V)`, -inf where forbidden."""
+Constraint = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""`(log_probs (B', W, V), tokens so far (B', W, t), sentences (B',)) -> log_probs (B', W, V)`, -inf
+where forbidden; `sentences` are the indices of the unfinished sentences in the input batch."""
 
 
 class Hypothesis(NamedTuple):

@@ -2,8 +2,9 @@
 
 Requests that CTranslate2 handles differently are delegated to the PyTorch engine: sampling (other
 random numbers), prefixes that end inside a word, the repetition penalty (applied to logits there),
-n-gram blocking in a beam (scores are renormalized there), and rows that reach their length limit
-(their score there excludes eos).
+n-gram blocking in a beam (scores are renormalized there), rows that reach their length limit (their
+score there excludes eos), and rows all of whose translations lost placeholders of protected spans,
+which no constraint of CTranslate2 can require.
 """
 
 from collections.abc import Generator, Sequence
@@ -15,7 +16,8 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
-from hubnmt.inference.engine import TorchEngine, max_tgt_tokens
+from hubnmt.inference.engine import TorchEngine, is_utf8, max_tgt_tokens
+from hubnmt.inference.scoring import Pairs
 from hubnmt.model.batching import group_by_length
 
 
@@ -38,7 +40,7 @@ class CTranslate2Engine:
         """
         self._reference = reference
         self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
-        self._tgt_tokenizer = stored.tokenizers.tgt
+        self._src_tokenizer, self._tgt_tokenizer = stored.tokenizers
         self._src_pieces = stored.tokenizers.src.pieces
         self._tgt_pieces = stored.tokenizers.tgt.pieces
         self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
@@ -75,6 +77,10 @@ class CTranslate2Engine:
             found[index] = hypotheses
         return found
 
+    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
+        """See `pipeline.Engine`; the reference engine scores, in float32."""
+        return self._reference.score(pairs)
+
     def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
         """Search one batch; return an empty list for rows that need the reference engine."""
         caps = [max_tgt_tokens(len(row), decoding) for row in rows]
@@ -101,9 +107,15 @@ class CTranslate2Engine:
                 for answer in answers
             ]
         chosen = []
-        for cap, hypotheses in zip(caps, found, strict=True):
+        for row, cap, hypotheses in zip(rows, caps, found, strict=True):
+            required = self._src_tokenizer.count_placeholders(row)
+            kept = [
+                ids
+                for ids in self._distinct(hypotheses)
+                if self._tgt_tokenizer.count_placeholders(ids) == required
+            ]
             is_complete = self._are_complete(hypotheses, cap)
-            chosen.append(self._distinct(hypotheses)[: decoding.n_best] if is_complete else [])
+            chosen.append(kept[: decoding.n_best] if is_complete else [])
         return self._score(sources, chosen, decoding.length_penalty)
 
     def _stream_greedy(
@@ -125,9 +137,9 @@ class CTranslate2Engine:
         return all(len(ids) < limit and forbidden.isdisjoint(ids) for ids in hypotheses)
 
     def _distinct(self, hypotheses: Sequence[list[int]]) -> list[list[int]]:
-        """Keep the best hypothesis of each text: BPE can segment one text in several ways."""
+        """Keep the best hypothesis of each text, see `TorchEngine`."""
         best: dict[str, list[int]] = {}
-        for ids in hypotheses:
+        for ids in sorted(hypotheses, key=lambda ids: not is_utf8(ids, self._tgt_tokenizer)):
             best.setdefault(self._tgt_tokenizer.decode(ids), ids)
         return list(best.values())
 

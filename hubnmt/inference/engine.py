@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import (
@@ -14,6 +15,7 @@ from hubnmt.decoding import (
     ForcedPrefix,
     ForkedPrefix,
     Hypothesis,
+    RequiredTokens,
     Search,
     beam_search,
     combine,
@@ -26,8 +28,10 @@ from hubnmt.decoding import (
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.inference.scoring import Pairs, score_targets
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
+from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 
@@ -76,6 +80,10 @@ class TorchEngine:
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found
 
+    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
+        return score_targets(self.model, self._tokenizers, pairs)
+
     def observe_beam(
         self, row: Sequence[int], decoding: DecodingConfig, observe: BeamObserver
     ) -> list[Hypothesis]:
@@ -101,14 +109,18 @@ class TorchEngine:
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
         step = ModelStep(self._packed, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
+        longest = torch.tensor(caps, device=device)  # (B,)
+        constraints = [
+            *_constraints(decoding, prefix),
+            *_require_placeholders(rows, self._tokenizers, longest),
+        ]
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
             "eos_id": tgt.eos_id,
-            "max_tgt_tokens": torch.tensor(
-                [max_tgt_tokens(len(row), decoding, prefix) for row in rows], device=device
-            ),
+            "max_tgt_tokens": longest,
             "length_penalty": decoding.length_penalty,
-            "constraint": combine(_constraints(decoding, prefix)),
+            "constraint": combine(constraints),
         }
         if decoding.sample:
             search = sample(
@@ -126,15 +138,35 @@ class TorchEngine:
             # For n-best lists request all W hypotheses, since some may have the same text.
             width = decoding.beam_size
             n_best = 1 if decoding.n_best == 1 else width
-            search = beam_search(step, **shared, beam_size=width, n_best=n_best, observe=observe)
+            search = beam_search(
+                step,
+                **shared,
+                beam_size=width,
+                n_best=n_best,
+                observe=observe,
+            )
         return (yield from search)
 
     def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Keep the best hypothesis of each text: BPE can segment one text in several ways."""
+        """Keep the best hypothesis of each text: BPE can segment one text in several ways.
+
+        Those that are valid UTF-8 come first.
+        """
+        tokenizer = self._tokenizers.tgt
         best: dict[str, Hypothesis] = {}
-        for hypothesis in hypotheses:
-            best.setdefault(self._tokenizers.tgt.decode(hypothesis.ids), hypothesis)
+        valid_first = sorted(hypotheses, key=lambda found: not is_utf8(found.ids, tokenizer))
+        for hypothesis in valid_first:
+            best.setdefault(tokenizer.decode(hypothesis.ids), hypothesis)
         return list(best.values())
+
+
+def is_utf8(ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Return whether the bytes of target ids are valid UTF-8."""
+    try:
+        tokenizer.decode_bytes(ids).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def max_tgt_tokens(
@@ -173,6 +205,22 @@ def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[
         if decoding.max_new_tokens:
             constraints.append(limit_new_tokens(prefix, decoding.max_new_tokens))
     return constraints
+
+
+def _require_placeholders(
+    rows: Sequence[Sequence[int]], tokenizers: Tokenizers, longest: Tensor
+) -> list[Constraint]:
+    """Create the constraint that targets contain the placeholders of their sources."""
+    src, tgt = tokenizers
+    if not (src.has_placeholders and tgt.has_placeholders):
+        return []
+    counts = [src.count_placeholders(row) for row in rows]
+    required = longest.new_tensor([[count[mark] for mark in PLACEHOLDERS] for count in counts])
+    group_of = {mark: group for group, mark in enumerate(PLACEHOLDERS)}
+    groups = [-1] * tgt.vocab_size
+    for token_id, mark in tgt.placeholder_ids.items():
+        groups[token_id] = group_of[mark]
+    return [RequiredTokens(groups, required, longest, eos_id=tgt.eos_id)]
 
 
 def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:

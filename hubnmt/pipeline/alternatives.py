@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.attention.replay import next_log_probs, readable_pieces, score_targets
+from hubnmt.attention.replay import next_log_probs, readable_pieces
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
@@ -171,10 +171,7 @@ def _translate(
     search = search_parts(
         parts,
         functools.partial(engine.search, decoding=decoding),
-        functools.partial(score_targets, model, tokenizers),
         tokenizers,
-        length_penalty=decoding.length_penalty,
-        max_src_tokens=model.config.max_src_tokens,
     )
     return "".join(
         decode_line(best.ids, tokenizers.tgt.with_spans(part.protected)) + part.space
@@ -201,7 +198,8 @@ def _rank(
     log_probs = score_next(forced_ids)  # (V,)
     if forced is not None:
         tokens = torch.tensor([[forced_ids]], dtype=torch.int64)
-        log_probs = forced(log_probs[None, None], tokens)[0, 0].clone()  # (V,), modified below
+        first = torch.tensor([0])  # the only sentence of the batch
+        log_probs = forced(log_probs[None, None], tokens, first)[0, 0].clone()  # (V,)
         log_probs[tokenizer.eos_id] = _end_log_prob(score_next, prefix, forced_ids, tokenizer)
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)

@@ -11,13 +11,14 @@ from typing import Protocol, TypeVar
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, run_search
 from hubnmt.inference.engine import force_prefix, is_cut
+from hubnmt.inference.scoring import Pairs
 from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import decode_line, join_parts
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.fallback import fallback_search
 from hubnmt.pipeline.names import restore_lost_names, restore_names
 from hubnmt.pipeline.prefix import bind_prefix
-from hubnmt.pipeline.protection import Replay, keeps_spans, rescore, search_parts
+from hubnmt.pipeline.protection import keeps_spans, rescore, search_parts
 from hubnmt.pipeline.segmentation import Part, make_plan
 from hubnmt.text.languages import main_tag
 from hubnmt.text.tokenizer import Tokenizers
@@ -50,8 +51,13 @@ class Engine(Protocol):
 
         Returns:
             a search that returns up to `n_best` hypotheses per row, best first, with distinct
-            texts.
+            texts. Each has the placeholders of protected spans of its source, as far as the length
+            limit allows.
         """
+        ...
+
+    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
+        """Map (source ids, target ids) to log-probabilities of each target token and eos, nats."""
         ...
 
 
@@ -93,7 +99,6 @@ class Pipeline:
     def __init__(
         self,
         engine: Engine,
-        replay: Replay,
         tokenizers: Tokenizers,
         *,
         config: ModelConfig,
@@ -102,18 +107,16 @@ class Pipeline:
 
         Args:
             engine: decodes the parts.
-            replay: scores the sentences that a prefix completes.
             tokenizers: source and target tokenizer.
             config: gives the languages and the longest source.
         """
         self.engine = engine
-        self._replay = replay
         self._tokenizers = tokenizers
         self._config = config
 
     def with_engine(self, engine: Engine) -> "Pipeline":
         """Return the same pipeline with another engine."""
-        return Pipeline(engine, self._replay, self._tokenizers, config=self._config)
+        return Pipeline(engine, self._tokenizers, config=self._config)
 
     def translate(
         self,
@@ -189,11 +192,8 @@ class Pipeline:
             functools.partial(
                 self.engine.search, decoding=decoding, max_batch_tokens=max_batch_tokens
             ),
-            self._replay,
             self._tokenizers,
-            length_penalty=decoding.length_penalty,
             prefix=prefix,
-            max_src_tokens=self._config.max_src_tokens,
         )
 
     def _show_steps(
@@ -241,7 +241,9 @@ class Pipeline:
             open_prefix=bound.open,
             found=[
                 [each]
-                for each in rescore(self._replay, pairs, length_penalty=decoding.length_penalty)
+                for each in rescore(
+                    self.engine.score, pairs, length_penalty=decoding.length_penalty
+                )
             ],
             warnings=plan.warnings,
         )
@@ -301,7 +303,9 @@ class Pipeline:
             functools.partial(self.engine.search, max_batch_tokens=max_batch_tokens),
             tokenizers=self._tokenizers,
         )
-        score = functools.partial(rescore, self._replay, length_penalty=decoding.length_penalty)
+        score = functools.partial(
+            rescore, self.engine.score, length_penalty=decoding.length_penalty
+        )
         results = zip(places, kept, new_notes, strict=True)
         best = []
         for (draft, number, part, draft_notes), hypotheses, note in results:

@@ -1,21 +1,16 @@
 """Search that keeps the protected spans of sentences, see `hubnmt.text.protected_spans`.
 
-A translation keeps them if it has each placeholder as often as its source. A sentence none of whose
-translations does so is translated again, with its spans as text. If these are lost as well, the
-placeholders are inserted into the first translation where the model gives them the highest
-probability.
+A translation keeps them if it has each placeholder as often as its source, which the search
+requires, see `hubnmt.decoding.RequiredTokens`.
 """
 
-import functools
-import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
 from hubnmt.inference.engine import force_prefix
 from hubnmt.pipeline.segmentation import Part
-from hubnmt.text.graphemes import ZWJ, ZWNJ
-from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.normalization import single_spaced
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 
@@ -58,76 +53,36 @@ def unprotect(part: Part, tokenizer: Tokenizer) -> Part:
     return part._replace(ids=tokenizer.encode(single_spaced(text)), protected=())
 
 
-def _continues_word(piece: bytes) -> bool:
-    """Return whether a piece begins with a letter, mark or digit, or inside a character."""
-    first = piece.decode(errors="replace")[:1]
-    if not first:
-        return False
-    is_joined = unicodedata.category(first)[0] in "LMN" or first in (ZWJ, ZWNJ)
-    return is_joined or first == "\N{REPLACEMENT CHARACTER}"
+def spell_spans(part: Part, prefix: str, tokenizers: Tokenizers) -> Part:
+    """Return the part to be translated with a prefix.
 
-
-def restore_spans(
-    part: Part,
-    ids: Sequence[int],
-    tokenizers: Tokenizers,
-    score: Callable[[IdPairs], list[Hypothesis]],
-    *,
-    prefix: str,
-) -> Hypothesis:
-    """Insert the placeholders that a translation lost, each at the place that the model prefers.
-
-    Args:
-        part: the part, encoded with placeholders.
-        ids: target ids; surplus placeholders are removed.
-        tokenizers: source and target tokenizer.
-        score: scores the candidates, see `rescore`.
-        prefix: forced prefix, which is left as it is.
+    Its spans are text if the prefix ends within one, or has one more often than the source.
     """
-    tokenizer = tokenizers.tgt
-    missing = tokenizers.src.count_placeholders(part.ids)
-    kept = []
-    for token_id in ids:
-        mark = tokenizer.count_placeholders([token_id])
-        if mark <= missing:
-            kept.append(token_id)
-            missing -= mark
-    bound = tokenizer.with_spans(part.protected)
-    (best,) = score([(part.ids, kept)])
-    for mark_id in [tokenizer.encode(mark)[0] for mark in missing.elements()]:
-        places = [
-            place
-            for place in range(len(best.ids) + 1)
-            if place == len(best.ids) or not _continues_word(bound.piece_bytes(best.ids[place]))
-            if bound.decode(best.ids[:place]).startswith(prefix)
-        ] or [len(best.ids)]
-        candidates = [[*best.ids[:place], mark_id, *best.ids[place:]] for place in places]
-        scored = score([(part.ids, candidate) for candidate in candidates])
-        best = max(scored, key=lambda hypothesis: hypothesis.log_prob)
-    return best
+    if not (prefix and part.protected):
+        return part
+    ids = tokenizers.tgt.with_spans(part.protected).encode(prefix)
+    counts = tokenizers.tgt.count_placeholders(ids)
+    is_surplus = not counts <= tokenizers.src.count_placeholders(part.ids)
+    ends_within = any(
+        prefix.endswith(span[:length]) for span in part.protected for length in range(1, len(span))
+    )
+    return unprotect(part, tokenizers.src) if is_surplus or ends_within else part
 
 
 def search_parts(
     parts: Sequence[Part],
     search: StartSearch,
-    replay: Replay,
     tokenizers: Tokenizers,
     *,
-    length_penalty: float,
     prefix: str = "",
-    max_src_tokens: int,
 ) -> Generator[list[int], None, list[tuple[Part, list[Hypothesis]]]]:
-    """Translate parts, and those that lost protected spans again.
+    """Translate parts.
 
     Args:
         parts: translatable parts; with a prefix, all have the same protected spans.
         search: decodes their ids.
-        replay: scores translations into which spans are inserted.
         tokenizers: source and target tokenizer.
-        length_penalty: that of the scores.
         prefix: forced prefix of every target.
-        max_src_tokens: parts that are longer than this without placeholders, eos included, are not
-            translated again.
 
     Yields:
         the steps of the search.
@@ -136,41 +91,7 @@ def search_parts(
         for each part the part as it was translated, and its hypotheses, best first, which keep the
         protected spans.
     """
+    parts = [spell_spans(part, prefix, tokenizers) for part in parts]
     bound = tokenizers.tgt.with_spans(parts[0].protected if prefix else ())
     found = yield from search([part.ids for part in parts], prefix=force_prefix(prefix, bound))
-    results = []
-    lost: dict[int, Part] = {}
-    for number, (part, hypotheses) in enumerate(zip(parts, found, strict=True)):
-        kept = [each for each in hypotheses if keeps_spans(part, each.ids, tokenizers)]
-        if not kept:
-            lost[number] = unprotect(part, tokenizers.src)
-        results.append((part, kept or hypotheses))
-    again = {number: part for number, part in lost.items() if len(part.ids) < max_src_tokens}
-    as_text: dict[int, list[Hypothesis]] = {}
-    if again:
-        rows = [part.ids for part in again.values()]
-        plain = tokenizers.tgt.with_spans(())
-        found = yield from search(rows, prefix=force_prefix(prefix, plain))
-        as_text = dict(zip(again, found, strict=True))
-    score = functools.partial(rescore, replay, length_penalty=length_penalty)
-    for number, plain_part in lost.items():
-        part, hypotheses = results[number]
-        if kept := _with_spans(part, as_text.get(number, []), tokenizers.tgt):
-            results[number] = plain_part, kept
-        else:
-            restored = [
-                restore_spans(part, each.ids, tokenizers, score, prefix=prefix)
-                for each in hypotheses
-            ]
-            results[number] = part, restored
-    return results
-
-
-def _with_spans(
-    part: Part, hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer
-) -> list[Hypothesis]:
-    """Return the hypotheses that contain each protected span of a part as text."""
-    spans = {normalize(single_spaced(span)) for span in part.protected}
-    return [
-        each for each in hypotheses if all(span in tokenizer.decode(each.ids) for span in spans)
-    ]
+    return list(zip(parts, found, strict=True))

@@ -155,17 +155,17 @@ class Tokenizer:
     @property
     def has_placeholders(self) -> bool:
         """Whether each placeholder is a piece, alone and after a space."""
-        return len(self._placeholder_pieces) == 2 * len(PLACEHOLDERS)
+        return len(self.placeholder_ids) == 2 * len(PLACEHOLDERS)
 
     @functools.cached_property
-    def _placeholder_pieces(self) -> dict[int, str]:
+    def placeholder_ids(self) -> dict[int, str]:
         """Map the ids of pieces that are a placeholder to the placeholder."""
         texts = (piece.decode(errors="replace").strip() for piece in self._piece_bytes)
         return {token_id: text for token_id, text in enumerate(texts) if text in PLACEHOLDERS}
 
     def count_placeholders(self, ids: Iterable[int]) -> Counter[str]:
         """Count each placeholder among the ids."""
-        found = map(self._placeholder_pieces.get, ids)
+        found = map(self.placeholder_ids.get, ids)
         return Counter(mark for mark in found if mark is not None)
 
     def with_spans(self, spans: Sequence[str]) -> Self:
@@ -184,7 +184,7 @@ class Tokenizer:
         bound._spans = tuple(spans)
         bound._piece_bytes = self._piece_bytes.copy()
         span_of = dict(zip(PLACEHOLDERS, spans, strict=False))
-        for token_id, mark in self._placeholder_pieces.items():
+        for token_id, mark in self.placeholder_ids.items():
             span = span_of.get(mark)
             restored = self._piece_bytes[token_id].decode().replace(mark, span) if span else ""
             bound._piece_bytes[token_id] = restored.encode()

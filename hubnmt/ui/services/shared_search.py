@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
+from hubnmt.inference.scoring import Pairs
 from hubnmt.pipeline.pipeline import Engine
 
 MAX_ROWS = 8
@@ -161,6 +162,10 @@ class SharedEngine:
                 rows, decoding, prefix=prefix, max_batch_tokens=max_batch_tokens
             )
         return self._share(rows, decoding)
+
+    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
+        """Score as `Engine.score`."""
+        return self._engine.score(pairs)
 
     def _share(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
         key, request = (self._engine, decoding), _Request(rows)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from hubnmt.attention.replay import attend, readable_pieces, score_targets
+from hubnmt.attention.replay import attend, readable_pieces
+from hubnmt.inference.scoring import score_targets
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers

@@ -50,7 +50,7 @@ def test_stopping_early_finds_what_never_stopping_finds(
     results = search(TableStep(tables), caps, n_best=n_best, **options)
     for table, cap, found in zip(tables, caps, results, strict=True):
         expected = search_slowly(table, max_tgt_tokens=cap, **options)
-        assert_same(found, expected[:n_best])
+        assert_same(found[:n_best], expected[:n_best])
 
 
 @PENALTIES

@@ -155,7 +155,7 @@ def test_any_cut_of_the_last_word_is_left_to_the_model(tiny_tokenizer: Tokenizer
             next(i for i in range(300) if tiny_tokenizer.piece_bytes(i) == bytes([byte]))
             for byte in said
         ]
-        after = prefix(log_probs, torch.tensor([[[*forced, *tail]]]))
+        after = prefix(log_probs, torch.tensor([[[*forced, *tail]]]), torch.tensor([0]))
         owed = raw[len(said) :]
         for token_id in range(300):
             piece = tiny_tokenizer.piece_bytes(token_id)

@@ -1,13 +1,15 @@
 """What greedy search, beam search and sampling all promise."""
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, Search, run_search
+from hubnmt.decoding import Hypothesis, RequiredTokens, Search, run_search
 from tests.tables import BOS, EOS, SEARCHES, TableStep, random_table, start_beam
 
 Start = Callable[..., Search]
@@ -53,11 +55,32 @@ def test_each_sentence_has_its_own_cap_and_leaves_the_batch_when_it_ends(start: 
 
 
 def test_search_ends_at_the_cap_even_if_a_constraint_forbids_eos(start: Start) -> None:
-    def never_end(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def never_end(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
         return log_probs.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
     ((found, *_),) = run_search(start(TableStep([random_table(1)]), [3], [1], constraint=never_end))
     assert len(found.ids) <= 3
+
+
+@pytest.mark.parametrize("eos_bonus", [-3.0, 0.0, 6.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_required_tokens_are_in_every_target_as_often_as_required(
+    start: Start, seed: int, eos_bonus: float
+) -> None:
+    """Tokens 0 and 1 count as the same, 3 is another; the last sentence has no room for all."""
+    caps, required = [6, 9, 4, 0, 2], [[1, 2], [0, 0], [2, 0], [1, 0], [2, 1]]
+    constraint = RequiredTokens(
+        [0, 0, -1, 1], torch.tensor(required), torch.tensor(caps), eos_id=EOS
+    )
+    tables = [random_table(9 * seed + b, eos_bonus=eos_bonus) for b in range(5)]
+    results = run_search(start(TableStep(tables), caps, caps, constraint=constraint))
+    for cap, (n_first, n_other), found in zip(caps, required, results, strict=True):
+        for hypothesis in found:
+            counts = Counter(0 if token < 2 else 1 for token in hypothesis.ids)
+            assert len(hypothesis.ids) <= cap
+            assert all(math.isfinite(value) for value in hypothesis.token_log_probs)
+            if n_first + n_other <= cap:
+                assert (counts[0], counts[1]) == (n_first, n_other)
 
 
 def test_a_search_yields_the_tokens_so_far(start: Start) -> None:

@@ -11,7 +11,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.model import Transformer
 from hubnmt.text.normalization import normalize
-from hubnmt.text.protected_spans import PLACEHOLDERS
+from hubnmt.text.protected_spans import PLACEHOLDERS, find_spans
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from training.grow import with_pieces
@@ -120,15 +120,28 @@ def test_spans_stand_in_the_translation_as_they_are(text: str, copier: Translato
 
 
 @pytest.mark.parametrize(("text", "n_best"), [(TEXTS[0], 1), (TEXTS[1], 2), (TEXTS[3], 2)])
-def test_a_sentence_that_lost_spans_is_translated_without_placeholders(
+def test_spans_that_the_model_would_lose_are_required(
     text: str, n_best: int, careless: Translator
 ) -> None:
     found = careless.translate(text, n_best=n_best, guard=False)
-    assert found.text.split() == normalize(text).split()
-    assert not private("".join(each.text for each in found.n_best))
+    for candidate in found.n_best:
+        for span in find_spans(normalize(text)):
+            assert candidate.text.count(span) == normalize(text).count(span)
+        assert not private(candidate.text)
     maps = careless.attend(text, found.n_best[0])
     assert "".join(maps.tgt_tokens) == "".join(found.tgt_tokens)
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_spans_do_not_make_a_translation_longer_than_its_limit(
+    beam_size: int, careless: Translator
+) -> None:
+    found = careless.translate(TEXTS[0], beam_size=beam_size, max_new_tokens=4, guard=False)
+    assert len(found.tgt_tokens) <= 5
+    assert {URL, "12:30"} <= {token.strip() for token in found.tgt_tokens}
+    short = careless.translate(TEXTS[0], beam_size=beam_size, max_new_tokens=1, guard=False)
+    assert len(short.tgt_tokens) == 2
 
 
 @pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
