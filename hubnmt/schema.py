@@ -1,11 +1,12 @@
 """Build dataclasses from JSON or TOML tables and report all invalid values at once."""
 
+import contextlib
 import dataclasses
 import difflib
 import reprlib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from hubnmt.errors import N_NAMED, ConfigError
@@ -166,3 +167,40 @@ def _shorten(message: str) -> str:
     """Shorten a long message in the middle."""
     end = MAX_PROBLEM_CHARS // 2
     return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
+
+
+Check = tuple[bool, str]
+"""Whether a value is valid, and the message if not, for `require`."""
+
+
+def at_least(config: Any, least: int, *names: str) -> list[Check]:
+    """Check that fields are not below a bound; None is valid."""
+    values = {name: getattr(config, name) for name in names}
+    return [
+        (value is None or value >= least, f"{name} = {value} must be at least {least}")
+        for name, value in values.items()
+    ]
+
+
+def above_zero(config: Any, *names: str) -> list[Check]:
+    """Check that fields are positive and finite; None is valid."""
+    values = {name: getattr(config, name) for name in names}
+    return [
+        (value is None or 0 < value < float("inf"), f"{name} = {value} must be above 0")
+        for name, value in values.items()
+    ]
+
+
+def shares(config: Any, *names: str) -> list[Check]:
+    """Check that fields are in [0, 1]."""
+    values = {name: getattr(config, name) for name in names}
+    return [(0 <= v <= 1, f"{name} = {v} must be 0 to 1") for name, v in values.items()]
+
+
+@contextlib.contextmanager
+def collecting(problems: list[str]) -> Iterator[None]:
+    """Append the message of a `ConfigError` raised in the block, to report all mistakes at once."""
+    try:
+        yield
+    except ConfigError as error:
+        problems.append(str(error))

@@ -1,9 +1,13 @@
-"""The frame of a command: its parser, its log, and a user's mistakes in one line."""
+"""The frame of a command: parser, log, progress bars, and a user's mistakes in one line."""
 
 import argparse
+import io
 import logging
 import sys
 from collections.abc import Callable
+from typing import Any
+
+from tqdm import tqdm
 
 from hubnmt.errors import HubNMTError
 
@@ -35,3 +39,27 @@ def run_command(work: Callable[[], object], *, interrupted: str = "nothing was w
         log.error("interrupted; %s", interrupted)
         return 130
     return 0
+
+
+INTERVAL_S = 30.0
+"""Seconds between two lines without a terminal."""
+
+
+def progress_bar(phase: str, **options: Any) -> "tqdm[Any]":
+    """Log the name of a phase, such as `encoding`, and return its bar; options as for `tqdm`."""
+    log.info("%s", phase)
+    kind: type[tqdm[Any]] = tqdm
+    if not sys.stderr.isatty():
+        kind = _LoggedBar
+        options |= {"mininterval": INTERVAL_S, "delay": INTERVAL_S, "miniters": 1}
+        options["file"] = io.StringIO()  # for the control characters that tqdm writes at the end
+    return kind(desc=phase, **options)
+
+
+class _LoggedBar(tqdm):  # type: ignore[type-arg]  # generic in its stubs only
+    """A bar that logs its state instead of drawing it."""
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Log the state; the empty message of `close` is ignored."""
+        if msg is None:
+            log.info("%s", self)

@@ -18,7 +18,7 @@ from faker import Faker
 
 from hubnmt import Translator
 from training.augment.synthetic_pairs import load_values
-from training.data.synthetic_names import make_name
+from training.data.augmentation import make_name
 
 FRAMES = Path(__file__).parents[1] / "fixtures" / "name_frames.tsv"
 LOCALES = ("da_DK", "fi_FI", "pt_BR", "cs_CZ", "hu_HU", "ro_RO", "en_AU", "de_AT", "fr_CA")

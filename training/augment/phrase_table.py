@@ -39,7 +39,7 @@ from training.augment.word_alignment import Link, align
 from training.command import make_parser, run_command
 from training.config.data import DataConfig
 from training.config.recipe import load_recipe
-from training.data.casing import as_typed
+from training.data.augmentation import as_typed
 from training.data.cleaning import CleaningReport, comparable
 from training.data.corpora import read_clean
 

@@ -9,7 +9,7 @@ header names the languages. Each frame is filled `--times` times, with names of 
 in several languages and with synthetic ones, so that a model learns to copy names instead of known
 ones only; dates and weekdays are written by the library `babel` in the language of each side. In a
 share of the pairs (`--protect`) numbers are replaced by placeholders (see
-`training.data.placeholders`). Languages of different scripts spell names differently: with
+`training.data.augmentation`). Languages of different scripts spell names differently: with
 `--spellings` names come from tables of two columns, and each side gets its own spelling. Add the
 table to a recipe as another corpus:
 
@@ -29,9 +29,8 @@ from hubnmt.errors import InputError
 from hubnmt.schema import require
 from training.augment.tables import PairTable, check_output, read_table, write_table
 from training.command import make_parser, run_command
-from training.data.placeholders import protect_pair
-from training.data.rows import TextPair
-from training.data.synthetic_names import make_name
+from training.data.augmentation import make_name, protect_pair
+from training.data.sources import TextPair
 
 LOCALES: Final = (
     *("de_DE", "en_US", "en_GB", "fr_FR", "tr_TR", "pl_PL"),

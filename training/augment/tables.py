@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig
-from training.data.rows import TextPair
-from training.data.sources import read_corpus, read_lines
+from training.data.sources import TextPair, read_corpus, read_lines
 
 
 class PairTable(NamedTuple):

@@ -21,8 +21,8 @@ from typing import Final
 from hubnmt.text.sentences import base_language
 from training.augment.tables import check_output, read_table, write_table
 from training.command import make_parser, run_command
-from training.data.casing import FINAL_MARK
-from training.data.rows import TextPair
+from training.data.augmentation import FINAL_MARK
+from training.data.sources import TextPair
 
 log = logging.getLogger("training")
 

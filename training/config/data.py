@@ -6,8 +6,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from hubnmt.errors import ConfigError
-from hubnmt.schema import FromDict, require
-from training.config.checks import above_zero, at_least, collecting, shares
+from hubnmt.schema import FromDict, above_zero, at_least, collecting, require, shares
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
@@ -137,7 +136,8 @@ class DataConfig(SourceConfig):
     test: tuple[str, ...] = ()
     """Local files of the test set, held out from training and evaluated once at the end."""
     valid_limit: int | None = None
-    """Use only the first validation pairs; every validation translates all of them."""
+    """Use at most this many validation pairs, evenly spaced; every validation translates all of
+    them."""
     corpora: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Additional training corpora, `[data.corpora.NAME]`, with the fields of `CorpusConfig`."""
     max_tokens: int = 100
@@ -165,7 +165,7 @@ class DataConfig(SourceConfig):
     random ones; otherwise a model may replace unknown names with known ones."""
     protect_spans: float = 0.0
     """Share of training pairs in which spans that both sides share, such as URLs, times and numbers
-    of three digits or more, are replaced by placeholders, see `training.data.placeholders`."""
+    of three digits or more, are replaced by placeholders, see `training.data.augmentation`."""
     protect_names: float = 0.0
     """Share of training pairs in which names that both sides share are replaced by placeholders, so
     that a translation can keep names which the model cannot spell."""
@@ -228,7 +228,7 @@ class DataConfig(SourceConfig):
     def held_out_corpus(self, split: Literal["valid", "test"]) -> CorpusConfig | None:
         """Return the validation set, or the test set if there is one."""
         if split == "valid":
-            return self._main(self.valid, self.valid_split, self.valid_limit)
+            return self._main(self.valid, self.valid_split, None)
         if self.test:
             return self._main(self.test, "test", None)
         if self.test_split and self.dataset and not self.train:
@@ -236,11 +236,12 @@ class DataConfig(SourceConfig):
         return None
 
     def _main(self, files: tuple[str, ...], split: str, limit: int | None) -> CorpusConfig:
-        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(SourceConfig)}
+        names = [field.name for field in dataclasses.fields(SourceConfig)]
+        values = {name: getattr(self, name) for name in names}
         return CorpusConfig(**values | {"files": files, "split": split, "limit": limit})
 
     def typing_habits(self) -> dict[str, float]:
-        """Return the arguments of `training.data.casing.as_typed`."""
+        """Return the arguments of `training.data.augmentation.as_typed`."""
         return {"drop_final_mark": self.drop_final_mark, "lowercase_src": self.lowercase_src}
 
     def cleaning_settings(self) -> Mapping[str, Any]:

@@ -14,9 +14,8 @@ from typing import Any
 
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError
-from hubnmt.schema import FromDict, find_problems, require
+from hubnmt.schema import FromDict, collecting, find_problems, require
 from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
-from training.config.checks import collecting
 from training.config.data import CorpusConfig, DataConfig
 from training.config.run import CardConfig, OptimizerConfig, RunSettings
 

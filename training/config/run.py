@@ -4,8 +4,7 @@ import dataclasses
 import re
 from typing import Literal
 
-from hubnmt.schema import FromDict, require
-from training.config.checks import above_zero, at_least
+from hubnmt.schema import FromDict, above_zero, at_least, require
 
 NAME = re.compile(r"[^/\\:]*[^/\\:\s.][^/\\:]*")
 """Valid name of a single folder on any operating system."""

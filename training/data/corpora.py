@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from hubnmt.errors import InputError
 from hubnmt.text.normalization import single_spaced
 from training.config.data import CorpusConfig, DataConfig, group_files
-from training.data.casing import as_typed
+from training.data.augmentation import as_typed, exchange_names, protect_names, protect_spans
 from training.data.cleaning import (
     DUPLICATE,
     INVALID,
@@ -19,10 +19,7 @@ from training.data.cleaning import (
     fingerprint_pair,
     tidy,
 )
-from training.data.placeholders import protect_names, protect_spans
-from training.data.rows import TextPair
-from training.data.sources import fingerprint_corpus, read_corpus
-from training.data.synthetic_names import exchange_names
+from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 
 FORMAT = 2
 """Version of the cleaning, part of the cache key."""
@@ -51,10 +48,21 @@ def _whole_characters(text: str) -> str:
 
 
 def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[TextPair]:
-    """Yield the validation or test pairs; none if the recipe names no test set."""
+    """Yield the validation or test pairs; none if the recipe names no test set.
+
+    Of the validation pairs at most `valid_limit` are taken, evenly spaced: the first lines of a
+    sorted file are its shortest.
+    """
     corpus = config.held_out_corpus(split)
-    if corpus is not None:
-        yield from read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+    if corpus is None:
+        return
+    pairs = read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
+    if split == "valid" and config.valid_limit:
+        whole = list(pairs)
+        n = min(config.valid_limit, len(whole))
+        yield from (whole[row * len(whole) // n] for row in range(n))
+    else:
+        yield from pairs
 
 
 def read_sides(
@@ -100,6 +108,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)
+        report.read[name] = 0  # reported even if it has no pairs
         for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
             report.read[name] += 1
             src, tgt = map(tidy, pair)
@@ -132,24 +141,30 @@ def content_key(config: DataConfig) -> str:
         name: [_describe(corpus), corpus.tag, corpus.keep_held_out]
         for name, corpus in config.training_corpora().items()
     }
-    held_out = [
-        _describe(corpus)
-        for split in ("valid", "test")
-        if config.drop_held_out and (corpus := config.held_out_corpus(split))
-    ]
+    splits: list[Literal["valid", "test"]] = ["valid", "test"]
+    held_out = [_describe_split(config, split) for split in splits if config.drop_held_out]
+    held_out = [facts for facts in held_out if facts]
     return _digest(config.cleaning_settings(), corpora, held_out)
 
 
 def valid_key(config: DataConfig) -> str:
     """Return a digest of everything that determines the validation pairs."""
-    corpus = config.held_out_corpus("valid")
-    assert corpus is not None  # only the test set is optional
     habits = [config.typing_habits()] if config.valid_as_typed else []
-    return _digest(config.src_lang, config.tgt_lang, _describe(corpus), *habits)
+    return _digest(config.src_lang, config.tgt_lang, _describe_split(config, "valid"), *habits)
 
 
 def _digest(*facts: object) -> str:
     return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
+
+
+def _describe_split(config: DataConfig, split: Literal["valid", "test"]) -> list[object]:
+    corpus = config.held_out_corpus(split)
+    if corpus is None:
+        return []
+    spaced = (
+        [["evenly spaced", config.valid_limit]] if split == "valid" and config.valid_limit else []
+    )
+    return [*_describe(corpus), *spaced]
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

@@ -1,14 +1,17 @@
-"""Deterministic, resumable batches of training data for each process.
+"""Deterministic, resumable batches of training data for each process, with BPE-dropout.
 
 The next batches depend only on the seed and the position, so a resumed run continues where it
 stopped, also with a different number of processes.
 """
 
+import functools
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import ConfigError
+from hubnmt.text.tokenizer import Tokenizer
 from training.config.recipe import RunConfig
 from training.data.batching import (
     Batch,
@@ -20,9 +23,57 @@ from training.data.batching import (
     mix_seed,
     plan_epoch,
 )
-from training.data.bpe_dropout import BpeDropout
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
+
+CACHE_SIZE = 2**16
+"""Size of the cache of possible merges; common words have few states."""
+
+State = tuple[int, ...]
+"""Ids of a partly merged word."""
+
+
+class BpeDropout:
+    """Re-segments the ids of one tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
+        """Load the merges."""
+        self._tokenizer = tokenizer
+        self._rate = rate
+        self._byte_ids = tokenizer.byte_ids()
+        self._merges = tokenizer.merges()
+        self._list_next = functools.lru_cache(CACHE_SIZE)(self._find_next)
+
+    def __call__(self, ids: Sequence[int], rng: random.Random) -> list[int]:
+        """Return other ids of the same text."""
+        text = self._tokenizer.decode(ids)
+        split: list[int] = []
+        for word in self._tokenizer.pre_tokens(text):
+            split += self._split(tuple(self._byte_ids[byte] for byte in word.encode()), rng)
+        return split
+
+    def _split(self, state: State, rng: random.Random) -> State:
+        """Merge the bytes of a word; at each step each possible merge is skipped at random.
+
+        Merges are tried in order of rank, and the first one not skipped is applied, so no more
+        random numbers are drawn than necessary.
+        """
+        while True:
+            for following in self._list_next(state):
+                if rng.random() >= self._rate:
+                    state = following
+                    break
+            else:
+                return state
+
+    def _find_next(self, state: State) -> list[State]:
+        """Return the states reachable by one merge, lowest rank first."""
+        found = sorted(
+            (*merge, place)
+            for place, pair in enumerate(itertools.pairwise(state))
+            if (merge := self._merges.get(pair)) is not None
+        )
+        return [(*state[:place], whole, *state[place + 2 :]) for _, whole, place in found]
 
 
 class Position(NamedTuple):

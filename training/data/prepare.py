@@ -6,12 +6,17 @@ that determines it: validation pairs (content), clean texts (content and cleanin
 (texts and size), ids (texts, vocabulary and maximum length).
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 import json
 import logging
-from collections.abc import Iterator
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hubnmt.checkpoint.files import read_json, write_json
@@ -19,14 +24,13 @@ from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.text.tokenizer import TWO_FILES, Tokenizer, Tokenizers
 from hubnmt.text.tokenizer_file import WORD_PATTERN
+from training.command import progress_bar
 from training.config.recipe import RunConfig
-from training.data.cache import cached
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
 from training.data.corpora import check_tests, content_key, read_clean, read_valid, valid_key
 from training.data.dataset import PairDataset, write_pairs
-from training.data.rows import TextPair
+from training.data.sources import TextPair
 from training.files import reporting_full_disk
-from training.progress_bar import progress_bar
 
 log = logging.getLogger("training")
 
@@ -249,3 +253,49 @@ def _load_tokenizers(config: RunConfig, folder: Path | None) -> Tokenizers | Non
 
 def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+STALE_S = 24 * 3600
+"""Age in seconds after which a draft is assumed to be left by a killed process."""
+
+
+def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
+    """Return the cache entry of a key; `build` writes its files if it is missing.
+
+    Raises:
+        InputError: if the cache cannot be written.
+    """
+    entry = folder / key
+    if entry.is_dir():
+        return entry
+    draft: Path | None = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_stale_drafts(folder)
+        draft = Path(tempfile.mkdtemp(prefix=f".draft-{key}-", dir=folder))
+        draft.chmod(folder.stat().st_mode & 0o777)  # the cache may be shared with other users
+        build(draft)
+        for path in draft.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        try:
+            draft.rename(entry)
+        except OSError:
+            if not entry.is_dir():  # another process was faster
+                raise
+    except OSError as error:
+        raise InputError(
+            f"{folder}: the cache cannot be written ({error.strerror or error}); "
+            "free disk space, or choose another with --set data.cache=FOLDER"
+        ) from None
+    finally:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+    return entry
+
+
+def _remove_stale_drafts(folder: Path) -> None:
+    for path in folder.glob(".draft-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > STALE_S:
+                shutil.rmtree(path, ignore_errors=True)

@@ -8,34 +8,61 @@ import gzip
 import hashlib
 import itertools
 import json
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig, group_files, suffix_of
-from training.data.hub_dataset import find_commit, read_dataset
-from training.data.rows import Row, TextPair, list_missing, pick_columns
+
+TextPair = tuple[str, str]
+Row = dict[str, Any]
+
+SLICE = re.compile(r"(?P<split>[^\[]+)\[(?P<start>\d*):(?P<end>\d*)\]")
+"""Row range of a split, implemented here because streaming datasets do not support it."""
+COMMIT = re.compile(r"[0-9a-f]{40}")
+LOCAL_INSTEAD = "or use local files: --set data.train=SRC,TGT --set data.valid=SRC,TGT"
+MAX_VALUES = 20
+"""Values of a filter column to name in an error."""
 
 
 def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterator[TextPair]:
     """Yield the raw pairs of a corpus.
 
     Raises:
-        InputError: if a file, a column, the dataset or a library is missing.
+        InputError: if a file, a column, the dataset or a library is missing, or if no row has one
+            of `where_values`.
     """
     columns = (corpus.src_column or src_lang, corpus.tgt_column or tgt_lang)
-    pairs = _read_files(corpus, columns) if corpus.files else read_dataset(corpus, columns)
-    return itertools.islice(pairs, corpus.limit)
+    values: dict[str, None] = {}
+    pairs = _read_pairs(corpus, columns, values)
+    yield from itertools.islice(pairs, corpus.limit)
+    missing = [value for value in corpus.where_values if value not in values]
+    if missing and next(pairs, None) is None:  # read to the end
+        raise InputError(
+            f"{', '.join(corpus.files) or corpus.dataset}: no row has {corpus.where_column} = "
+            f"{' or '.join(missing)}; its values: {', '.join(list(values)[:MAX_VALUES])}; correct "
+            "where_values"
+        )
 
 
-def _read_files(corpus: CorpusConfig, columns: TextPair) -> Iterator[TextPair]:
+def _read_pairs(
+    corpus: CorpusConfig, columns: TextPair, values: dict[str, None]
+) -> Iterator[TextPair]:
+    """Yield all pairs, and collect the values of the filter column."""
+    if not corpus.files:
+        rows, where = _read_dataset(corpus), f"dataset {corpus.dataset!r}"
+        yield from _pick_columns(rows, corpus, columns, values, where=where)
     for first, *others in group_files(corpus.files):
+        path = _expand(first)
         if others:
-            yield from _read_texts(_expand(first), _expand(others[0]))
-        else:
-            yield from _read_table(first, corpus, columns)
+            yield from _read_texts(path, _expand(others[0]))
+            continue
+        with _reading(path), _open(path) as file:
+            rows = _read_table(file, path, corpus, columns)
+            yield from _pick_columns(rows, corpus, columns, values, where=str(path))
 
 
 def fingerprint_corpus(corpus: CorpusConfig) -> str:
@@ -54,8 +81,53 @@ def fingerprint_corpus(corpus: CorpusConfig) -> str:
             for block in iter(functools.partial(file.read, 2**20), b""):
                 digest.update(block)
     if not corpus.files:
-        digest.update(find_commit(corpus).encode())
+        digest.update(_find_commit(corpus).encode())
     return digest.hexdigest()
+
+
+def _pick_columns(
+    rows: Iterable[Row],
+    corpus: CorpusConfig,
+    columns: TextPair,
+    values: dict[str, None],
+    *,
+    where: str,
+) -> Iterator[TextPair]:
+    """Yield source and target of each row that passes the filter of a corpus."""
+    column = corpus.where_column
+    wanted = (*columns, *([column] if column else []))
+    for number, row in enumerate(rows):
+        fields = _flatten(row)
+        if number == 0 and not {*wanted} <= {*fields}:
+            raise InputError(
+                f"{where}: no column {_list_missing(wanted, fields)}; its columns: "
+                f"{', '.join(fields)}; set src_column and tgt_column to two of them"
+            )
+        if column is not None:
+            value = str(fields.get(column))
+            if value in corpus.where_values or len(values) < MAX_VALUES:
+                values[value] = None
+            if value not in corpus.where_values:
+                continue
+        src, tgt = (str(fields.get(name) or "") for name in columns)
+        yield src, tgt
+
+
+def _flatten(row: Row) -> Row:
+    """Flatten nested columns to `outer.inner`; those of `translation` also to `inner`."""
+    flat: Row = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": text for inner, text in value.items()}
+            if name == "translation":
+                flat |= value
+        else:
+            flat[name] = value
+    return flat
+
+
+def _list_missing(wanted: Collection[str], known: Collection[str]) -> str:
+    return " or ".join(repr(name) for name in wanted if name not in known)
 
 
 # --- text files ----------------------------------------------------------------------------------
@@ -67,8 +139,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Invalid UTF-8 becomes U+FFFD; cleaning drops such pairs and counts them.
     """
     with _reading(path), _open(path) as file:
-        for line in _lines(file, path):
-            yield line.rstrip(b"\r\n").decode("utf-8", errors="replace")
+        yield from _lines(file, path)
 
 
 def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
@@ -111,40 +182,38 @@ def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
-def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield raw lines, without the byte order mark that Windows programs write."""
+def _lines(file: BinaryIO, path: Path) -> Iterator[str]:
+    """Yield lines without their ends and the byte order mark that Windows programs write."""
     first = file.readline()
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path}: UTF-16, as PowerShell's > writes it; save it as UTF-8 first")
     first = first.removeprefix(codecs.BOM_UTF8)
-    yield from itertools.chain([first] if first else [], file)
+    for line in itertools.chain([first] if first else [], file):
+        yield line.rstrip(b"\r\n").decode("utf-8", errors="replace")
 
 
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _read_table(name: str, corpus: CorpusConfig, columns: TextPair) -> Iterator[TextPair]:
-    path, suffix = _expand(name), suffix_of(name)
+def _read_table(
+    file: BinaryIO, path: Path, corpus: CorpusConfig, columns: TextPair
+) -> Iterator[Row]:
+    """Yield the rows of a table as dictionaries."""
     wanted = (*columns, *([corpus.where_column] if corpus.where_column else []))
-    with _reading(path), _open(path) as file:
-        if suffix == ".parquet":
-            rows = _read_parquet(file, path)
-        elif suffix == ".jsonl":
-            rows = _read_json(_lines(file, path), path)
-        else:
-            split = _split_tabs if suffix == ".tsv" else _split_commas
-            rows = _name_columns(split(_lines(file, path), path), wanted, path)
-        yield from pick_columns(rows, corpus, columns, where=str(path))
+    match suffix_of(path.name):
+        case ".parquet":
+            return _read_parquet(file, path)
+        case ".jsonl":
+            return _read_json(_lines(file, path), path)
+        case ".csv":
+            return _name_columns(_split_commas(_lines(file, path), path), wanted, path)
+        case _:  # quotes are plain text, because corpora contain unbalanced ones
+            lines = (line.split("\t") for line in _lines(file, path))
+            return _name_columns(lines, wanted, path)
 
 
-def _split_tabs(lines: Iterator[bytes], _path: Path) -> Iterator[list[str]]:
-    """Split TSV lines; quotes are plain text, because corpora contain unbalanced ones."""
-    for line in lines:
-        yield line.rstrip(b"\r\n").decode("utf-8", errors="replace").split("\t")
-
-
-def _split_commas(lines: Iterator[bytes], path: Path) -> Iterator[list[str]]:
-    reader = csv.reader(line.decode("utf-8", errors="replace") for line in lines)
+def _split_commas(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
+    reader = csv.reader(f"{line}\n" for line in lines)  # a quoted field may have several lines
     try:
         yield from reader
     except csv.Error as error:
@@ -165,22 +234,27 @@ def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path)
         names = [str(number) for number in range(1, len(first) + 1)]
         lines = itertools.chain([first], lines)
     if not {*wanted} <= {*names}:
+        shown = ", ".join(first)
+        if len(first) == 1 and ";" in shown:
+            raise InputError(
+                f"{path}: its columns are separated by semicolons ({shown[:200]}); save it with "
+                "commas, or as .tsv with tabs"
+            )
         raise InputError(
-            f"{path}: no column {list_missing(wanted, first)}; its first line is: "
-            f"{', '.join(first)[:200]}; set src_column and tgt_column to names in it, or to 1 and "
-            "2 if it is not a header"
+            f"{path}: no column {_list_missing(wanted, first)}; its first line is: {shown[:200]}; "
+            "set src_column and tgt_column to names in it, or to 1 and 2 if it is not a header"
         )
     empty = dict.fromkeys(names, "")
     for line in lines:
         yield empty | dict(zip(names, line, strict=False))
 
 
-def _read_json(lines: Iterator[bytes], path: Path) -> Iterator[Row]:
+def _read_json(lines: Iterator[str], path: Path) -> Iterator[Row]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line.decode("utf-8", errors="replace"))
+            row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number:,}: not JSON ({error})") from None
         if not isinstance(row, dict):
@@ -200,3 +274,52 @@ def _read_parquet(file: BinaryIO, path: Path) -> Iterator[Row]:
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         first = str(error).splitlines()[0]
         raise InputError(f"{path}: incomplete or not a Parquet file ({first})") from None
+
+
+# --- Hub datasets --------------------------------------------------------------------------------
+
+
+def _read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
+    split, part = corpus.split, SLICE.fullmatch(corpus.split) if corpus.streaming else None
+    with _library(corpus) as datasets:
+        rows = datasets.load_dataset(
+            corpus.dataset,
+            corpus.config,
+            split=part["split"] if part else split,
+            revision=corpus.revision,
+            streaming=corpus.streaming,
+        )
+        if part:
+            start, end = int(part["start"] or 0), int(part["end"]) if part["end"] else None
+            rows = itertools.islice(rows.skip(start), end and end - start)
+        yield from rows
+
+
+def _find_commit(corpus: CorpusConfig) -> str:
+    """Return a version identifier of a dataset; a given commit needs no network."""
+    if corpus.revision and COMMIT.fullmatch(corpus.revision):
+        return corpus.revision
+    with _library(corpus) as datasets:
+        builder = datasets.load_dataset_builder(
+            corpus.dataset, corpus.config, revision=corpus.revision
+        )
+        return str(builder.hash)
+
+
+@contextlib.contextmanager
+def _library(corpus: CorpusConfig) -> Iterator[Any]:
+    """Import `datasets` and convert errors raised in the block to one line."""
+    try:
+        import datasets  # lazy: costs half a second and 100 MB, not needed for local files
+    except ImportError:
+        raise InputError(
+            f"Hub datasets require: pip install 'hubnmt[train]'; install it, {LOCAL_INSTEAD}"
+        ) from None
+    try:
+        yield datasets
+    except Exception as error:  # the library, its file systems and HTTP client share no base class
+        first = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise InputError(
+            f"dataset {corpus.dataset!r} ({corpus.split}) cannot be loaded: {first}; fix that and "
+            f"try again, {LOCAL_INSTEAD}"
+        ) from error

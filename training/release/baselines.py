@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubnmt.text.metrics import Scores, score_corpus
-from training.data.rows import TextPair
+from training.data.sources import TextPair
 
 
 def trivial_scores(valid: Sequence[TextPair], *, with_copies: bool = True) -> dict[str, Scores]:

@@ -17,14 +17,14 @@ from hubnmt.errors import HubNMTError
 from hubnmt.translator import Translator
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.corpora import read_sides
-from training.data.rows import TextPair
+from training.data.sources import TextPair
 from training.files import replace_text
 from training.release.baselines import explain_failure, trivial_scores
 from training.release.measure import add_examples, add_test
 from training.release.records import add_records
 from training.run.card_facts import facts_of_run
+from training.run.report import peak_memory_mib
 from training.run.run_dir import read_validation
-from training.run.throughput import peak_memory_mib
 from training.run.trainer import Run
 from training.run.validation import encode_pairs
 

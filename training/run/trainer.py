@@ -20,6 +20,7 @@ from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
+from training.command import progress_bar
 from training.config.recipe import RunConfig
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
@@ -27,12 +28,10 @@ from training.distributed import ProcessGroup
 from training.optim.averaging import put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
-from training.progress_bar import progress_bar
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
-from training.run.report import Best, RunReport
+from training.run.report import Best, RunReport, Throughput
 from training.run.run_dir import remove_start_record
-from training.run.throughput import Throughput
 from training.run.validation import Evaluation, Validator
 
 log = logging.getLogger("training")

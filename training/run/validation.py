@@ -29,18 +29,17 @@ from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.normalization import single_spaced
 from hubnmt.translator import Translator
+from training.command import progress_bar
 from training.config.recipe import RunConfig
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import Corpus
 from training.files import explain_failed_save
 from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
-from training.progress_bar import progress_bar
 from training.run.card_facts import facts_of_run
 from training.run.checkpoint import Progress
-from training.run.report import Best, RunReport
+from training.run.report import Best, RunReport, peak_memory_mib
 from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
-from training.run.throughput import peak_memory_mib
 
 CHUNK = 256
 """Sentences translated between two updates of a progress bar."""

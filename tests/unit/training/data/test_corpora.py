@@ -74,6 +74,27 @@ def test_validation_pairs_are_put_as_typed_only_if_asked_for(tmp_path: Path) -> 
     assert valid_key(plain) == valid_key(make(train=files, valid=files))
 
 
+def test_a_corpus_without_pairs_stands_in_the_report(tmp_path: Path) -> None:
+    none = (write(tmp_path, "none.de"), write(tmp_path, "none.en"))
+    some = (write(tmp_path, "a.de", "Eins"), write(tmp_path, "a.en", "One"))
+    report = CleaningReport()
+    config = make(train=some, valid=none, corpora={"empty": {"files": none}})
+    assert len(list(read_clean(config, report))) == 1
+    assert report.to_dict()["corpora"]["empty"] == {"n_read": 0, "dropped": {}}
+    assert report.lines()[1] == "empty: 0 of 0 pairs kept; dropped: none"
+
+
+def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
+    lines = [str(n) for n in range(10)]
+    files = (write(tmp_path, "v", *lines), write(tmp_path, "w", *lines))
+    config = make(train=files, valid=files, valid_limit=4)
+    assert [src for src, _ in read_valid(config)] == ["0", "2", "5", "7"]
+    more = dataclasses.replace(config, valid_limit=11)
+    assert [src for src, _ in read_valid(more)] == lines
+    keys = {key(data) for key in (valid_key, content_key) for data in (config, more)}
+    assert len(keys) == 4
+
+
 def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path: Path) -> None:
     fields = {name: getattr(config, name) for name in ("train", "valid", "test", "corpora")}
     back = config.corpora["back"]

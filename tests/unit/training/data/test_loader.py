@@ -1,5 +1,6 @@
 """The loader: one order for every start, shared by processes without loss or overlap."""
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from hubnmt.text.tokenizer import Tokenizer
 from training.config.recipe import load_recipe
 from training.data.batching import Batch
-from training.data.loader import Loader, Position
+from training.data.loader import BpeDropout, Loader, Position
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 
@@ -103,3 +105,37 @@ def test_weights_decide_how_often_a_pair_is_met(
         assert all(met[row] == 1 for row in quarters[-1])
     assert [len(quarter) for quarter in quarters] == [20, 20]
     assert quarters[0] != quarters[1]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_texts: list[str]) -> Tokenizer:
+    return Tokenizer.train(tiny_texts * 2, 500)
+
+
+AWKWARD = ["", "x", "Grüße, naïve 12:30", "  two  spaces ", "🙂 <bt> ഓടുന്നു", "never seen: Żółw"]
+
+
+def test_no_dropout_splits_as_the_tokenizer_does(
+    tokenizer: Tokenizer, tiny_texts: list[str]
+) -> None:
+    """The merge loop here and the library's agree, which is the oracle for all the rest."""
+    drop = BpeDropout(tokenizer, 0.0)
+    for text in [*tiny_texts, *AWKWARD]:
+        ids = tokenizer.encode(text)
+        assert drop(ids, random.Random(1)) == ids
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_the_text_stays_the_same(rate: float, tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop, rng = BpeDropout(tokenizer, rate), random.Random(1)
+    for text in [*tiny_texts, *AWKWARD]:
+        assert tokenizer.decode(drop(tokenizer.encode(text), rng)) == text
+
+
+def test_the_seed_decides(tokenizer: Tokenizer, tiny_texts: list[str]) -> None:
+    drop = BpeDropout(tokenizer, 0.3)
+    ids = tokenizer.encode(" ".join(tiny_texts))
+    first = drop(ids, random.Random(1))
+    random.seed(99)
+    assert drop(ids, random.Random(1)) == first
+    assert drop(ids, random.Random(2)) != first

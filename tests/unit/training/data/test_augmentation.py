@@ -1,0 +1,140 @@
+"""Casual spelling, placeholders, and other names and numbers: alike on both sides of a pair."""
+
+import itertools
+import random
+import re
+
+import pytest
+
+from hubnmt.text.protected_spans import PLACEHOLDERS
+from training.data.augmentation import (
+    as_typed,
+    exchange_names,
+    protect_names,
+    protect_pair,
+    protect_spans,
+)
+
+
+def change(src: str, tgt: str, *, drop: float = 0.0, lower: float = 0.0) -> tuple[str, str]:
+    return as_typed(src, tgt, drop_final_mark=drop, lowercase_src=lower)
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("Guten Morgen.", "Good morning."), ("Guten Morgen", "Good morning")),
+        (("Wie geht's?", "How are you?!"), ("Wie geht's", "How are you")),
+        (("Ach so …", "I see..."), ("Ach so", "I see")),
+        (("Où vas-tu ?", "Where to?"), ("Où vas-tu", "Where to")),
+        (("वह दौड़ता है।", "He runs."), ("वह दौड़ता है", "He runs")),
+        (("走れ。", "Run!"), ("走れ", "Run")),
+        (("Guten Morgen", "Good morning."), ("Guten Morgen", "Good morning.")),
+        (("Er sagte: „Ja.“", "He said yes."), ("Er sagte: „Ja.“", "He said yes.")),
+        (("?!", "?!"), ("?!", "?!")),
+        (("3.5. 4", "3.5. 4"), ("3.5. 4", "3.5. 4")),
+    ],
+)
+def test_a_final_mark_goes_from_both_sides_or_from_none(
+    pair: tuple[str, str], expected: tuple[str, str]
+) -> None:
+    assert change(*pair, drop=1.0) == expected
+    assert change(*pair) == pair
+
+
+def test_a_share_is_a_share_and_the_two_are_chosen_apart() -> None:
+    pairs = [(f"Satz Nummer {n}.", f"Sentence number {n}.") for n in range(4000)]
+    changed = [change(*pair, drop=0.3, lower=0.5) for pair in pairs]
+    assert changed == [change(*pair, drop=0.3, lower=0.5) for pair in pairs]
+    bare = [not tgt.endswith(".") for _, tgt in changed]
+    small = [src.islower() for src, _ in changed]
+    both = [a and b for a, b in zip(bare, small, strict=True)]
+    for chosen, share in ((bare, 0.3), (small, 0.5), (both, 0.15)):
+        assert sum(chosen) / len(pairs) == pytest.approx(share, abs=0.03)
+
+
+def test_a_shared_span_is_the_same_placeholder_on_both_sides() -> None:
+    src, tgt = protect_pair("LH456 um 12:30, LH456!", "LH456 at 12:30, LH456!", random.Random(1))
+    first, second = src[0], src[5]
+    assert {first, second} <= {*PLACEHOLDERS}
+    assert first != second
+    assert (src, tgt) == (f"{first} um {second}, {first}!", f"{first} at {second}, {first}!")
+
+
+def test_a_share_of_the_pairs_is_protected_alike_each_time() -> None:
+    pairs = [(f"Zimmer {n}, bitte.", f"Room {n}, please.") for n in range(100, 1100)]
+    changed = [protect_spans(*pair, share=0.5) for pair in pairs]
+    assert changed == [protect_spans(*pair, share=0.5) for pair in pairs]
+    is_other = [one != other for one, other in zip(pairs, changed, strict=True)]
+    assert 400 < sum(is_other) < 600
+    assert all(not src[7:10].isdigit() for src, _ in itertools.compress(changed, is_other))
+    added = [src for src, tgt in changed if not src.endswith(".") and src[-1] == tgt[-1]]
+    assert 1 <= len(added) <= 20
+    assert [protect_spans(*pair, share=0.0) for pair in pairs] == pairs
+
+
+def test_shared_names_become_placeholders() -> None:
+    src, tgt = protect_names(
+        "Anna Müller wohnt mit Paul in Wien.", "Anna Müller lives with Paul in Vienna.", share=1.0
+    )
+    first, second = src[0], src[12]
+    assert {first, second} <= {*PLACEHOLDERS}
+    assert (src, tgt) == (
+        f"{first} wohnt mit {second} in Wien.",
+        f"{first} lives with {second} in Vienna.",
+    )
+    same = ("Paul und Anna, Paul!", "Anna and Paul!")
+    src, tgt = protect_names(*same, share=1.0)
+    assert (src.count("Paul"), tgt.count("Paul"), src[9]) == (2, 1, tgt[0])
+    assert protect_names(*same, share=0.0) == same
+
+
+def exchange(src: str, tgt: str) -> tuple[str, str]:
+    return exchange_names(src, tgt, share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("Ich habe Thomas gesehen.", "I saw NAME."),
+        ("Thomas schläft, glaube ich.", "I think NAME is asleep."),
+        ("Welche gehören Anna?", "Which are NAME's?"),
+        ("Wo ist José heute?", "Where is NAME today?"),
+    ],
+)
+def test_a_name_is_another_on_both_sides(src: str, tgt: str) -> None:
+    (name,) = {"Thomas", "Anna", "José"} & set(re.findall(r"\w+", src))
+    changed = exchange(src, tgt.replace("NAME", name))
+    (other,) = re.findall(re.escape(tgt).replace("NAME", r"(\w+)"), changed[1])
+    assert changed == (src.replace(name, other), tgt.replace("NAME", other))
+    assert other != name
+    assert other.istitle()
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("In der Nacht war es kalt.", "In the night it was cold."),  # a capital begins a sentence
+        ("Er kommt. In der Nacht.", "He comes. In the night."),
+        ("Ich sah Anna und Anna.", "I saw Anna twice."),  # not equally often
+        ("Das ist Toms Hund.", "That is Tom's dog."),
+        ("Ein Hotel am Meer.", "A hotel by the sea."),
+        ("die NATO und Ed", "the NATO and Ed"),  # capitals throughout, and too short
+        ("Es war 1 Uhr.", "It was 1 o'clock."),
+        ("der 3te Tag", "the 3rd day"),
+        ("Это Анна.", "то Анна."),  # made-up names are Latin
+        ("നന്ദി", "Thanks"),
+    ],
+)
+def test_what_is_no_name_stays(src: str, tgt: str) -> None:
+    assert exchange(src, tgt) == (src, tgt)
+
+
+def test_the_share_is_of_the_pairs_and_the_choice_hangs_on_the_pair() -> None:
+    pairs = [(f"Ich sah Anna {n} Mal.", f"I saw Anna {n} times.") for n in range(2, 1002)]
+    first = [exchange_names(*pair, share=0.3) for pair in pairs]
+    changed = sum(new != pair for new, pair in zip(first, pairs, strict=True))
+    assert 230 < changed < 370
+    assert first == [exchange_names(*pair, share=0.3) for pair in pairs]
+    assert [exchange_names(*pair, share=0.0) for pair in pairs] == pairs
+    assert len({re.split(" ", new[0])[2] for new in first}) > 200
