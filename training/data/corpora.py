@@ -161,10 +161,9 @@ def _describe_split(config: DataConfig, split: Literal["valid", "test"]) -> list
     corpus = config.held_out_corpus(split)
     if corpus is None:
         return []
-    spaced = (
-        [["evenly spaced", config.valid_limit]] if split == "valid" and config.valid_limit else []
-    )
-    return [*_describe(corpus), *spaced]
+    if split == "valid" and config.valid_limit:
+        return [*_describe(corpus), "evenly spaced", config.valid_limit]
+    return _describe(corpus)
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import logging
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import Any, BinaryIO, cast
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig, group_files, suffix_of
+
+log = logging.getLogger("training")
 
 TextPair = tuple[str, str]
 Row = dict[str, Any]
@@ -41,11 +44,14 @@ def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterat
     yield from itertools.islice(pairs, corpus.limit)
     missing = [value for value in corpus.where_values if value not in values]
     if missing and next(pairs, None) is None:  # read to the end
-        raise InputError(
+        message = (
             f"{', '.join(corpus.files) or corpus.dataset}: no row has {corpus.where_column} = "
             f"{' or '.join(missing)}; its values: {', '.join(list(values)[:MAX_VALUES])}; correct "
             "where_values"
         )
+        if len(missing) == len(corpus.where_values):
+            raise InputError(message)
+        log.warning("data: %s", message)
 
 
 def _read_pairs(
