@@ -17,7 +17,7 @@ from training.train import main
 SETTINGS = ["run.max_steps=30", "run.eval_every=10", "run.save_every=1", "run.patience=9"]
 """A state is written at each step, so most kills fall into a save."""
 KILL_AFTER = (5, 17)
-"""Steps on record when the process is killed; the second sitting begins with the first's state."""
+"""Steps on record when the process is killed; the second session begins with the first's state."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def words(repo: Path, tmp_path: Path) -> list[str]:
 
 
 def kill_after(n_steps: int, words: list[str], folder: Path, repo: Path) -> None:
-    """Start a sitting in a process of its own and kill it once so many steps are on record."""
+    """Start a session in a process of its own and kill it once so many steps are on record."""
     process = subprocess.Popen(
         [sys.executable, "-m", "training.train", *words],
         cwd=repo,

@@ -1,7 +1,7 @@
-"""What the rooms of text share: a model that follows a script, and one that says nonsense.
+"""Models whose output is known: one that follows a script, one that copies, a random one.
 
-Where the words of a translation matter, the model is exchanged for a script that knows what to say;
-everything else, from plan to beam search and back, is the real thing.
+Where the words of a translation matter, a script takes the place of the decoder step. Everything
+else, from segmentation to beam search and back, is as in use.
 """
 
 import dataclasses
@@ -72,27 +72,29 @@ def stored(tiny_stored: StoredModel) -> StoredModel:
 
 
 @pytest.fixture
-def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nonsense and copies are suspicious, but here they are meant."""
+def accept_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switch off the detection of copies and loops, which are intended here."""
     monkeypatch.setattr(fallback, "find_degenerate", lambda **_: [])
 
 
 @pytest.fixture
-def random_model(stored: StoredModel, trusting: None) -> Translator:
-    """Says nonsense, the same one each time."""
+def random_model(stored: StoredModel, accept_any_text: None) -> Translator:
+    """A model with random weights: the same meaningless text each time."""
     return Translator(stored)
 
 
 @pytest.fixture
-def parrot(stored: StoredModel, trusting: None, monkeypatch: pytest.MonkeyPatch) -> Translator:
-    """Says what it hears, so what comes out must be what went in."""
+def copying_model(
+    stored: StoredModel, accept_any_text: None, monkeypatch: pytest.MonkeyPatch
+) -> Translator:
+    """A model that copies its source."""
     monkeypatch.setattr(engine, "ModelStep", make_scripted_step(copy_source))
     return Translator(stored)
 
 
 @pytest.fixture
 def follow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], None]:
-    """Let a script take the model's place."""
+    """Replace the decoder step by a script."""
 
     def exchange(script: Script) -> None:
         monkeypatch.setattr(engine, "ModelStep", make_scripted_step(script))

@@ -54,10 +54,10 @@ def test_pairs_must_pair_up(random_model: Translator) -> None:
             call()
 
 
-def test_attention_belongs_to_the_translation_if_none_is_given(parrot: Translator) -> None:
-    maps = parrot.attend("Ein Hund rennt")
+def test_attention_belongs_to_the_translation_if_none_is_given(copying_model: Translator) -> None:
+    maps = copying_model.attend("Ein Hund rennt")
     assert maps.tgt_tokens == maps.src_tokens
-    given = parrot.attend("Ein Hund rennt", "A dog")
+    given = copying_model.attend("Ein Hund rennt", "A dog")
     assert "".join(given.tgt_tokens) == " A dog<eos>"
     torch.testing.assert_close(given.cross.sum(-1), torch.ones(given.cross.shape[:3]))
 

@@ -47,7 +47,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
     settings = [word for option in more for word in ("--set", option)]
     command = [str(farm_recipe), *settings, "--resume", str(tmp_path / "farm")]
     with monkeypatch.context() as patch:
-        break_at(3, patch)  # the third step of this sitting
+        break_at(3, patch)  # the third step of this session
         assert main(command) == 1
     message = r"^error: training stopped: step 7: loss (nan|-?inf) .*lower optimizer\.lr"
     assert re.search(message, capsys.readouterr().err, re.MULTILINE)  # not glued to the bar

@@ -36,8 +36,10 @@ def random_text(seed: str, n_words: int) -> str:
         " \u3000 Grüße 👩\u200d👧 മല \u200b",
     ],
 )
-def test_white_space_and_line_breaks_stay_where_they_were(text: str, parrot: Translator) -> None:
-    translation = parrot.translate(text)
+def test_white_space_and_line_breaks_stay_where_they_were(
+    text: str, copying_model: Translator
+) -> None:
+    translation = copying_model.translate(text)
     assert translation.text == normalize(text)
     assert translation.src == text
     assert [each for each in translation.warnings if "vocabulary" not in each] == []
@@ -45,10 +47,10 @@ def test_white_space_and_line_breaks_stay_where_they_were(text: str, parrot: Tra
 
 @pytest.mark.parametrize("seed", [0, 4])
 def test_every_word_of_an_over_long_text_reaches_the_translation(
-    seed: int, parrot: Translator
+    seed: int, copying_model: Translator
 ) -> None:
     text = random_text(f"long {seed}", 40 + 10 * seed)
-    translation = parrot.translate(text)
+    translation = copying_model.translate(text)
     found, wanted = (
         [single_spaced(line) for line in each.splitlines()]
         for each in (translation.text, normalize(text))
@@ -121,8 +123,8 @@ def test_sentences_side_by_side_make_the_same_text(
         assert len(dict.fromkeys(shown)) == 1 + math.ceil(6 / n_together)
 
 
-def test_a_greedy_stream_only_grows_and_shows_whole_characters(parrot: Translator) -> None:
-    shown = list(parrot.stream("Grüße, മലയാളം", beam_size=1))
+def test_a_greedy_stream_only_grows_and_shows_whole_characters(copying_model: Translator) -> None:
+    shown = list(copying_model.stream("Grüße, മലയാളം", beam_size=1))
     assert len(shown) > 5
     assert all(later.startswith(sooner) for sooner, later in itertools.pairwise(shown))
     assert not any("\ufffd" in text for text in shown)
@@ -151,18 +153,20 @@ FIRST_LINE = "Ein Hund.  Zwei Männer!\tWer?"
 PARAGRAPHS = f" {FIRST_LINE}\r\n\n\nNa ja. Am 3. Mai.\u2028Ende "
 
 
-def test_sentences_are_translated_apart_and_put_back(parrot: Translator) -> None:
-    translation = parrot.translate(PARAGRAPHS)
+def test_sentences_are_translated_apart_and_put_back(copying_model: Translator) -> None:
+    translation = copying_model.translate(PARAGRAPHS)
     assert translation.text == PARAGRAPHS
     assert translation.src_tokens.count("<eos>") == 6
-    whole = parrot.translate(PARAGRAPHS, split=False)
+    whole = copying_model.translate(PARAGRAPHS, split=False)
     assert whole.text == PARAGRAPHS.replace(FIRST_LINE, single_spaced(FIRST_LINE))
     assert whole.src_tokens.count("<eos>") == 3
 
 
 @pytest.mark.parametrize("split", [True, False])
-def test_the_map_leads_from_target_to_source_sentences(split: bool, parrot: Translator) -> None:
-    translation = parrot.translate(PARAGRAPHS, split=split)
+def test_the_map_leads_from_target_to_source_sentences(
+    split: bool, copying_model: Translator
+) -> None:
+    translation = copying_model.translate(PARAGRAPHS, split=split)
     for pair in translation.sentences:
         src, tgt = PARAGRAPHS[slice(*pair.src)], translation.text[slice(*pair.tgt)]
         assert single_spaced(src) == tgt != ""
@@ -170,9 +174,9 @@ def test_the_map_leads_from_target_to_source_sentences(split: bool, parrot: Tran
     assert len(translation.sentences) == translation.src_tokens.count("<eos>")
 
 
-def test_the_map_counts_in_the_text_as_it_was_given(parrot: Translator) -> None:
+def test_the_map_counts_in_the_text_as_it_was_given(copying_model: Translator) -> None:
     """Two code points in, one out."""
-    translation = parrot.translate("Die Ma\u0308nner.  Der Ha\u0308r!")
+    translation = copying_model.translate("Die Ma\u0308nner.  Der Ha\u0308r!")
     assert translation.text == "Die Männer.  Der Här!"
     assert [pair.src for pair in translation.sentences] == [(0, 12), (14, 23)]
     assert [pair.tgt for pair in translation.sentences] == [(0, 11), (13, 21)]

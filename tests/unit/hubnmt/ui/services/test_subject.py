@@ -13,9 +13,9 @@ TEXT = "Ein Hund.  Zwei Katzen!\nDrei Vögel."
 
 
 @pytest.fixture
-def value(parrot: Translator) -> dict[str, Any]:
+def value(copying_model: Translator) -> dict[str, Any]:
     """What the page keeps of a translation."""
-    found = parrot.translate(TEXT)
+    found = copying_model.translate(TEXT)
     return {
         "src": TEXT,
         "model": "",
@@ -33,14 +33,16 @@ def value(parrot: Translator) -> dict[str, Any]:
     }
 
 
-def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, parrot: Translator):
-    row = parrot.tokenizers.tgt.encode("Zwei Hunde!")
-    changed = Subject.read(value, parrot).replace_row(row, parrot)
+def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(
+    value: Any, copying_model: Translator
+):
+    row = copying_model.tokenizers.tgt.encode("Zwei Hunde!")
+    changed = Subject.read(value, copying_model).replace_row(row, copying_model)
     first, *others = changed["candidates"]
     assert first["text"] == TEXT.replace("Katzen", "Hunde")
     assert first["probability"] is None
     assert others == value["candidates"]
-    assert Subject.read(changed, parrot).row == tuple(row)
+    assert Subject.read(changed, copying_model).row == tuple(row)
 
 
 @pytest.mark.parametrize(
@@ -64,17 +66,17 @@ def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(value: Any, pa
     ],
 )
 def test_what_the_page_never_sends_is_refused(
-    value: dict[str, Any], parrot: Translator, change: dict[str, Any]
+    value: dict[str, Any], copying_model: Translator, change: dict[str, Any]
 ):
     with pytest.raises(InputError):
-        Subject.read(value | change, parrot)
+        Subject.read(value | change, copying_model)
 
 
-def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, parrot: Translator):
+def test_a_sentence_longer_than_any_is_not_looked_at(value: Any, copying_model: Translator):
     rows = value["candidates"][0]["rows"]
     rows[1] = [rows[1][0]] * MAX_NEW_TOKENS
-    Subject.read(value, parrot)
+    Subject.read(value, copying_model)
     rows[1].append(rows[1][0])
     with pytest.raises(InputError, match="too long to inspect: 513 tokens"):
-        Subject.read(value, parrot)
-    Subject.read(value | {"sentence": 0}, parrot)
+        Subject.read(value, copying_model)
+    Subject.read(value | {"sentence": 0}, copying_model)
