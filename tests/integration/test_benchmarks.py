@@ -20,22 +20,13 @@ SET = [word for each in TEXTS for word in ("--set", each)]
 
 SCRIPTS: dict[str, tuple[list[str], str]] = {
     # script: (arguments, what its output says)
-    "ablate": ([FARM, "--folder", "runs", "--steps", "2", *SET], "the recipe as it is |"),
     "decode": (
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
     "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
-    "gpu": (
-        [
-            *("--device", "cpu", "--dtype", "float32", "--shapes", "toy", "--batch-tokens", "60"),
-            *("--batches", "1", "--sentences", "1", "2", "--no-compile"),
-        ],
-        "| toy, 2 sentences, beam 5 |",
-    ),
     "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
-    "prepare": (["50", "--text", *PAIR], "second"),
     "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
     "soak": (["--minutes", "0.05", "--visitors", "2", "--hostile", "1"], "honest answers"),
     "train": (
