@@ -21,8 +21,8 @@ from hubnmt.config import (
     ModelConfig,
 )
 from hubnmt.errors import ConfigError, InputError
+from hubnmt.hub.pull import locate_model
 from hubnmt.hub.push import Pushed, push
-from hubnmt.hub.resolve import locate_model
 from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype

@@ -1,6 +1,5 @@
 """A Hub of a test's own, and what tests of the Hub share."""
 
-import sys
 import time
 import types
 from collections.abc import Iterator
@@ -32,12 +31,15 @@ def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer
     """
     with HubServer() as hub:
         hub.store.users |= {TOKEN: User("user"), READER: User("reader", can_write=False)}
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)  # of processes that a test starts
+        template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        constants = {"ENDPOINT": hub.url, "HUGGINGFACE_CO_URL_TEMPLATE": template}
+        for name, value in constants.items():  # read from the environment at import
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
         no_time = types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
-        for module in ("hubnmt.hub.client", "huggingface_hub.utils._http"):
-            monkeypatch.setattr(sys.modules[module], "time", no_time)
+        monkeypatch.setattr("huggingface_hub.utils._http.time", no_time)
         monkeypatch.setattr("huggingface_hub.file_download.time", no_time)
         yield hub
         huggingface_hub.close_session()

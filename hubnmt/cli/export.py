@@ -11,7 +11,7 @@ import torch
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.errors import InputError
 from hubnmt.hub.files import MAX_RECORD_MIB, METRICS, SAMPLES
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub.pull import find_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.onnx_export import export_onnx
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub.pull import find_model
 from hubnmt.text.languages import example_sentence
 from hubnmt.text.tokenizer import ROUND_TRIP
 from hubnmt.translator import Translator

@@ -17,7 +17,7 @@ import torch
 
 from hubnmt.cli.options import load_translator, translate_with
 from hubnmt.errors import ConfigError
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub.pull import find_model
 from hubnmt.types import Translation
 
 MIN_LINES = 1000

@@ -1,50 +1,34 @@
-"""List bundled, cached and Hub models by their metadata, and evict cached models (LRU).
+"""List bundled, cached and Hub models by their metadata, and evict cached models (LRU)."""
 
-Pages of the Hub are requested lazily. Only hubnmt models are evicted, because other libraries share
-the cache.
-"""
-
-import contextlib
 import dataclasses
 import itertools
-import logging
-import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
+from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
+    build_hf_headers,
+    paginate,
+)
 
 from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config, read_card
 from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.cache import find_complete
-from hubnmt.hub.client import MAX_SIZE, connect, endpoint, read_pages, readable_errors
+from hubnmt.hub.client import TIMEOUT_S, connect, find_cached
+from hubnmt.hub.errors import readable_errors
 from hubnmt.hub.files import ALLOWED, WEIGHTS
-from hubnmt.hub.reference import COMMIT, HubReference, parse_reference
+from hubnmt.hub.reference import HubReference, parse_reference
 
-logger = logging.getLogger(__name__)
-
-DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
-FACTS = [
-    "author",
-    "cardData",
-    "lastModified",
-    "model-index",
-    "private",
-    "safetensors",
-    "sha",
-    "tags",
-]
+DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I8": 1}
+FACTS = ["cardData", "lastModified", "model-index", "private", "safetensors", "sha"]
 """Fields requested for each model."""
 
 FRESH_S = 60.0
-"""How long a page is cached."""
-MAX_PAGES = 64
+"""How long the list is cached."""
 PAGE_SIZE = 100
 """Models per request."""
 
@@ -104,15 +88,14 @@ def _is_wanted(name: str, author: str, search: str) -> bool:
 
 def _describe_cached(reference: HubReference) -> ListedModel | None:
     """Describe a cached repository if it is a complete hubnmt model."""
+    folder = find_cached(reference)
+    if folder is None:
+        return None
     try:
-        folder = find_complete(reference)
-        if folder is None:
-            return None
-        return dataclasses.replace(
-            _from_folder(str(reference), folder, "cached"), commit=folder.name
-        )
+        model = _from_folder(str(reference), folder, "cached")
     except HubNMTError:  # a model of another library
         return None
+    return dataclasses.replace(model, commit=folder.name)
 
 
 def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) -> ListedModel:
@@ -137,61 +120,50 @@ def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
     Raises:
         HubError: if the Hub refuses or cannot be reached.
     """
-    api = connect()
-    wanted = {"author": author, "search": search}
     query = {
         "filter": LIBRARY,
         "sort": "lastModified",
         "limit": PAGE_SIZE,
         "expand": FACTS,
-        **{name: text for name, text in wanted.items() if text},
+        **({"author": author} if author else {}),
+        **({"search": search} if search else {}),
     }
+    headers = build_hf_headers(token=connect().token)
     with readable_errors("the list of models"):
-        for rows in read_pages(api, "/api/models", query):
-            yield from filter(None, map(_from_row, rows))
+        # Not `list_models`, which fails as a whole on one model with an invalid card.
+        rows = paginate(f"{constants.ENDPOINT}/api/models", query, headers, timeout=TIMEOUT_S)
+        yield from filter(None, map(_from_row, rows))
 
 
 def _from_row(row: Any) -> ListedModel | None:
-    """Parse one model of a list; None if its name is invalid.
-
-    The client's own parser raises on some cards, so one invalid card would break the whole list.
-    """
-    name = row.get("id") if isinstance(row, dict) else None
-    if not isinstance(name, str) or "@" in name or parse_reference(name) is None:
+    """Parse one model of a list; None if its name or its metadata is invalid."""
+    try:
+        return _parse_row(row) if parse_reference(row["id"]) else None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
-    metadata = _table(row, "cardData")
-    if row.get("model-index"):  # the Hub returns it separately
-        metadata["model-index"] = row["model-index"]
+
+
+def _parse_row(row: dict[str, Any]) -> ListedModel:
+    metadata = dict(row.get("cardData") or {})
+    metadata["model-index"] = row.get("model-index")  # the Hub returns it separately
     languages = (*read_languages(metadata), "", "")
-    weights = _table(row, "safetensors")
-    counts = _table(weights, "parameters")
-    known = counts and all(kind in DTYPE_BYTES and _is_count(n) for kind, n in counts.items())
-    total, commit = weights.get("total"), row.get("sha")
+    weights = row.get("safetensors") or {"parameters": {}, "total": None}
+    size = sum(n * DTYPE_BYTES[kind] for kind, n in weights["parameters"].items())
     return ListedModel(
-        name=name,
+        name=row["id"],
         source="hub",
         src_lang=languages[0],
         tgt_lang=languages[1],
         scores=read_scores(metadata),
-        size_bytes=sum(n * DTYPE_BYTES[kind] for kind, n in counts.items()) if known else None,
-        n_parameters=total if _is_count(total) else None,
-        commit=commit if isinstance(commit, str) and COMMIT.fullmatch(commit) else "",
-        is_private=row.get("private") is True,
+        size_bytes=int(float(size)) or None,
+        n_parameters=weights["total"],
+        commit=row.get("sha") or "",
+        is_private=bool(row.get("private")),
     )
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MAX_SIZE
-
-
-def _table(values: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the dictionary under a key; empty if the value is of another type."""
-    found = values.get(key)
-    return dict(found) if isinstance(found, dict) else {}
-
-
 class Catalogue:
-    """Short-lived, thread-safe cache of pages of the Hub's model list, shared by the process."""
+    """Short-lived cache of the beginnings of the Hub's model list, shared by the process."""
 
     def __init__(
         self, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic
@@ -199,12 +171,11 @@ class Catalogue:
         """Create an empty cache.
 
         Args:
-            fresh_s: lifetime of a page, seconds.
+            fresh_s: longest lifetime of a list, seconds.
             clock: monotonic clock, seconds.
         """
         self._fresh_s, self._clock = fresh_s, clock
-        self._pages: OrderedDict[tuple[str, ...], tuple[float, list[ListedModel]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._request = lru_cache(maxsize=64)(_list_first)
 
     def page(self, *, author: str = "", search: str = "", size: int = 20) -> list[ListedModel]:
         """Return the first models of the list.
@@ -212,39 +183,19 @@ class Catalogue:
         Raises:
             HubError: if the Hub refuses or cannot be reached.
         """
-        key = (endpoint(), author, search, str(size))
-        now = self._clock()
-        with self._lock:
-            until, models = self._pages.get(key, (now, []))
-            if until > now:
-                return models
-        models = list(itertools.islice(list_hub(author=author, search=search), size))
-        with self._lock:
-            self._pages[key] = (now + self._fresh_s, models)
-            self._pages.move_to_end(key)
-            while len(self._pages) > MAX_PAGES:
-                self._pages.popitem(last=False)
-        return models
+        period = int(self._clock() // self._fresh_s)
+        return list(self._request(period, author, search, size))
 
 
-# --- cache eviction ---
-
-
-def touch(folder: Path) -> None:
-    """Record the use of a cached model.
-
-    Reading its files does not: most file systems update access times daily (relatime) or never
-    (noatime).
-    """
-    weights = folder / WEIGHTS
-    with contextlib.suppress(OSError):  # a read-only cache is not evicted either
-        os.utime(weights, ns=(time.time_ns(), weights.stat().st_mtime_ns))
+def _list_first(period: int, author: str, search: str, size: int) -> list[ListedModel]:
+    """Return the first models of the list; `period` makes a cached one expire."""
+    return list(itertools.islice(list_hub(author=author, search=search), size))
 
 
 def evict_lru(limit: int) -> tuple[str, ...]:
     """Evict least recently used hubnmt models from the cache until they fit.
 
-    The most recently used one is always kept.
+    The most recently used one is always kept, and models of other libraries, which share the cache.
 
     Args:
         limit: size limit, bytes.
@@ -257,21 +208,20 @@ def evict_lru(limit: int) -> tuple[str, ...]:
         cache = scan_cache_dir(constants.HF_HUB_CACHE)
     except CacheNotFound:
         return ()
-    repos = [each for each in cache.repos if each.repo_type == "model" and each.repo_id in names]
+    repos = [repo for repo in cache.repos if repo.repo_type == "model" and repo.repo_id in names]
     repos.sort(key=_last_used)
     total, evicted = sum(repo.size_on_disk for repo in repos), []
     for repo in repos[:-1]:
         if total <= limit:
             break
-        cache.delete_revisions(*(each.commit_hash for each in repo.revisions)).execute()
+        cache.delete_revisions(*(revision.commit_hash for revision in repo.revisions)).execute()
         total -= repo.size_on_disk
         evicted.append(repo.repo_id)
-        logger.info("evicted %s from the cache", repo.repo_id)
     return tuple(evicted)
 
 
 def _last_used(repo: CachedRepoInfo) -> float:
-    """Return the access time of the weights; listing the cache changes that of the config."""
+    """Return when the weights were last read; listing the cache reads the other files."""
     files = (file for revision in repo.revisions for file in revision.files)
     read = (file.blob_last_accessed for file in files if file.file_name == WEIGHTS)
     return max(read, default=0.0)

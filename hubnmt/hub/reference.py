@@ -72,13 +72,11 @@ def check_revision(revision: str) -> None:
         )
 
 
-def check_repo(repo: str) -> str:
-    """Return the name of a repository if it is valid.
+def check_repo(repo: str) -> None:
+    """Check the name of a repository.
 
     Raises:
         HubError: if it is not `user/name`.
     """
-    reference = parse_reference(repo)
-    if reference is None or reference.revision != MAIN:
+    if "@" in repo or parse_reference(repo) is None:
         raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")
-    return reference.repo

@@ -4,27 +4,16 @@ The Space runs this installation's code: the package, and `app.py` and `requirem
 checkout or the wheel.
 """
 
-import dataclasses
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
-from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub import HfApi, SpaceCardData, constants, get_token
 
 from hubnmt.checkpoint.description import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import (
-    RepoState,
-    connect_to_write,
-    endpoint,
-    read_repo,
-    readable_errors,
-    retry,
-)
-from hubnmt.hub.files import choose_files
-from hubnmt.hub.push import CommitRequest, Content, commit
+from hubnmt.hub.client import check_model, connect, open_repo, read_repo
+from hubnmt.hub.errors import readable_errors
+from hubnmt.hub.push import Content, Pushed, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
@@ -46,18 +35,6 @@ APPS = {"app.py", "Dockerfile", "index.html"}
 VARIABLE, SECRET = "HUBNMT_MODEL", "HF_TOKEN"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
-    """A Space that serves a model."""
-
-    url: str
-    commit: str
-    changed: tuple[str, ...]
-    """Files uploaded or removed; empty if it was up to date."""
-    is_private: bool
-    """Whether only its owner, or the members of that organization, can use it."""
-
-
 def open_space(
     repo: str,
     model: str,
@@ -65,7 +42,7 @@ def open_space(
     private: bool = False,
     public: bool = False,
     with_token: bool = False,
-) -> Opened:
+) -> Pushed:
     """Create or update a Space that serves a model; idempotent.
 
     Args:
@@ -80,38 +57,35 @@ def open_space(
         HubError: if a Space cannot load the model, or the Hub refuses.
     """
     check_repo(repo)
-    api = connect_to_write()
+    api = connect(write=True)
     with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
     with readable_errors(f"Space {repo}"):
         needs_private = private or (is_closed and not public)
-        state = _prepare(api, repo, private=needs_private)
-        if needs_private and not state.is_private:
+        info = open_repo(api, repo, MAIN, kind="space", private=needs_private)
+        if needs_private and not info.private:
             reason = "" if private else f", so everybody could use {model}, which is not"
             remedy = "" if private else "; --public permits it"
             raise HubError(
                 f"Space {repo} is public{reason}: make it private in its settings, then try again"
                 f"{remedy}"
             )
-        if APPS & set(state.files) and LIBRARY not in state.tags:
+        names = {file.rfilename for file in info.siblings or ()}
+        if APPS & names and LIBRARY not in (info.tags or ()):
             raise HubError(f"Space {repo} serves another app: choose a new name, or empty it first")
         # Variable and secret first: the commit starts the build, which reads them.
-        if _variables(api, repo).get(VARIABLE) != model:
-            retry(lambda: api.add_space_variable(repo, VARIABLE, model))
+        variable = api.get_space_variables(repo).get(VARIABLE)
+        if variable is None or variable.value != model:
+            api.add_space_variable(repo, VARIABLE, model)
         if with_token:
-            retry(lambda: api.add_space_secret(repo, SECRET, get_token() or ""))
-        contents = collect(repo, model)
-        request = CommitRequest(
-            repo=repo,
-            kind="space",
-            revision=MAIN,
-            contents=contents,
-            unwanted=[n for n in state.files if OURS.fullmatch(n) and n not in contents],
+            api.add_space_secret(repo, SECRET, get_token() or "")
+        return commit(
+            api,
+            info,
+            collect(repo, model),
+            unwanted=sorted(filter(OURS.fullmatch, names)),
             message=f"Serve {model} with hubnmt",
         )
-        done = commit(api, request, state)
-    url = f"{api.endpoint}/spaces/{repo}"
-    return Opened(url=url, commit=done.commit, changed=done.changed, is_private=state.is_private)
 
 
 def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
@@ -128,35 +102,16 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
             f"{model!r} is a local folder, which a Space cannot read: "
             "push it first (hubnmt push DIR USER/NAME), then name it as USER/NAME"
         )
-    state = read_repo(api, reference.repo, reference.revision)
-    sizes = {name: file.size for name, file in state.files.items()}
-    library = None if LIBRARY in state.tags else state.library
-    choose_files(sizes, target=model, library=library)
-    is_closed = state.is_private or state.is_gated
+    info = read_repo(api, reference.repo, reference.revision)
+    check_model(info, model)
+    is_closed = bool(info.private or info.gated)
     if is_closed and not with_token:
-        kind = "private" if state.is_private else "gated"
+        kind = "private" if info.private else "gated"
         raise HubError(
             f"{model} is {kind}, and the Space has no token to read it: add --with-token to store "
             "yours as a secret (preferably one that can read only this model)"
         )
     return is_closed
-
-
-def _prepare(api: HfApi, repo: str, *, private: bool) -> RepoState:
-    try:
-        return read_repo(api, repo, MAIN, kind="space")
-    except RepositoryNotFoundError:
-        retry(
-            lambda: api.create_repo(
-                repo, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=True
-            )
-        )
-    return read_repo(api, repo, MAIN, kind="space")
-
-
-def _variables(api: HfApi, repo: str) -> Mapping[str, str]:
-    found = retry(lambda: api.get_space_variables(repo))
-    return {key: variable.value for key, variable in found.items()}
 
 
 # --- contents of a Space ---
@@ -204,25 +159,22 @@ def write_readme(repo: str, model: str, requirements: str) -> str:
     """Return the README of the Space: front matter with its build settings, and a description."""
     gradio = re.search(r"^gradio==(\S+)$", requirements, re.MULTILINE)
     reference = None if model in bundled_models() else parse_reference(model)
-    lines = [
-        "---",
-        f"title: {json.dumps(repo.partition('/')[2])}",
-        "emoji: 🗣️",
-        "colorFrom: indigo",
-        "colorTo: yellow",
-        "sdk: gradio",
-        *([f'sdk_version: "{gradio[1]}"'] if gradio else []),
-        'python_version: "3.11"',
-        "app_file: app.py",
-        "license: apache-2.0",
-        f"short_description: {DESCRIPTION}",
-        f"thumbnail: {endpoint()}/spaces/{repo}/resolve/main/{PICTURE}",
-        *([f"models:\n- {json.dumps(reference.repo)}"] if reference else []),
-        "tags:\n- hubnmt\n- translation",
-        "---",
-        "",
-        f"Translates with `{model}` and shows its attention weights.",
-        "Created by `hubnmt space`; run it again to update.",
-        "",
-    ]
-    return "\n".join(lines)
+    head = SpaceCardData(
+        title=repo.partition("/")[2],
+        emoji="🗣️",
+        colorFrom="indigo",
+        colorTo="yellow",
+        sdk="gradio",
+        sdk_version=gradio[1] if gradio else None,
+        python_version="3.11",
+        app_file="app.py",
+        license="apache-2.0",
+        short_description=DESCRIPTION,
+        thumbnail=f"{constants.ENDPOINT}/spaces/{repo}/resolve/main/{PICTURE}",
+        models=[reference.repo] if reference else None,
+        tags=[LIBRARY, "translation"],
+    )
+    return (
+        f"---\n{head}\n---\n\nTranslates with `{model}` and shows its attention weights.\n"
+        "Created by `hubnmt space`; run it again to update.\n"
+    )

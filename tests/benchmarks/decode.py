@@ -30,7 +30,7 @@ from turns import Job, take_turns
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub.pull import find_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer

@@ -74,23 +74,6 @@ def describe_file(name: str, blob: Blob) -> dict[str, Any]:
     return entry
 
 
-def describe_refs(repo: Repo, *, pull_requests: bool) -> dict[str, Any]:
-    """Answer of `/refs`."""
-
-    def refs(names: dict[str, str], prefix: str) -> list[dict[str, str]]:
-        rows = names.items()
-        return [{"name": k, "ref": f"{prefix}{k}", "targetCommit": v} for k, v in rows]
-
-    answer: dict[str, Any] = {
-        "branches": refs(repo.branches, "refs/heads/"),
-        "tags": refs(repo.tags, "refs/tags/"),
-        "converts": [],
-    }
-    if pull_requests:
-        answer["pullRequests"] = refs(repo.pull_requests, "")
-    return answer
-
-
 def read_card(blob: Blob | None) -> dict[str, Any]:
     """Parse the YAML head of a README, or nothing."""
     text = blob.data.decode("utf-8", "replace") if blob else ""

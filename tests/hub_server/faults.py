@@ -21,16 +21,10 @@ class Fault:
     """Answer with this status and nothing else."""
     headers: dict[str, str] = dataclasses.field(default_factory=dict)
     """Sent with that status."""
-    replaced: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Headers sent in place of the Hub's own, or beside them."""
     cut_after: int | None = None
     """Close the connection after this many bytes of the body, sent or received."""
     pause_s: float = 0.0
     """Wait this long before each small piece of the body."""
-    endless: bool = False
-    """Send the body again and again, and no size."""
-    spoil: bool = False
-    """Send other bytes, as many as stated."""
     lose_answer: bool = False
     """Do what was asked, then close the connection without a word."""
     before: Callable[[], None] | None = None

@@ -20,8 +20,6 @@ from tests.hub_server.faults import Fault, Faults
 from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
-ENDLESS_BYTES = 10**8
-"""As many bytes stand for no end."""
 REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
 FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
@@ -52,8 +50,6 @@ class HubServer:
         self._http.daemon_threads = True
         self._http.block_on_close = False
         self._http.hub = self  # type: ignore[attr-defined]  # the handler's way to the store
-        self.own_name = self.url
-        """As it stands in links to next pages; behind a mirror it may be another's."""
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -173,22 +169,15 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.lose_answer:
             raise _CutError
         self.send_response(status)
-        for name, value in (headers | fault.replaced).items():
+        for name, value in headers.items():
             self.send_header(name, value)
-        if not fault.endless:
-            self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
         self._send_body(body, fault)
 
     def _send_body(self, body: bytes, fault: Fault) -> None:
-        if fault.endless:
-            for _ in range(ENDLESS_BYTES // len(body)):
-                self.wfile.write(body)
-            raise _CutError
-        if fault.spoil:
-            body = bytes(byte ^ 0x55 for byte in body)
         for start in range(0, len(body), PIECE):
             if fault.pause_s:
                 time.sleep(fault.pause_s)
@@ -240,10 +229,6 @@ class _Handler(BaseHTTPRequestHandler):
     def tree(self, body: bytes, kind: str, id: str, revision: str) -> list[dict[str, Any]]:
         files = self._readable(kind, id).resolve(revision).files
         return [answers.describe_file(name, blob) for name, blob in sorted(files.items())]
-
-    def refs(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
-        repo = self._readable(kind, id)
-        return answers.describe_refs(repo, pull_requests=self._asks("include_prs"))
 
     def auth_check(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
         self._writable(kind, id)
@@ -335,7 +320,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         blob = commit.files[name]
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{blob.etag}"'}
-        replaced = self.fault.replaced if self.fault else {}
         if not blob.is_lfs:
             self._content(blob.data, headers)
             return
@@ -345,7 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Linked-Size": str(len(blob.data)),
         }
         self.fault = None
-        self._send(302, b"", headers | replaced)
+        self._send(302, b"", headers)
 
     def get_object(self, body: bytes, oid: str) -> None:
         if oid not in self.hub.store.objects:
@@ -383,7 +367,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = "&".join(
                 f"{quote(k)}={quote(v)}" for k, v in [*kept, ("cursor", str(start + size))]
             )
-            headers["Link"] = f'<{self.hub.own_name}/api/{kind}s?{text}>; rel="next"'
+            headers["Link"] = f'<{self.hub.url}/api/{kind}s?{text}>; rel="next"'
         self._json(found[start : start + size], headers)
 
     def variables(self, body: bytes, id: str) -> dict[str, Any]:
@@ -408,7 +392,6 @@ ROUTES: list[tuple[str, str, str]] = [
     ("GET", REPO, "repo_info"),
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
     ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),
-    ("GET", rf"{REPO}/refs", "refs"),
     ("GET", rf"{REPO}/auth-check/write", "auth_check"),
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),
     ("POST", rf"{REPO}/preupload/(?P<revision>[^/]+)", "preupload"),

@@ -10,8 +10,8 @@ from pathlib import Path
 from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub.cache import find_complete
-from hubnmt.hub.listing import evict_lru, touch
+from hubnmt.hub.client import find_cached
+from hubnmt.hub.listing import evict_lru
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
@@ -46,7 +46,6 @@ class BoundedLoad:
             return self.load(name)
         try:
             pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
-            touch(pulled.folder)
             if self.forgets:
                 _check_tokenizers(pulled.folder, name)
             translator = self.load(str(pulled.folder))
@@ -274,7 +273,7 @@ class ModelRegistry:
         """Return the cache folder of a Hub model that is open; None for any other model."""
         reference = self.name(reference)
         found = parse_reference(reference) if _is_on_hub(reference) else None
-        return find_complete(found) if found and self.is_open(reference) else None
+        return find_cached(found) if found and self.is_open(reference) else None
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist.

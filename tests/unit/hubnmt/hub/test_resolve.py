@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import ConfigError, HubUnreachableError, ModelNotFoundError
-from hubnmt.hub import resolve
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub import pull
+from hubnmt.hub.pull import find_model
 from hubnmt.translator import Translator
 
 
@@ -16,7 +16,7 @@ def test_a_bundled_name_comes_first_then_a_folder(
     monkeypatch.chdir(tmp_path)
     for name in ("de-en-x", "mine"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(resolve, "bundled_models", lambda: {"de-en-x": Path("/inside")})
+    monkeypatch.setattr(pull, "bundled_models", lambda: {"de-en-x": Path("/inside")})
     assert find_model("de-en-x") == Path("/inside")
     assert find_model("mine").resolve() == tmp_path / "mine"
     assert find_model("./de-en-x").resolve() == tmp_path / "de-en-x"
@@ -29,13 +29,13 @@ def test_a_bundled_name_comes_first_then_a_folder(
     ids=lambda name: repr(name[:20]),
 )
 def test_an_unknown_model_names_what_there_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "bundled_models", lambda: {"de-en-x": Path("/inside")})
+    monkeypatch.setattr(pull, "bundled_models", lambda: {"de-en-x": Path("/inside")})
     with pytest.raises(ModelNotFoundError, match="de-en-x"):
         Translator.from_pretrained(name)
 
 
 def test_a_folder_that_is_not_there_may_be_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(HubUnreachableError, match="no local folder 'runs/best', and cannot reach"):
         Translator.from_pretrained("runs/best")
 

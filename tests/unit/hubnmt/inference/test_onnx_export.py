@@ -10,7 +10,7 @@ import pytest
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.hub.resolve import find_model
+from hubnmt.hub.pull import find_model
 from hubnmt.inference.engine import TorchEngine, max_tgt_tokens
 from hubnmt.inference.onnx_export import export_onnx
 
