@@ -156,7 +156,7 @@ def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]
 
 def _usage(facts: CardFacts) -> str:
     return (
-        "<!-- needs a checkout of hubnmt -->\n```sh\npip install .\n```\n\n"
+        "Install hubnmt with `pip install .` in a checkout of hubnmt, then:\n\n"
         "```python\nfrom hubnmt import Translator\n\n"
         f'translator = Translator.from_pretrained("{facts.name}")\n'
         'print(translator.translate("...").text)\n```\n'

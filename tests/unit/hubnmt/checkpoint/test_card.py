@@ -120,6 +120,12 @@ def test_a_section_goes_with_its_facts(
     assert [word for word in words if word in without] == []
 
 
+def test_a_card_says_how_to_install_without_comments(full: CardFacts) -> None:
+    card = write_card(full)
+    assert "`pip install .` in a checkout of hubnmt" in card
+    assert "<!--" not in card
+
+
 def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
     card = write_card(full)
     assert 'from_pretrained("de-en-tiny")' in card
