@@ -84,19 +84,9 @@ def check_model(info: RepoInfo, target: str) -> dict[str, int | None]:
         HubError: as `check_files`.
     """
     sizes = {file.rfilename: file.size for file in info.siblings or ()}
-    library = None if LIBRARY in (info.tags or ()) else find_library(info)
+    library = None if LIBRARY in (info.tags or ()) else getattr(info, "library_name", None)
     check_files(sizes, target=target, library=library)
     return sizes
-
-
-def find_kind(info: RepoInfo) -> Kind:
-    """Return the kind of a repository."""
-    return "space" if isinstance(info, SpaceInfo) else "model"
-
-
-def find_library(info: RepoInfo) -> str | None:
-    """Return the library that the Hub states for a model."""
-    return info.library_name if isinstance(info, ModelInfo) else None
 
 
 def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None) -> Path | None:

@@ -130,15 +130,11 @@ def _explain_unreachable(error: BaseException) -> str:
             f"cannot reach {endpoint} ({type(error).__name__}): check the network, proxy and "
             "HF_ENDPOINT, then try again; cached models work offline (HF_HUB_OFFLINE=1)"
         )
-    status = error.response.status_code
-    if status != 429:
-        return f"the Hub at {endpoint} has a server error ({status}): try again later"
     wait = error.response.headers.get("Retry-After") or ""
-    pause = f"{wait} s" if wait.isdigit() else "a few minutes"
-    return (
-        f"too many requests to the Hub (429): wait {pause} and try again; with a token the limit "
-        f"is higher ({LOGIN})"
-    )
+    pause = f"after {wait} s" if wait.isdigit() else "later"
+    if error.response.status_code == 429:
+        return f"too many requests to the Hub (429): try again {pause}; a token raises the limit"
+    return f"the Hub has a server error ({error.response.status_code}): try again {pause}"
 
 
 def _first_line(error: object) -> str:

@@ -72,18 +72,15 @@ def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
         return []
     listed = []
     for repo in sorted(repos, key=lambda repo: -repo.last_modified):
-        if repo.repo_type != "model" or not _is_wanted(repo.repo_id, author, search):
+        is_owner = author.lower() in ("", repo.repo_id.partition("/")[0].lower())
+        is_found = search.lower() in repo.repo_id.lower()
+        if repo.repo_type != "model" or not is_owner or not is_found:
             continue
         for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
             reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
             if (found := _describe_cached(reference)) is not None:
                 listed.append(found)
     return listed
-
-
-def _is_wanted(name: str, author: str, search: str) -> bool:
-    owner = name.partition("/")[0]
-    return (not author or owner.lower() == author.lower()) and search.lower() in name.lower()
 
 
 def _describe_cached(reference: HubReference) -> ListedModel | None:
@@ -145,7 +142,7 @@ def _from_row(row: Any) -> ListedModel | None:
 
 def _parse_row(row: dict[str, Any]) -> ListedModel:
     metadata = dict(row.get("cardData") or {})
-    metadata["model-index"] = row.get("model-index")  # the Hub returns it separately
+    metadata |= {"model-index": row.get("model-index")}  # which the Hub returns separately
     languages = (*read_languages(metadata), "", "")
     weights = row.get("safetensors") or {"parameters": {}, "total": None}
     size = sum(n * DTYPE_BYTES[kind] for kind, n in weights["parameters"].items())
@@ -168,12 +165,7 @@ class Catalogue:
     def __init__(
         self, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create an empty cache.
-
-        Args:
-            fresh_s: longest lifetime of a list, seconds.
-            clock: monotonic clock, seconds.
-        """
+        """Create an empty cache whose lists live for up to `fresh_s` seconds of `clock`."""
         self._fresh_s, self._clock = fresh_s, clock
         self._request = lru_cache(maxsize=64)(_list_first)
 
@@ -193,12 +185,9 @@ def _list_first(period: int, author: str, search: str, size: int) -> list[Listed
 
 
 def evict_lru(limit: int) -> tuple[str, ...]:
-    """Evict least recently used hubnmt models from the cache until they fit.
+    """Evict least recently used hubnmt models from the cache until they fit in `limit` bytes.
 
     The most recently used one is always kept, and models of other libraries, which share the cache.
-
-    Args:
-        limit: size limit, bytes.
 
     Returns:
         the evicted repositories.

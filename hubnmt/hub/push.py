@@ -13,7 +13,13 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    ModelCard,
+    SpaceInfo,
+)
 from huggingface_hub.hf_api import RepoSibling
 
 from hubnmt.checkpoint.card import CardFacts, address_card, write_card
@@ -21,7 +27,7 @@ from hubnmt.checkpoint.description import CARD_FILE, LIBRARY
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
-from hubnmt.hub.client import RepoInfo, connect, find_kind, find_library, open_repo
+from hubnmt.hub.client import Kind, RepoInfo, connect, open_repo
 from hubnmt.hub.errors import readable_errors
 from hubnmt.hub.files import ALLOWED, BOARD, CONFIG, LIMITS_MIB, MAX_BOARD_MIB, WEIGHTS
 from hubnmt.hub.reference import MAIN, check_repo
@@ -102,9 +108,7 @@ def push(
 def prepare_repo(repo: str, *, private: bool = False) -> None:
     """Check write access to a repository before a long job, creating it if missing.
 
-    Args:
-        repo: `user/name`.
-        private: create a new repository as private; an existing one is not changed.
+    An existing repository does not become `private`.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached, or the repository has other content.
@@ -179,7 +183,7 @@ def _check_target(info: RepoInfo, repo: str) -> None:
     Raises:
         HubError: if it contains another model.
     """
-    library = find_library(info)
+    library = getattr(info, "library_name", None)
     has_model = any(file.rfilename in (CONFIG, WEIGHTS) for file in info.siblings or ())
     if LIBRARY not in (library, *(info.tags or ())) and (library or has_model):
         kind = f"a model of the library {library!r}" if library else "another model"
@@ -203,14 +207,11 @@ def commit(
         info: state of the repository, which becomes the parent of the commit.
         contents: name in the repository to a local file or to bytes.
         unwanted: files to remove where the repository has them and `contents` has not.
-        message: commit message.
-        revision: branch to commit to.
+        message: title of the commit or pull request.
+        revision: branch.
         create_pr: open a pull request instead.
-
-    Raises:
-        HTTP_ERROR, OSError, RuntimeError, ValueError: as raised by the client.
     """
-    kind = find_kind(info)
+    kind: Kind = "space" if isinstance(info, SpaceInfo) else "model"
     there = {file.rfilename: file for file in info.siblings or ()}
     additions = [CommitOperationAdd(name, content) for name, content in contents.items()]
     sent = [add for add in additions if not _is_same(add, there.get(add.path_in_repo))]

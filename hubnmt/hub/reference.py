@@ -14,7 +14,8 @@ MAIN = "main"
 NAME = r"\w(?:[\w.-]{0,94}\w)?"
 """User or model name; must not start or end with a dash or dot."""
 
-REFERENCE = re.compile(rf"({NAME}/{NAME})(?:@([\w./+-]{{1,200}}))?", re.ASCII)
+REVISION = re.compile(r"[\w./+-]{1,200}", re.ASCII)
+REFERENCE = re.compile(rf"({NAME}/{NAME})(?:@({REVISION.pattern}))?", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -40,12 +41,8 @@ class HubReference:
 def parse_reference(text: str, *, revision: str | None = None) -> HubReference | None:
     """Parse `user/name[@revision]`; None if the text has another form.
 
-    Args:
-        text: the reference.
-        revision: given separately; must agree with the one in the text.
-
     Raises:
-        HubError: if the revisions differ or the revision is invalid.
+        HubError: if a `revision` given separately differs, or it is not a valid git ref name.
     """
     match = REFERENCE.fullmatch(text)
     if not match or ".." in match[1] or "--" in match[1] or match[1].endswith(".git"):
@@ -53,23 +50,14 @@ def parse_reference(text: str, *, revision: str | None = None) -> HubReference |
     if revision is not None and match[2] not in (None, revision):
         raise HubError(f"{text!r} and revision = {revision!r} name different revisions; give one")
     chosen = match[2] or revision or MAIN
-    check_revision(chosen)
-    return HubReference(match[1], chosen)
-
-
-def check_revision(revision: str) -> None:
-    """Check that a revision is a valid git ref name.
-
-    Raises:
-        HubError: listing the allowed characters.
-    """
-    parts = revision.split("/")
-    fits = re.fullmatch(r"[\w./+-]{1,200}", revision, re.ASCII)
-    if not fits or ".." in revision or any(not part or part[0] in ".-" for part in parts):
+    parts = chosen.split("/")
+    is_path = ".." in chosen or any(not part or part[0] in ".-" for part in parts)
+    if is_path or not REVISION.fullmatch(chosen):
         raise HubError(
-            f"revision = {revision!r} is not a valid branch, tag or commit; "
+            f"revision = {chosen!r} is not a valid branch, tag or commit; "
             "use letters, digits and . _ - + /"
         )
+    return HubReference(match[1], chosen)
 
 
 def check_repo(repo: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from hubnmt.errors import HubError
-from hubnmt.hub.reference import HubReference, check_revision, parse_reference
+from hubnmt.hub.reference import HubReference, parse_reference
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -40,7 +40,7 @@ def test_another_shape_is_no_reference(text: str):
 @pytest.mark.parametrize("revision", ["../a", "a//b", "-x", ".x", "a/.b", "a..b", "/a", "a/", "ü"])
 def test_a_revision_git_would_not_take_is_refused(revision: str):
     with pytest.raises(HubError, match="not a valid branch"):
-        check_revision(revision)
+        parse_reference("user/name", revision=revision)
 
 
 def test_a_revision_given_apart_counts():
