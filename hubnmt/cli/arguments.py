@@ -37,9 +37,7 @@ DECODING_HELP = {
 def add_translate(command: Parser) -> None:
     """Add the arguments of `translate`."""
     command.add_argument("text", nargs="*", metavar="TEXT")
-    command.add_argument(
-        "--input", metavar="FILE", help="input file, one text per line; see also --ray"
-    )
+    command.add_argument("--input", type=Path, metavar="FILE", help="input file, one text per line")
     command.add_argument(
         "--output", type=Path, metavar="FILE", help="output file, one translation per line"
     )
@@ -59,7 +57,6 @@ def add_translate(command: Parser) -> None:
     )
     command.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_model_options(command)
-    add_corpus_options(command)
     add_decoding_options(command)
 
 
@@ -210,36 +207,6 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
         default=DEFAULT_BATCH_TOKENS,
         metavar="N",
         help="source tokens times hypotheses per batch",
-    )
-
-
-def add_corpus_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a corpus to `translate`."""
-    group = parser.add_argument_group(
-        "a corpus of many files",
-        "Needs hubnmt[ray]. --input is a folder, a pattern such as 'corpus/*.parquet' or "
-        "hf://datasets/..., --output a folder; files that are there already are kept.",
-    )
-    group.add_argument(
-        "--ray", metavar="ADDRESS", help="Ray cluster: local (start one), auto, or an address"
-    )
-    group.add_argument(
-        "--ray-actors",
-        type=int,
-        metavar="N",
-        help="copies of the model (default: one per GPU with --device cuda, else per 4 cores)",
-    )
-    group.add_argument(
-        "--src-column", default="text", metavar="NAME", help="column of texts (default: text)"
-    )
-    group.add_argument(
-        "--tgt-column",
-        default="translation",
-        metavar="NAME",
-        help="new column of translations (default: translation)",
-    )
-    group.add_argument(
-        "--score-column", metavar="NAME", help="new column of scores (default: none)"
     )
 
 

@@ -63,30 +63,6 @@ class Progress:
         return f"{n_done:,} of {self._total:,} lines, {speed:.1f} lines/s, {remaining} left"
 
 
-class CorpusProgress(Progress):
-    """The same for a job that counts files, and the rows in them."""
-
-    def __init__(self, n_files: int, n_before: int) -> None:
-        """Start the clock; see `Progress`."""
-        super().__init__(n_files, n_before, unit="file")
-        self._n_rows = 0
-
-    def count(self, n_files: int, n_rows: int) -> None:
-        """Count files that are complete, and rows that are translated."""
-        self._n_rows += n_rows
-        self._bar.set_postfix(rows=f"{self._n_rows:,}", refresh=False)
-        self.update(n_files)
-
-    def summarize(self) -> str:
-        """Return the number of rows, the time and the speed of this job."""
-        return _summarize(self._n_rows, time.monotonic() - self._started, "rows")
-
-    def _describe_state(self, elapsed: float) -> str:
-        n_done = self._n_before + self.n_lines
-        speed = f"{self._n_rows / elapsed:.1f} rows/s"
-        return f"{n_done:,} of {self._total:,} files, {self._n_rows:,} rows, {speed}"
-
-
 def _summarize(count: int, elapsed: float, unit: str) -> str:
     duration = tqdm.format_interval(elapsed)
     return f"{count:,} {unit} in {duration} ({count / elapsed:.1f} {unit}/s)"

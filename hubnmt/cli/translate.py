@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from hubnmt.cli.corpus import translate_on_ray
 from hubnmt.cli.options import (
     in_chunks,
 )
@@ -36,11 +35,7 @@ from hubnmt.types import Translation
 
 
 def run_translate(options: argparse.Namespace) -> None:
-    """Translate the input in chunks of lines, or a corpus on Ray."""
-    if options.ray:
-        translate_on_ray(options)
-        return
-    options.input = Path(options.input) if options.input else None
+    """Translate the input in chunks of lines."""
     _check_options(options)
     is_file = options.input and can_be_read_twice(options.input)
     total = count_lines(options.input) if is_file else None

@@ -42,7 +42,6 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
 
 def test_no_script_is_left_out() -> None:
     modules = {"app", "keystrokes", "shapes", "turns"}  # two have a test, two only help
-    modules |= {"corpus"}  # starts Ray, as test_ray does
     assert {path.stem for path in FOLDER.glob("*.py")} == set(SCRIPTS) | modules
 
 

@@ -21,12 +21,12 @@ def expected(model_folder: Path) -> list[str]:
     return [each.text for each in translations]
 
 
-def make(model_folder: Path, **columns: str) -> TranslateBatch:
-    return TranslateBatch(str(model_folder), src_column="de", max_new_tokens=5, **columns)
+def make(model_folder: Path, output: str = "translation") -> TranslateBatch:
+    return TranslateBatch(str(model_folder), "de", output, max_new_tokens=5)
 
 
 def test_columns_are_added_and_the_others_kept(model_folder: Path, expected: list[str]) -> None:
-    batch = make(model_folder, tgt_column="en")({"id": [1, 2, 3], "de": TEXTS})
+    batch = make(model_folder, "en")({"id": [1, 2, 3], "de": TEXTS})
     assert batch == {"id": [1, 2, 3], "de": TEXTS, "en": expected}
 
 
@@ -42,11 +42,8 @@ def test_bad_rows_stop_nothing(
     model_folder: Path, expected: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = [TEXTS[0], None, TEXTS[1], "\ud800", TEXTS[2]]
-    found = make(model_folder, score_column="s", problem_column="why")({"de": texts})
+    found = make(model_folder)({"de": texts})
     assert found["translation"] == [expected[0], None, expected[1], None, expected[2]]
-    assert [score is None for score in found["s"]] == [False, True, False, True, False]
-    assert [bool(problem) for problem in found["why"]] == [False, True, False, True, False]
-    assert "why" not in make(model_folder)({"de": texts})
     assert "row 2 of the batch is not translated" in caplog.text
 
 
@@ -63,10 +60,10 @@ def test_data_frames_as_in_sparks_map_in_pandas(model_folder: Path, expected: li
 
 def test_maps_a_dataset(model_folder: Path, expected: list[str]) -> None:
     dataset = datasets.Dataset.from_dict({"de": TEXTS})
-    mapped = dataset.map(make(model_folder), batched=True, batch_size=2)
+    mapped = dataset.map(make(model_folder), batched=True, batch_size=2, num_proc=2)
     assert mapped["translation"][:] == expected
 
 
-def test_a_wrong_option_is_reported_by_load(model_folder: Path) -> None:
+def test_a_wrong_option_is_reported_with_the_first_batch(model_folder: Path) -> None:
     with pytest.raises(ConfigError, match="beam_size"):
-        TranslateBatch(str(model_folder), src_column="de", beam_size=0).load()
+        TranslateBatch(str(model_folder), beam_size=0)({"text": []})
