@@ -4,16 +4,24 @@ Results go to standard output, everything else to standard error. Exit status: 0
 request (reported in one line), 130 interrupted, 1 any other error.
 """
 
-import argparse
 import io
 import os
-import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from hubnmt.cli.arguments import build_parser
+import typer
+
+from hubnmt.cli.app import app
 from hubnmt.errors import ConfigError, HubNMTError
 from hubnmt.text.textfile import NO_PLACE, NO_ROOM
+
+INTERRUPTED = {
+    "list": "nothing was changed",
+    "pull": "no incomplete file is used; pull again to continue",
+    "push": "the commit was made completely or not at all; push again to make sure",
+    "space": "the commit was made completely or not at all; run it again to make sure",
+}
+"""How things stand after Ctrl-C."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,20 +30,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
-    options = argparse.Namespace()
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     try:
         if sys.stdout is None:
             raise ConfigError("standard output is closed; send it to a file, or to /dev/null")
-        build_parser().parse_args(arguments, options)
-        _import_run(options.run)(options)
+        command = typer.main.get_command(app)
+        with command.make_context("hubnmt", arguments.copy()) as context:
+            command.invoke(context)
         sys.stdout.flush()
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.TyperException as error:
+        _report(f"error: {_describe_usage(error)}")
+        return 2
     except HubNMTError as error:
         _report(f"error: {error}", *_notes(error))
         return 2
     except KeyboardInterrupt as error:
-        _report("interrupted", *_notes(error) or [getattr(options, "interrupted", "")])
+        _report("interrupted", *_notes(error) or [INTERRUPTED.get("".join(arguments[:1]), "")])
         return 130
     except BrokenPipeError:  # the reading process closed the pipe
         _discard_output()
@@ -52,19 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _import_run(name: str) -> Callable[[argparse.Namespace], None]:
-    """Import the function that runs a command.
+def _describe_usage(error: typer.TyperException) -> str:
+    """Return what is wrong with the arguments, the bundled models if none was named, and help."""
+    from hubnmt.checkpoint.description import bundled_models
 
-    Raises:
-        ConfigError: if a library of the page is missing; all others are always installed.
-    """
-    try:
-        run: Callable[[argparse.Namespace], None] = pkgutil.resolve_name(name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{error.name} is not installed, which the page needs: pip install 'hubnmt[app]'"
-        ) from None
-    return run
+    message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if message.startswith("Missing") and getattr(getattr(error, "param", 0), "name", 0) == "model":
+        message += f" (bundled models: {', '.join(bundled_models())})"
+    return f"{message}; see {context.command_path if context else 'hubnmt'} --help"
 
 
 def _prepare_streams() -> None:

@@ -1,1 +1,4 @@
-"""Subcommands of the `hubnmt` command line; `hubnmt.__main__` registers them."""
+"""The commands of `hubnmt`; `hubnmt.cli.app` lists them.
+
+A command imports what is heavy when it runs, so that `--help` answers at once.
+"""

@@ -1,28 +1,33 @@
 """`hubnmt evaluate` (BLEU and chrF) and `hubnmt score` (log-probability of translations)."""
 
-import argparse
 import dataclasses
 import json
-import math
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tqdm import tqdm
+from typer import Option
 
 from hubnmt.cli.options import (
+    AsJson,
+    Model,
+    Placement,
+    Translating,
     in_chunks,
-    load_translator,
-    translate_with,
+    print_note,
+    progress_bar,
 )
-from hubnmt.cli.progress import Progress
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.textfile import open_output, read_aligned
-from hubnmt.types import PairScore, Translation
+
+if TYPE_CHECKING:
+    from hubnmt import Translator
+    from hubnmt.text.metrics import Scores
+    from hubnmt.types import PairScore, Translation
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,44 +41,72 @@ class Decoded:
     n_tokens: int = 0
 
 
-NO_SCORE = PairScore(log_prob=math.nan, perplexity=math.nan, tgt_tokens=(), tgt_log_probs=())
+def evaluate(
+    reference: Annotated[
+        Path, Option("--ref", metavar="FILE", help="reference translations, one per line")
+    ],
+    source: Annotated[
+        Path | None, Option("--src", metavar="FILE", help="source sentences, with --model")
+    ] = None,
+    model: Annotated[
+        str | None, Option(metavar="MODEL", help="bundled name, folder, or user/name")
+    ] = None,
+    hypothesis: Annotated[
+        Path | None, Option("--hyp", metavar="FILE", help="score these instead of a model")
+    ] = None,
+    save: Annotated[
+        Path | None, Option(metavar="FILE", help="write the translations to FILE")
+    ] = None,
+    bootstrap: Annotated[
+        bool, Option("--bootstrap", help="add a bootstrap confidence interval")
+    ] = False,
+    as_json: AsJson = False,
+    *,
+    placement: Placement,
+    translating: Translating,
+) -> None:
+    """Compute BLEU and chrF of a model or a file."""
+    from hubnmt.text.metrics import score_corpus
 
-
-def run_evaluate(options: argparse.Namespace) -> None:
-    """Score a model's translations, or a file of them."""
-    if options.save:
-        _check_new(options.save)
-    if (options.model is None) == (options.hyp is None):
+    if save:
+        _check_new(save)
+    if (model is None) == (hypothesis is None):
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
-    if options.hyp:
-        hypotheses, references = read_aligned(options.hyp, options.ref)
-        decoded = Decoded()
+    decoded = Decoded()
+    if hypothesis:
+        hypotheses, references = read_aligned(hypothesis, reference)
+    elif source is None:
+        raise ConfigError("--model needs --src FILE")
     else:
-        if options.src is None:
-            raise ConfigError("--model needs --src FILE")
-        sources, references = read_aligned(options.src, options.ref)
-        translate = translate_with(load_translator(options), options)
-        started = time.perf_counter()
-        translations = []
-        with Progress(len(sources)) as bar:
-            for chunk in in_chunks(sources):
-                translations += translate(chunk)
-                bar.update(len(chunk))
-        decoded = Decoded(
-            guard=options.guard,
-            fallbacks=sum(translation.n_fallbacks for translation in translations),
-            seconds=time.perf_counter() - started,
-            n_tokens=sum(len(translation.tgt_tokens) for translation in translations),
-        )
-        _print_warnings(translations)
-        hypotheses = [translation.text for translation in translations]
-    scores = score_corpus(hypotheses, references, bootstrap=options.bootstrap)
+        sources, references = read_aligned(source, reference)
+        assert model is not None
+        hypotheses, decoded = _decode(sources, placement.load(model), translating)
+    scores = score_corpus(hypotheses, references, bootstrap=bootstrap)
     try:
-        if options.save:
-            with open_output(options.save, overwrite=False, carry_on=False) as (sink, _):
+        if save:
+            with open_output(save, overwrite=False, carry_on=False) as (sink, _):
                 sink.write("".join(f"{line}\n" for line in hypotheses).encode())
     finally:  # print the scores even if saving fails
-        _print_scores(scores, decoded, as_json=options.json)
+        _print_scores(scores, decoded, as_json=as_json)
+
+
+def _decode(
+    sources: Sequence[str], translator: "Translator", translating: Translating
+) -> tuple[list[str], Decoded]:
+    """Return a model's translations and their statistics."""
+    started = time.perf_counter()
+    translations: list[Translation] = []
+    with progress_bar(len(sources)) as bar:
+        for chunk in in_chunks(sources):
+            translations += translator.translate(chunk, **translating.keywords())
+            bar.update(len(chunk))
+    _print_warnings(translations)
+    return [translation.text for translation in translations], Decoded(
+        guard=translating.guard,
+        fallbacks=sum(translation.n_fallbacks for translation in translations),
+        seconds=time.perf_counter() - started,
+        n_tokens=sum(len(translation.tgt_tokens) for translation in translations),
+    )
 
 
 def _check_new(path: Path) -> None:
@@ -88,7 +121,7 @@ def _check_new(path: Path) -> None:
         raise InputError(f"--save: {path.parent} cannot be written; name another folder")
 
 
-def _print_warnings(translations: Sequence[Translation]) -> None:
+def _print_warnings(translations: "Sequence[Translation]") -> None:
     """Print to standard error how many lines have each warning."""
     counts = Counter(warning for each in translations for warning in set(each.warnings))
     for warning, n_lines in counts.most_common():
@@ -97,7 +130,7 @@ def _print_warnings(translations: Sequence[Translation]) -> None:
         print(summary, file=sys.stderr)
 
 
-def _print_scores(scores: Scores, decoded: Decoded, *, as_json: bool) -> None:
+def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
     seconds = decoded.seconds
     speed = decoded.n_tokens / seconds if seconds else None
     if as_json:
@@ -128,31 +161,38 @@ def _print_scores(scores: Scores, decoded: Decoded, *, as_json: bool) -> None:
         print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
 
 
-def run_score(options: argparse.Namespace) -> None:
-    """Print log-probability and perplexity of each pair, one line per pair.
+def score(
+    *,
+    model: Model,
+    source: Annotated[Path, Option("--src", metavar="FILE", help="source sentences")],
+    target: Annotated[Path, Option("--tgt", metavar="FILE", help="their translations")],
+    split: Annotated[bool, Option(help="score each sentence of a line separately")] = True,
+    as_json: AsJson = False,
+    placement: Placement,
+) -> None:
+    """Score given translations: log-probability and perplexity of each pair.
 
     A pair with an empty source has no score, but keeps its line.
     """
-    sources, targets = read_aligned(options.src, options.tgt)
-    translator = load_translator(options)
-    with Progress(len(sources)) as bar:
+    sources, targets = read_aligned(source, target)
+    translator = placement.load(model)
+    with progress_bar(len(sources)) as bar:
         for chunk in in_chunks(enumerate(zip(sources, targets, strict=True), start=1)):
             pairs = [pair for _, pair in chunk if pair[0].strip()]
             sides = [src for src, _ in pairs], [tgt for _, tgt in pairs]
-            scores = iter(translator.score(*sides, split=options.split))
+            scores = iter(translator.score(*sides, split=split))
             for number, (src, _) in chunk:
                 if not src.strip():
                     note = f"line {number:,}: the source is empty, so its translation has no score"
-                    tqdm.write(note, file=sys.stderr)
-                score = next(scores) if src.strip() else NO_SCORE
-                print(_describe_score(score, as_json=options.json))
+                    print_note(note)
+                pair_score = next(scores) if src.strip() else None
+                print(_describe_score(pair_score, as_json=as_json))
             bar.update(len(chunk))
 
 
-def _describe_score(score: PairScore, *, as_json: bool) -> str:
+def _describe_score(score: "PairScore | None", *, as_json: bool) -> str:
     if not as_json:
-        return f"{score.log_prob:.4f}\t{score.perplexity:.4f}"
-    values = dataclasses.asdict(score)
-    if score is NO_SCORE:  # JSON has no NaN
-        values |= {"log_prob": None, "perplexity": None}
-    return json.dumps(values, ensure_ascii=False)
+        return f"{score.log_prob:.4f}\t{score.perplexity:.4f}" if score else "nan\tnan"
+    values: dict[str, Any] = {"log_prob": None, "perplexity": None}
+    values |= {"tgt_tokens": [], "tgt_log_probs": []}
+    return json.dumps(dataclasses.asdict(score) if score else values, ensure_ascii=False)

@@ -3,8 +3,8 @@
 Translations go to standard output or a file, warnings to standard error.
 """
 
-import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -12,15 +12,19 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-from tqdm import tqdm
+from typer import Argument, Option
 
 from hubnmt.cli.options import (
+    AsJson,
+    Model,
+    Placement,
+    Translating,
     in_chunks,
+    print_note,
+    progress_bar,
 )
-from hubnmt.cli.progress import Progress
-from hubnmt.cli.workers import count_workers, open_translation
 from hubnmt.errors import ConfigError, HubNMTError, InputError
 from hubnmt.text.textfile import (
     can_be_read_twice,
@@ -31,42 +35,83 @@ from hubnmt.text.textfile import (
     read_lines,
     read_stdin,
 )
-from hubnmt.types import Translation
+
+if TYPE_CHECKING:
+    from hubnmt.types import Translation
 
 
-def run_translate(options: argparse.Namespace) -> None:
-    """Translate the input in chunks of lines."""
-    _check_options(options)
-    is_file = options.input and can_be_read_twice(options.input)
-    total = count_lines(options.input) if is_file else None
-    if options.carry_on and total is not None:
-        _check_beginning(options.input, options.output, n_lines=total)
-    translate = open_translation(options, count_workers(options, total))
-    is_pipe = options.carry_on and total is None
-    remaining = _skip_pipe_lines(options.input, options.output) if is_pipe else None
-    with _open_sink(options) as (sink, n_done), Progress(total, n_done) as progress:
-        chunks = in_chunks(remaining or _input_lines(options, skip=n_done))
-        with contextlib.closing(translate(chunks)) as results:
+def translate(
+    texts: Annotated[list[str] | None, Argument(metavar="TEXT")] = None,
+    *,
+    model: Model,
+    source: Annotated[
+        Path | None, Option("--input", metavar="FILE", help="input file, one text per line")
+    ] = None,
+    output: Annotated[
+        Path | None, Option(metavar="FILE", help="output file, one translation per line")
+    ] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="replace an existing output file")
+    ] = False,
+    carry_on: Annotated[
+        bool, Option("--continue", help="continue after the lines of the output file")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="processes, each with its own copy of the model (default: one per core, at most "
+            "8, for a file of 1,000 lines or more on a CPU)",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    placement: Placement,
+    translating: Translating,
+) -> None:
+    """Translate arguments, a file or standard input."""
+    _check_files(source, output, has_texts=bool(texts), overwrite=overwrite, carry_on=carry_on)
+    # 1. Count the lines of a file; those of a pipe or of standard input are not known before.
+    is_file = source and can_be_read_twice(source)
+    total = count_lines(source) if source and is_file else None
+    remaining = None
+    if carry_on and source and output:
+        if total is None:
+            remaining = _skip_pipe_lines(source, output)
+        else:
+            _check_beginning(source, output, n_lines=total)
+    # 2. Load the model; no text at all checks the options.
+    translator = placement.load(model)
+    translate_chunk: Any = functools.partial(translator.translate, **translating.keywords())
+    translate_chunk([])
+    # 3. Translate and write chunk by chunk.
+    from hubnmt.cli.workers import default_workers, translate_chunks
+
+    n_workers = workers or default_workers(placement.device, total)
+    sink_of = _open_sink(source, output, overwrite=overwrite, carry_on=carry_on)
+    with sink_of as (sink, n_done), progress_bar(total, n_done) as bar:
+        lines = remaining or _input_lines(texts, source, skip=n_done)
+        results = translate_chunks(translate_chunk, in_chunks(lines), n_workers=n_workers)
+        with contextlib.closing(results):
             for translations in results:
-                _write(sink, translations, as_json=options.json)
+                _write(sink, translations, as_json=as_json)
                 for number, translation in enumerate(translations, start=n_done + 1):
                     for warning in translation.warnings:
-                        tqdm.write(f"line {number}: {warning}", file=sys.stderr)
+                        print_note(f"line {number}: {warning}")
                 n_done += len(translations)
-                progress.update(len(translations))
-    if options.input and progress.n_lines > 1:
-        print(progress.summarize(), file=sys.stderr)
+                bar.update(len(translations))
 
 
-def _check_options(options: argparse.Namespace) -> None:
-    if options.text and options.input:
+def _check_files(
+    source: Path | None, output: Path | None, *, has_texts: bool, overwrite: bool, carry_on: bool
+) -> None:
+    if has_texts and source:
         raise ConfigError("give texts or --input FILE, not both")
-    if options.carry_on and options.overwrite:
+    if carry_on and overwrite:
         raise ConfigError("give --continue or --overwrite, not both")
-    if options.carry_on and not (options.input and options.output):
+    if carry_on and not (source and output):
         raise ConfigError("--continue needs --input FILE and --output FILE")
-    if options.input and options.output and options.input.resolve() == options.output.resolve():
-        raise ConfigError(f"--input and --output are the same file {options.input}")
+    if source and output and source.resolve() == output.resolve():
+        raise ConfigError(f"--input and --output are the same file {source}")
 
 
 def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
@@ -103,40 +148,42 @@ def _unrelated_output(output: Path, counts: str) -> InputError:
 
 
 @contextlib.contextmanager
-def _open_sink(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int]]:
+def _open_sink(
+    source: Path | None, output: Path | None, *, overwrite: bool, carry_on: bool
+) -> Iterator[tuple[BinaryIO, int]]:
     """Open the output; an interrupted job reports what was written and how to continue."""
-    if not options.output:
+    if not output:
         yield sys.stdout.buffer, 0
         return
     written = None
     try:
-        with open_output(
-            options.output, overwrite=options.overwrite, carry_on=options.carry_on
-        ) as (sink, n_done):
+        with open_output(output, overwrite=overwrite, carry_on=carry_on) as (sink, n_done):
             written = Path(sink.name)
             yield sink, n_done
     except (KeyboardInterrupt, HubNMTError) as error:
         if written:
-            _add_resume_notes(error, written, options)
+            _add_resume_notes(error, source, output, written)
         raise
 
 
-def _add_resume_notes(error: BaseException, written: Path, options: argparse.Namespace) -> None:
-    is_draft = written != options.output
+def _add_resume_notes(
+    error: BaseException, source: Path | None, output: Path, written: Path
+) -> None:
+    is_draft = written != output
     if is_draft:
-        error.add_note(f"{options.output} is unchanged")
+        error.add_note(f"{output} is unchanged")
     if written.is_file() and written.stat().st_size:
         error.add_note(f"the lines so far are in {written}")
-        if options.input:
+        if source:
             name = f" --output {shlex.quote(str(written))} without --overwrite" if is_draft else ""
             error.add_note(f"--continue{name} continues after them")
 
 
-def _input_lines(options: argparse.Namespace, *, skip: int) -> Iterator[str]:
-    if options.text:
-        texts = map(_read_argument, options.text)
-        return (check_line(text, where=f"text {n}") for n, text in enumerate(texts, start=1))
-    return read_lines(options.input, skip=skip) if options.input else read_stdin()
+def _input_lines(texts: Sequence[str] | None, source: Path | None, *, skip: int) -> Iterator[str]:
+    if texts:
+        decoded = map(_read_argument, texts)
+        return (check_line(text, where=f"text {n}") for n, text in enumerate(decoded, start=1))
+    return read_lines(source, skip=skip) if source else read_stdin()
 
 
 def _read_argument(text: str) -> str:
@@ -147,7 +194,7 @@ def _read_argument(text: str) -> str:
         return text
 
 
-def _write(sink: BinaryIO, translations: Sequence[Translation], *, as_json: bool) -> None:
+def _write(sink: BinaryIO, translations: "Sequence[Translation]", *, as_json: bool) -> None:
     for translation in translations:
         line = (
             json.dumps(translation.to_dict(), ensure_ascii=False) if as_json else translation.text

@@ -1,71 +1,63 @@
-import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hubnmt.__main__ import main
-from hubnmt.cli.arguments import build_parser
-from hubnmt.ui.gradio.launch import is_private, make_registry, may_ask_hub
-
-
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    return build_parser().parse_args(["app", *arguments])
-
-
-def _is_private(arguments: list[str], environment: Mapping[str, str]) -> bool:
-    return is_private(_parse(arguments), environment)
+from hubnmt.ui.gradio.launch import AppOptions, is_private, make_registry, may_ask_hub
 
 
 def test_the_page_is_private_on_the_persons_own_machine():
-    assert _is_private([], {})
-    assert _is_private(["--host", "localhost"], {})
+    assert is_private(AppOptions(), {})
+    assert is_private(AppOptions(host="localhost"), {})
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment"),
+    ("options", "environment"),
     [
-        (["--host", "0.0.0.0"], {}),
-        (["--share"], {}),
-        ([], {"SPACE_ID": "user/space"}),
-        ([], {"GRADIO_SERVER_NAME": "0.0.0.0"}),
-        ([], {"GRADIO_SHARE": "True"}),
+        ({"host": "0.0.0.0"}, {}),
+        ({"share": True}, {}),
+        ({}, {"SPACE_ID": "user/space"}),
+        ({}, {"GRADIO_SERVER_NAME": "0.0.0.0"}),
+        ({}, {"GRADIO_SHARE": "True"}),
     ],
 )
 def test_others_who_reach_the_page_open_no_local_folder(
-    arguments: list[str], environment: Mapping[str, str]
+    options: dict[str, Any], environment: Mapping[str, str]
 ):
-    assert not _is_private(arguments, environment)
-    registry = make_registry(_parse([*arguments, "--model", "x"]), environment)
+    given = AppOptions(model="x", **options)
+    assert not is_private(given, environment)
+    registry = make_registry(given, environment)
     assert not registry.allow_local
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "may"),
+    ("options", "environment", "may"),
     [
-        ([], {}, True),
-        ([], {"HUBNMT_HUB": ""}, True),
-        ([], {"HUBNMT_HUB": "0"}, False),
-        ([], {"HUBNMT_HUB": "off"}, False),
-        (["--share"], {}, False),
-        ([], {"SPACE_ID": "user/space"}, False),
-        ([], {"SPACE_ID": "user/space", "HUBNMT_HUB": "1"}, True),
-        *((["--host", "0.0.0.0"], {"HUBNMT_HUB": said}, False) for said in ("", "off", " 1")),
+        ({}, {}, True),
+        ({}, {"HUBNMT_HUB": ""}, True),
+        ({}, {"HUBNMT_HUB": "0"}, False),
+        ({}, {"HUBNMT_HUB": "off"}, False),
+        ({"share": True}, {}, False),
+        ({}, {"SPACE_ID": "user/space"}, False),
+        ({}, {"SPACE_ID": "user/space", "HUBNMT_HUB": "1"}, True),
+        *(({"host": "0.0.0.0"}, {"HUBNMT_HUB": said}, False) for said in ("", "off", " 1")),
     ],
 )
 def test_strangers_name_models_of_the_hub_only_if_the_owner_says_so(
-    arguments: list[str], environment: Mapping[str, str], may: bool
+    options: dict[str, Any], environment: Mapping[str, str], may: bool
 ):
-    options = _parse([*arguments, "--model", "x"])
-    assert may_ask_hub(options, environment) is may
-    assert make_registry(options, environment).allow_hub is may
+    given = AppOptions(model="x", **options)
+    assert may_ask_hub(given, environment) is may
+    assert make_registry(given, environment).allow_hub is may
 
 
 def test_the_option_goes_before_the_environment():
     environment = {"HUBNMT_MODEL": "from-environment"}
-    for arguments, opening in ((["--model", "mine"], "mine"), ([], "from-environment")):
-        registry = make_registry(_parse(arguments), environment)
+    for model, opening in (("mine", "mine"), ("", "from-environment")):
+        registry = make_registry(AppOptions(model=model), environment)
         assert registry.opening == opening
 
 

@@ -146,7 +146,7 @@ def test_what_is_light_loads_nothing_heavy():
 
 
 def test_models_are_listed_without_torch():
-    code = "import sys, hubnmt.cli.list_models; print({'torch', 'numpy'} & set(sys.modules))"
+    code = "import sys, hubnmt.hub.listing; print({'torch', 'numpy'} & set(sys.modules))"
     assert run_python(code) == "set()"
 
 

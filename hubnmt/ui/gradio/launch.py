@@ -4,7 +4,7 @@ Environment variables: `HUBNMT_MODEL` (initial model), `HUBNMT_HUB` (1 allows mo
 and those of Gradio.
 """
 
-import argparse
+import dataclasses
 import functools
 import os
 import tempfile
@@ -20,17 +20,31 @@ from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
 from hubnmt.ui.services.runtime import share_arenas
 from hubnmt.ui.services.translate import Handlers
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AppOptions:
+    """Options of `hubnmt app`; where one is empty, the environment decides."""
+
+    model: str = ""
+    """The model that the page opens with."""
+    host: str | None = None
+    port: int | None = None
+    share: bool = False
+    mcp: bool = False
+    """Offer the endpoints as MCP tools."""
+
+
 LOOPBACK = ("", "127.0.0.1", "localhost", "::1")
 
 
-def is_private(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+def is_private(options: AppOptions, environment: Mapping[str, str]) -> bool:
     """Return whether the page can be reached from this machine only."""
     host = options.host or environment.get("GRADIO_SERVER_NAME", "")
     is_shared = options.share or environment.get("GRADIO_SHARE", "").lower() == "true"
     return host in LOOPBACK and not is_shared and "SPACE_ID" not in environment
 
 
-def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+def may_ask_hub(options: AppOptions, environment: Mapping[str, str]) -> bool:
     """Return whether visitors of the page may load any model from the Hub.
 
     Off by default on a public page (enable with `HUBNMT_HUB=1`): visitors could trigger arbitrary
@@ -40,7 +54,7 @@ def may_ask_hub(options: argparse.Namespace, environment: Mapping[str, str]) -> 
     return (environment.get("HUBNMT_HUB") or default) == "1"
 
 
-def make_registry(options: argparse.Namespace, environment: Mapping[str, str]) -> ModelRegistry:
+def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelRegistry:
     """Create the registry of the models that the page may load.
 
     Raises:
@@ -75,7 +89,7 @@ def check_upload_folder(environment: Mapping[str, str]) -> None:
         ) from None
 
 
-def run_app(options: argparse.Namespace) -> None:
+def run_app(options: AppOptions) -> None:
     """Serve the page until interrupted.
 
     Raises:

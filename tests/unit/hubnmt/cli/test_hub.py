@@ -10,8 +10,6 @@ import pytest
 
 from hubnmt import Translator
 from hubnmt.__main__ import main
-from hubnmt.cli.arguments import build_parser
-from hubnmt.errors import ConfigError
 from tests.hub import REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
 
@@ -156,9 +154,8 @@ def test_ctrl_c_is_one_line_that_tells_how_things_stand(
 
 
 @pytest.mark.parametrize("command", [["pull", REPO], ["push", "dir", REPO], ["list"]])
-def test_no_token_on_the_command_line(command: list[str]):
-    with pytest.raises(ConfigError, match="unrecognized arguments: --token"):
-        build_parser().parse_args([*command, "--token", "x"])
+def test_no_token_on_the_command_line(command: list[str], refuse: Callable[..., str]):
+    assert "No such option: --token" in refuse(*command, "--token", "x")
 
 
 def test_python_pushes_and_pulls(hub: HubServer, model_folder: Path):

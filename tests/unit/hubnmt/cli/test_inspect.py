@@ -1,4 +1,4 @@
-"""`inspect` tells the truth about a model, and `--dtype` decides in what it runs."""
+"""`inspect` tells the truth about a model."""
 
 import json
 from collections.abc import Callable
@@ -7,9 +7,6 @@ from typing import Any
 import torch
 
 import hubnmt
-from hubnmt.cli.arguments import add_model_options
-from hubnmt.cli.options import load_translator
-from hubnmt.cli.parser import Parser
 
 Run = Callable[..., str]
 
@@ -32,12 +29,3 @@ def test_inspect_can_be_read_by_people(model: str, run: Run) -> None:
     shown = run("inspect", model, "--text", "Zwei Männer")
     for word in ("versions", "d_model: 12", "pieces per word", "round trip: exact", "Zwei Männer"):
         assert word in shown
-
-
-def test_the_model_is_loaded_as_asked(model: str) -> None:
-    parser = Parser(prog="x")
-    add_model_options(parser)
-    translator = load_translator(parser.parse_args(["--model", model, "--dtype", "bfloat16"]))
-    assert {str(parameter.dtype) for parameter in translator.model.parameters()} == {
-        "torch.bfloat16"
-    }

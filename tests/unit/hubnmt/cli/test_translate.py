@@ -211,6 +211,15 @@ def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
         assert found.src_tokens.count("<eos>") == (1 if flags else 2)
 
 
+def test_placement_reaches_the_model(model: str, run: Run) -> None:
+    options = ["--json", "--model", model, *QUICK]
+    out = run("translate", "Ein Hund", *options, "--dtype", "bfloat16")
+    translator = Translator.from_pretrained(model, dtype="bfloat16")
+    expected = translator.translate("Ein Hund", max_new_tokens=6)
+    assert json.loads(out)["tgt_log_probs"] == pytest.approx(list(expected.tgt_log_probs))
+    assert out != run("translate", "Ein Hund", *options)
+
+
 @pytest.mark.slow
 def test_several_processes_keep_the_order_and_end_with_ctrl_c(
     lines: list[str], model: str, expected: list[str], repo: Path, tmp_path: Path
