@@ -120,12 +120,11 @@ class FakeTranslator:
         )
 
     def stream(
-        self, text: str, *, n_together: int, engine: Any = None, **options: Any
+        self, text: str, *, n_together: int, **options: Any
     ) -> Generator[str, None, SimpleNamespace]:
         translation = self.translate(text, **options)
         self.n_together = n_together
         words = translation.text.split(" ")
-        yield ""  # registered for a batch, as the pipeline's engine does
         for n in range(1, len(words) + 1):
             yield " ".join(words[:n])
         return translation
@@ -152,14 +151,14 @@ class FakeTranslator:
 
 
 @contextlib.contextmanager
-def serving(handlers: Handlers, **more: Any) -> Iterator[str]:
+def serving(handlers: Handlers, *, has_mcp: bool = False, **more: Any) -> Iterator[str]:
     """Serve the page, with more options of `launch` if need be; gives its address."""
     # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     demo = build_demo(handlers)
-    options = launch_options(handlers) | more
+    options = launch_options(handlers, has_mcp=has_mcp) | more
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
     try:
         yield url

@@ -9,6 +9,7 @@ import contextvars
 import functools
 import inspect
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,21 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.connections import find_client
 from hubnmt.ui.gradio.zero_gpu import is_lent, on_gpu
 from hubnmt.ui.html.facts import notice
-from hubnmt.ui.services.scheduler import AbandonedError, assign
+from hubnmt.ui.services.turns import CLIENT, AbandonedError, Client
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
 HEAVY: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": None}
-"""Events that run a model. Handlers start immediately and wait in `Scheduler`, which is fair across
-clients, unlike Gradio's first-in, first-out queue."""
+"""Events that run a model. They leave Gradio's queue at once, which serves the first before the
+last, and take turns by client: see `hubnmt.ui.services.turns`."""
 
-LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": None}
-"""Events that translate a file, with one scheduler turn per chunk."""
+LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 16}
+"""Events that translate a file; Gradio shows the others their place in the queue."""
 
-OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": None}
-"""Events that load a model; `Handlers` limits downloads, which hold no scheduler turn."""
+OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 16}
+"""Events that load a model, most of which wait."""
 
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """Events that query the Hub, one at a time."""
@@ -42,6 +42,9 @@ CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|
 
 FOLDERS = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;]+/)+(?=[^\s/'\"])")
 """The folders of an absolute path; the last name tells a visitor enough."""
+
+KEPT_SESSIONS = 500
+"""Sessions of which Gradio keeps the state, and the page the newest request."""
 
 MAX_MESSAGE_CHARS = 600
 """Maximum length of an error message, which may contain client input."""
@@ -93,27 +96,28 @@ def said_in_page(
     return as_client(said)
 
 
-def on_model(listener: Callable[..., Any], *, newest_wins: bool = False) -> Callable[..., Any]:
-    """Wrap a listener that runs a model: on ZeroGPU if available, else as the client's tasks.
+def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
+    """Wrap a listener that runs a model: on ZeroGPU if available, else in turns of its client.
 
-    ZeroGPU has its own scheduler and quotas, and runs in another process.
+    ZeroGPU has its own queue and quotas, and runs in another process.
 
     Args:
         listener: function or generator function.
-        newest_wins: whether a call ends the session's previous one (not on ZeroGPU). Gradio's own
-            `cancels` would also end a call that begins while the request to cancel is under way.
+        replaces: a call ends the session's previous one with the same word (not on ZeroGPU).
+            Gradio's own `cancels` would also end a call that begins while the request to cancel is
+            under way, and shows an error.
     """
-    return on_gpu(listener) if is_lent() else as_client(listener, newest_wins=newest_wins)
+    return on_gpu(listener) if is_lent() else as_client(listener, replaces=replaces)
 
 
-def as_client(listener: Callable[..., Any], *, newest_wins: bool = False) -> Callable[..., Any]:
-    """Wrap a listener to attribute its model tasks to the requesting client; see `on_model`."""
+def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
+    """Wrap a listener to take turns on the model for the requesting client; see `on_model`."""
     if not inspect.isgeneratorfunction(listener):
 
         @functools.wraps(listener)
         def run(*values: Any) -> Any:
             try:
-                return _assigned(newest_wins).run(listener, *values)
+                return _as_client(replaces).run(listener, *values)
             except AbandonedError:
                 raise gr.Error("the request was cancelled", print_exception=False) from None
 
@@ -121,9 +125,7 @@ def as_client(listener: Callable[..., Any], *, newest_wins: bool = False) -> Cal
 
     @functools.wraps(listener)
     def steps(*values: Any) -> Iterator[Any]:
-        context = _assigned(
-            newest_wins
-        )  # Gradio runs each step in a thread and a context of its own
+        context = _as_client(replaces)  # Gradio runs each step in a thread and context of its own
         iterator = listener(*values)
         try:
             while True:
@@ -136,17 +138,27 @@ def as_client(listener: Callable[..., Any], *, newest_wins: bool = False) -> Cal
     return steps
 
 
-def _assigned(newest_wins: bool) -> contextvars.Context:
-    """Return a copy of the context in which tasks are attributed to the request's client."""
+_NEWEST: OrderedDict[tuple[str, str], object] = OrderedDict()
+"""Session and word -> its newest call that ends an older one."""
+
+
+def _as_client(replaces: str) -> contextvars.Context:
+    """Return a copy of the context in which turns are those of the request's client."""
+    request = LocalContext.request.get(None)
+    session = str(getattr(request, "session_hash", None) or "")
+    place = getattr(request, "client", None)  # none in a call without a server
+    key, call = (session, replaces), object()
+    if session and replaces:
+        _NEWEST[key] = call
+        _NEWEST.move_to_end(key)
+        while len(_NEWEST) > KEPT_SESSIONS:
+            _NEWEST.popitem(last=False)
+
+    def is_cancelled() -> bool:
+        return _NEWEST.get(key, call) is not call
+
     context = contextvars.copy_context()
-    asked = LocalContext.request.get(None)
-    scope = getattr(getattr(asked, "request", None), "scope", {})
-    session, event = getattr(asked, "session_hash", None), LocalContext.event_id.get(None)
-    client = find_client(scope, session, event)
-    if newest_wins and session and event and "hubnmt.listeners" in scope:
-        scope["hubnmt.listeners"].replace(session, event)
-    if client is not None:
-        context.run(assign, scope["hubnmt.scheduler"], client)
+    context.run(CLIENT.set, Client(getattr(place, "host", ""), session, is_cancelled))
     return context
 
 

@@ -10,6 +10,7 @@ from hubnmt.ui.gradio.events import (
     LONG,
     QUIET,
     RUNS,
+    as_client,
     error_notice,
     heading,
     line,
@@ -23,6 +24,9 @@ from hubnmt.ui.services.files import FileProgress, Files
 
 NO_REFERENCE = ""
 """Value for no reference column."""
+
+JOB = "file"
+"""The job of a session that the next one, or Cancel, ends."""
 
 LEAD = (
     f"Upload a {', '.join(tables.KINDS)} file in UTF-8, up to {tables.MAX_FILE_MIB} MB and "
@@ -75,27 +79,19 @@ class FilesTab:
             **RUNS,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
-        # The last update of a cancelled job may arrive after the response to the cancellation
-        # (Gradio 6.31 sends them on different connections), so the report is hidden until restart.
         # A click that comes while a cancelled job still ends would be ignored, so the button is
         # disabled until then.
         shown = self._go.click(_started, None, [self._report, self._go], queue=False, **QUIET)
         running = shown.then(
-            on_model(self._translate),
+            on_model(self._translate, replaces=JOB),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
             show_progress_on=self._report,
             **(LONG | QUIET | {"show_progress": "minimal"}),  # shows the position in the queue
         )
         running.then(_ended, None, self._go, queue=False, **QUIET)
-        self._cancel.click(
-            _cancelled,
-            None,
-            [self._notice, self._report, self._download],
-            cancels=[running],
-            queue=False,
-            **QUIET,
-        )
+        # The job ends itself, with what is done.
+        self._cancel.click(as_client(_nothing, replaces=JOB), None, None, queue=False, **QUIET)
 
     def _describe(self, path: str | None, model: str, has_header: bool) -> tuple[Any, ...]:
         if path is None:
@@ -135,22 +131,22 @@ class FilesTab:
                 if isinstance(found, FileProgress):
                     yield "", results.progress(found), hidden
                 else:
-                    ready = gr.DownloadButton(value=str(found.path), visible=True)
+                    ready = gr.DownloadButton(value=str(found.path), visible=found.n_done > 0)
                     yield "", results.file_result(found), ready
         except HubNMTError as error:
             yield error_notice(error), "", hidden
 
 
 def _started() -> tuple[Any, ...]:
-    return gr.HTML("", visible=True), gr.Button(interactive=False)
+    return "", gr.Button(interactive=False)
 
 
 def _ended() -> Any:
     return gr.Button(interactive=True)
 
 
-def _cancelled() -> tuple[Any, ...]:
-    return "", gr.HTML(visible=False), gr.DownloadButton(visible=False)
+def _nothing() -> None:
+    return
 
 
 def _columns(label: str, elem_id: str) -> gr.Dropdown:

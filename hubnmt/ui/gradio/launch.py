@@ -17,7 +17,6 @@ from hubnmt.errors import ConfigError
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.gradio.zero_gpu import device
 from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
-from hubnmt.ui.services.runtime import share_arenas
 from hubnmt.ui.services.translate import Handlers
 
 
@@ -95,17 +94,16 @@ def run_app(options: AppOptions) -> None:
     Raises:
         HubNMTError: if the model, the upload folder, the port or a library cannot be used.
     """
-    share_arenas()
     check_upload_folder(os.environ)
     handlers = Handlers(make_registry(options, os.environ))
     demo = build_demo(handlers)
+    has_mcp = options.mcp or os.environ.get("GRADIO_MCP_SERVER", "").lower() == "true"
     try:
         demo.launch(
             server_name=options.host,
             server_port=options.port,
             share=options.share or None,
-            mcp_server=options.mcp or None,  # None: Gradio reads GRADIO_MCP_SERVER
-            **launch_options(handlers),
+            **launch_options(handlers, has_mcp=has_mcp),
         )
     # Gradio imports its optional extra only on use; OSError: the port is in use or not permitted.
     except (ImportError, OSError) as error:

@@ -1,23 +1,33 @@
 """HTTP routes of LibreTranslate's API beside Gradio's own."""
 
 import asyncio
-import contextvars
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
-from starlette.exceptions import HTTPException
+import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.ui.gradio.connections import find_client
 from hubnmt.ui.gradio.events import public_message
 from hubnmt.ui.gradio.zero_gpu import on_gpu
 from hubnmt.ui.services.libretranslate import LibreTranslate
-from hubnmt.ui.services.scheduler import MAX_WAITING, AbandonedError, BusyError, assign
 from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.turns import CLIENT, AbandonedError, BusyError, Client
+
+MAX_BODY_KIB = 256
+"""Maximum size of a request: the longest text, every character written as an escape of JSON."""
+
+MAX_THREADS = 64
+"""Threads of the requests, most of which wait for a turn."""
+
+ASK_EVERY_S = 0.5
+"""How often it is asked whether the client is still there."""
 
 Answer = Callable[[dict[str, Any]], Any]
 """Maps the fields of a request to a JSON value."""
@@ -26,51 +36,82 @@ Answer = Callable[[dict[str, Any]], Any]
 def libretranslate_routes(handlers: Handlers) -> list[Route]:
     """Return the routes `/translate`, `/detect`, `/languages` and `/health`."""
     endpoints = LibreTranslate(handlers)
-    # Threads wait in `Scheduler`; Starlette's own also serve the page's files.
-    threads = ThreadPoolExecutor(2 * MAX_WAITING)
+    threads = anyio.CapacityLimiter(MAX_THREADS)
+
+    def posted(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
+            return await _respond(request, answer, threads)
+
+        return respond
+
+    async def languages(_: Request) -> Response:
+        return _to_response(endpoints.languages())
+
+    async def health(_: Request) -> Response:
+        return _to_response({"status": "ok"})
+
     return [
-        Route("/translate", _posted(on_gpu(endpoints.translate), threads), methods=["POST"]),
-        Route("/detect", _posted(endpoints.detect, threads), methods=["POST"]),
-        Route("/languages", lambda _: JSONResponse(endpoints.languages())),
-        Route("/health", lambda _: JSONResponse({"status": "ok"})),
+        Route("/translate", posted(on_gpu(endpoints.translate)), methods=["POST"]),
+        Route("/detect", posted(endpoints.detect), methods=["POST"]),
+        Route("/languages", languages),
+        Route("/health", health),
     ]
 
 
-def _posted(
-    answer: Answer, threads: ThreadPoolExecutor
-) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Return a route that answers a request within the limits of its client."""
+def _to_response(value: Any, status: int = 200) -> Response:
+    """Return JSON that a page of any origin may read: there are no cookies and no secrets."""
+    return JSONResponse(value, status, {"Access-Control-Allow-Origin": "*"})
 
-    async def respond(request: Request) -> JSONResponse:
-        context = contextvars.copy_context()
-        client = find_client(request.scope, None, None)
-        if client is not None:
-            context.run(assign, request.scope["hubnmt.scheduler"], client)
-        try:
-            fields = await _read_fields(request)
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(threads, context.run, answer, fields)
-        except HubNMTError as error:
-            status = 503 if isinstance(error, BusyError) else 400
-            return JSONResponse({"error": public_message(error)}, status)
-        except AbandonedError:
-            return JSONResponse({"error": "the request was cancelled"}, 499)
-        return JSONResponse(found)
 
-    return respond
+async def _respond(request: Request, answer: Answer, threads: anyio.CapacityLimiter) -> Response:
+    """Answer a request in turns of its client."""
+    try:
+        fields = await _read_fields(request)
+        async with _disconnection(request) as has_left:
+            CLIENT.set(Client(request.client.host if request.client else "", "", has_left.is_set))
+            found = await anyio.to_thread.run_sync(answer, fields, limiter=threads)
+    except HubNMTError as error:
+        status = 503 if isinstance(error, BusyError) else 400
+        return _to_response({"error": public_message(error)}, status)
+    except AbandonedError:
+        return _to_response({"error": "the request was cancelled"}, 499)
+    return _to_response(found)
+
+
+@contextlib.asynccontextmanager
+async def _disconnection(request: Request) -> AsyncIterator[threading.Event]:
+    """Give an event that is set when the client leaves."""
+    has_left = threading.Event()
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(ASK_EVERY_S)
+        has_left.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield has_left
+    finally:
+        watching.cancel()
 
 
 async def _read_fields(request: Request) -> dict[str, Any]:
     """Return the fields of a query, and of a body in JSON or as a form.
 
     Raises:
-        InputError: if the body is neither.
+        InputError: if the body is neither, or too large.
     """
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_KIB * 1024:
+            raise InputError(f"the request is larger than {MAX_BODY_KIB} KiB")
     fields: dict[str, Any] = dict(request.query_params)
     try:
-        if request.headers.get("content-type", "").startswith("application/json"):
-            return fields | dict(await request.json())
-        async with request.form(max_files=0) as form:
-            return fields | dict(form)
-    except (ValueError, TypeError, RecursionError, HTTPException):
+        # Of any content type: with that of JSON, a page of another site would have to ask first,
+        # which Gradio does not allow on localhost.
+        if body.lstrip().startswith((b"{", b"[")):
+            return fields | dict(json.loads(body))
+        return fields | dict(parse_qsl(body.decode()))
+    except (ValueError, TypeError, RecursionError):
         raise InputError("the body must be a JSON object or a form") from None

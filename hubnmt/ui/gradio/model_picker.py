@@ -8,8 +8,12 @@ import gradio as gr
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import ASKS, OPENS, QUIET, as_client, error_notice, line
 from hubnmt.ui.html import results
-from hubnmt.ui.services.catalogue import N_SUGGESTED
-from hubnmt.ui.services.registry import MAX_MODEL_MB
+from hubnmt.ui.services.registry import (
+    MAX_MODEL_MB,
+    N_SUGGESTED,
+    search_models,
+    suggest_models,
+)
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 
@@ -49,17 +53,17 @@ class HubSearch:
         model.select(_nothing, None, both, queue=False, **QUIET)  # discard the results
 
     def _search(self, typed: str, opened: str) -> Iterator[tuple[Any, ...]]:
-        search = self._handlers.read_search(typed)
+        search = self._handlers.registry.read_search(typed)
         if search is None:
             yield (gr.skip(),) * 3
             return
-        yield opened, results.searched(search.typed, None, at_most=N_SUGGESTED), _choices([])
+        yield opened, results.searched(typed, None, at_most=N_SUGGESTED), _choices([])
         try:
-            found = self._handlers.search(search)
+            found = search_models(self._handlers.catalogue, *search)
         except HubNMTError as error:
             yield gr.skip(), error_notice(error), _choices([])
             return
-        status = results.searched(search.typed, len(found), at_most=N_SUGGESTED)
+        status = results.searched(typed, len(found), at_most=N_SUGGESTED)
         yield gr.skip(), status, _choices(found)
 
 
@@ -136,7 +140,9 @@ class ModelPicker:
         if self._search is not None:
             self._search.wire(self.field, self._opened)
             self.field.focus(
-                lambda: gr.Dropdown(choices=self._handlers.suggest()),
+                lambda: gr.Dropdown(
+                    choices=suggest_models(self._handlers.registry, self._handlers.catalogue)
+                ),
                 None,
                 self.field,
                 queue=False,
@@ -150,7 +156,7 @@ class ModelPicker:
             opened: str,
             download: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
         ) -> tuple[Any, ...]:
-            if self._handlers.read_search(model):  # a search keeps the open model
+            if self._handlers.registry.read_search(model):  # a search keeps the open model
                 return gr.skip(), *unchanged
             if model == opened:
                 return "", *unchanged

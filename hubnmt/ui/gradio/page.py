@@ -7,40 +7,42 @@ import os
 from typing import Any
 
 import gradio as gr
-from starlette.middleware import Middleware as MiddlewareEntry
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
 
 from hubnmt.ui.gradio.api import add_endpoints
 from hubnmt.ui.gradio.compare_tab import CompareTab
-from hubnmt.ui.gradio.events import ASSETS, QUIET, draw_static, line
+from hubnmt.ui.gradio.events import ASSETS, KEPT_SESSIONS, QUIET, draw_static, line
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.gradio.libretranslate import libretranslate_routes
-from hubnmt.ui.gradio.mcp import structured_tools
-from hubnmt.ui.gradio.middleware import Middleware
 from hubnmt.ui.gradio.model_picker import ModelPicker
-from hubnmt.ui.gradio.request_limits import KEPT_SESSIONS
 from hubnmt.ui.gradio.share import TITLE, LinkPreview
 from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import model_line
 from hubnmt.ui.html.model_card import card_html
-from hubnmt.ui.services import limits, tables
+from hubnmt.ui.services import tables
 from hubnmt.ui.services.files import Files
 from hubnmt.ui.services.languages import language_lists
 from hubnmt.ui.services.learn import Lessons
-from hubnmt.ui.services.scheduler import Scheduler
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 MAX_QUEUED = 256
-"""Size of Gradio's queue; requests leave it at once and wait in `Scheduler` instead."""
+"""Size of Gradio's queue."""
 
 MAX_THREADS = 128
-"""Worker threads, most of which wait in `Scheduler`: twice `scheduler.MAX_WAITING`."""
+"""Worker threads, most of which wait for a turn: twice `turns.MAX_WAITING`."""
 
 KEPT_FILES_S = 3600
 """Maximum lifetime of uploads and results on disk."""
 
 CLEANUP_EVERY_S = 300
 """Interval of Gradio's cleanup; a file may survive one interval beyond its age limit."""
+
+NO_TOOLS = Route("/gradio_api/mcp/schema", lambda _: Response(status_code=304))
+"""What "Use via API" asks for: any error would be in the browser's console, and 200 would show a
+server of tools that there is not."""
 
 
 def build_demo(handlers: Handlers) -> gr.Blocks:
@@ -68,9 +70,10 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     return demo
 
 
-def launch_options(handlers: Handlers) -> dict[str, Any]:
+def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, Any]:
     """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
     return {
+        "mcp_server": has_mcp,
         "theme": _theme(),
         "css_paths": [ASSETS / "page.css"],
         "favicon_path": ASSETS / "favicon.png",
@@ -82,12 +85,8 @@ def launch_options(handlers: Handlers) -> dict[str, Any]:
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
         "app_kwargs": {
-            "middleware": [
-                MiddlewareEntry(LinkPreview),
-                MiddlewareEntry(Middleware, Scheduler(limits.MAX_SECONDS)),
-            ],
-            "routes": libretranslate_routes(handlers),
-            "lifespan": structured_tools,
+            "middleware": [Middleware(LinkPreview)],
+            "routes": libretranslate_routes(handlers) + ([] if has_mcp else [NO_TOOLS]),
         },
     }
 

@@ -5,18 +5,15 @@ Gradio (6.31) writes its own into the template of the page. Source: https://ogp.
 
 import html
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 from gradio.route_utils import get_root_url
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import FileResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hubnmt.hub.space import DESCRIPTION
-from hubnmt.ui.gradio.connections import Scope
 from hubnmt.ui.gradio.events import ASSETS
-from hubnmt.ui.gradio.request_limits import Message, Receive
 
 TITLE = "hubnmt: translation and attention"
 
@@ -29,11 +26,11 @@ TAGS = re.compile(rb'\s*<meta\s+(?:property="og:|name="twitter:)[^>]*>')
 class LinkPreview:
     """ASGI middleware that replaces the tags of the page and serves the picture."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         """Wrap an application."""
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
         if is_read and scope["path"].endswith(f"/{PICTURE}"):
@@ -44,7 +41,7 @@ class LinkPreview:
             await self._app(scope, receive, send)
 
 
-def _replacing_tags(scope: Scope, send: Any) -> Any:
+def _replacing_tags(scope: Scope, send: Send) -> Send:
     """Replace the tags in a response that is a page."""
     begun: Message = {}
 

@@ -22,8 +22,8 @@ from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.inspection import Inspector
-from hubnmt.ui.services.scheduler import n_waiting
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
+from hubnmt.ui.services.turns import n_waiting
 
 CLIPBOARD = """
   const copy = async (text) => {
@@ -133,7 +133,7 @@ class TranslateTab:
         )
         filled.success(None, text_of, self._typing, js=ASK, **QUIET)
         translating = self._typing.submit(
-            on_model(self._translate, newest_wins=True),
+            on_model(self._translate, replaces="text"),
             [*text_of, *options],
             self._typing,
             trigger_mode="multiple",

@@ -8,9 +8,12 @@ from hubnmt.model.shape_trace import NamedShape, Stage
 from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
-from hubnmt.ui.services.files import FileProgress, FileResult, Worst
+from hubnmt.ui.services.files import FileProgress, FileResult, Warned, Worst
 from hubnmt.ui.services.learn import Anatomy
-from hubnmt.ui.services.text_format import short_count, short_duration
+from hubnmt.ui.services.text_format import sentence, short_count, short_duration
+
+MAX_WARNED = 20
+"""Maximum rows of a file whose warnings are shown."""
 
 PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}
 
@@ -50,16 +53,30 @@ def progress(at: FileProgress) -> str:
 
 
 def file_result(result: FileResult) -> str:
-    """Render the result of a file job: throughput, scores and lowest-scoring sentences."""
-    speed = result.n_rows / result.seconds if result.seconds else 0
-    parts = [
-        f"<b>{result.n_rows:,} lines</b> translated in {short_duration(result.seconds)}",
-        f"{speed:.0f} lines/s",
-    ]
-    if result.n_warnings:
-        parts.append(f"{result.n_warnings:,} with a warning")
+    """Render the result of a file job: its size, warnings, scores and lowest-scoring sentences."""
+    is_cancelled = result.n_done < result.n_rows
+    of = f" of {result.n_rows:,}" if is_cancelled else ""
+    end = ", then cancelled" if is_cancelled else ""
+    duration = short_duration(result.seconds)
+    parts = [f"<b>{result.n_done:,}{of} lines</b> translated in {duration}{end}"]
+    if result.warnings:
+        parts.append(f"{len(result.warnings):,} with a warning")
     done = f'<div class="facts" role="status">{fact_row(parts)}</div>'
-    return done + _scores(result) + _worst(result.worst)
+    return done + _warned(result.warnings) + _scores(result) + _worst(result.worst)
+
+
+def _warned(warned: Sequence[Warned]) -> str:
+    """Render the first warnings with their rows."""
+    if not warned:
+        return ""
+    rows = "".join(
+        f'<tr><td data-name="Row">{each.row:,}</td>'
+        f"{_cells([' '.join(map(sentence, each.warnings))], ['Warning'])}</tr>"
+        for each in warned[:MAX_WARNED]
+    )
+    rest = len(warned) - MAX_WARNED
+    more = f'<p class="hint">{rest:,} more rows have warnings.</p>' if rest > 0 else ""
+    return _table("Warnings", _heads("Row", "Warning"), rows, kind="warned") + more
 
 
 def _scores(result: FileResult) -> str:

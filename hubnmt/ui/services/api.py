@@ -10,8 +10,8 @@ from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.catalogue import find_model, list_pairs
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
+from hubnmt.ui.services.languages import find_model, list_pairs
 from hubnmt.ui.services.translate import Handlers, Timed
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
@@ -229,10 +229,11 @@ def _text_details(timed: Timed) -> dict[str, Any]:
 
 def _file_details(result: FileResult) -> dict[str, Any]:
     details: dict[str, Any] = {
-        "done": result.n_rows,
+        "done": result.n_done,
         "rows": result.n_rows,
         "seconds": round(result.seconds, 3),
-        "rows_with_warnings": result.n_warnings,
+        "rows_with_warnings": len(result.warnings),
+        "warnings": [each._asdict() for each in result.warnings],
     }
     if result.scores is not None:
         details |= {

@@ -12,8 +12,8 @@ from hubnmt.pipeline.assemble import decode_line
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.scheduler import model_turn
 from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.turns import model_turn
 
 BEAM_SIZES = range(2, 9)
 """Beam sizes that can be drawn: twice as many hypotheses stand below each other."""
@@ -44,7 +44,8 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
     pair = subject.pair(translator)
     tokenizer = translator.tokenizers.tgt.with_spans(pair.protected)
     steps: list[list[Continuation]] = []
-    with model_turn(limits.check_work(translator, subject.src, decoding)):
+    limits.check_search(subject.src, decoding)
+    with model_turn():
         found = _engine(translator).observe_beam(pair.src_ids, decoding, steps.append)
     drawn, paths = _draw(steps, decoding.length_penalty, tokenizer)
     best = _trace_back(drawn, paths, (*found[0].ids, tokenizer.eos_id)) if found else []

@@ -1,5 +1,6 @@
 """Translation of uploaded files in chunks, with progress and evaluation against references."""
 
+import contextlib
 import dataclasses
 import tempfile
 import time
@@ -7,30 +8,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
+from hubnmt.config import DecodingOptions, ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.text.metrics import Scores, score_corpus, sentence_chrf
-from hubnmt.translator import Translator
+from hubnmt.types import Translation
 from hubnmt.ui.services import limits, tables
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.scheduler import Quota, model_turn
+from hubnmt.ui.services.turns import AbandonedError, model_turn
 
 CHUNK_ROWS = 16
-CHUNK_SECONDS = 0.5
-"""Maximum rows and estimated duration of a chunk. Between chunks progress is reported, cancellation
-takes effect, and other tasks may run."""
-
-READ_SECONDS = 0.3
-"""Estimated time to read and tokenize a file of the maximum size."""
-
-MAX_JOBS = 8
-MAX_CLIENT_JOBS = 2
-"""Maximum concurrent file jobs, in total and per address."""
-_JOBS = Quota(MAX_JOBS, MAX_CLIENT_JOBS)
+CHUNK_WORK = 10_000
+"""Maximum rows, and characters times hypotheses, of a chunk: about half a second. Between chunks
+progress is reported, cancellation takes effect, and others have their turn."""
 
 N_WORST = 10
 """Number of lowest-scoring sentences shown."""
+
+MAX_NAME_CHARS = 60
+"""Maximum length of the name of a result, without its extension."""
 
 SOURCE_NAMES = ("source", "src", "text", "sentence", "input")
 REFERENCE_NAMES = ("reference", "ref", "target", "tgt", "translation")
@@ -46,6 +42,14 @@ class Described(NamedTuple):
     reference: str
     """Detected reference column; empty if none."""
     n_rows: int
+
+
+class Warned(NamedTuple):
+    """A row whose translation has warnings."""
+
+    row: int
+    """Row number, from 1, without the header."""
+    warnings: tuple[str, ...]
 
 
 class Worst(NamedTuple):
@@ -74,10 +78,11 @@ class FileResult:
 
     path: Path
     """The translated file; valid until the iterator that yielded it is advanced."""
+    n_done: int
+    """Fewer than `n_rows` if the job was cancelled; then the file ends there."""
     n_rows: int
     seconds: float
-    n_warnings: int
-    """Rows whose translation has warnings."""
+    warnings: tuple[Warned, ...]
     scores: Scores | None
     """None without references."""
     worst: tuple[Worst, ...]
@@ -97,8 +102,7 @@ class Files:
             HubNMTError: if there is no file, or it cannot be read.
         """
         config = self.registry.get(model).config
-        with model_turn(READ_SECONDS):
-            table = tables.read_table(_require_path(path), has_header=has_header)
+        table = tables.read_table(_require_path(path), has_header=has_header)
         return Described(
             table.columns,
             find_source(table, config),
@@ -127,66 +131,63 @@ class Files:
             options: fields of `DecodingConfig` that override the model's defaults.
 
         Yields:
-            progress, then the result. Its file is deleted when the iterator ends.
+            progress, then the result, also of a cancelled job. Its file is named like the upload
+            with the target language, and is deleted when the iterator ends.
 
         Raises:
             HubNMTError: if the file, a column, an option or the model is invalid.
         """
         translator = self.registry.get(model)
         decoding = translator.decoding.with_options(**options)
-        with _JOBS.place():
-            yield from self._translate(
-                _require_path(path), translator, source, reference, has_header, decoding
-            )
-
-    def _translate(
-        self,
-        path: Path,
-        translator: Translator,
-        source: str,
-        reference: str,
-        has_header: bool,
-        decoding: DecodingConfig,
-    ) -> Iterator[FileProgress | FileResult]:
-        with model_turn(READ_SECONDS):
-            table = tables.read_table(path, has_header=has_header)
-            source = source or find_source(table, translator.config)
-            sources = table.column(source)
-            references = table.column(reference) if reference else None
-            costs = limits.check_rows(translator, sources, decoding)
+        upload = _require_path(path)
+        table = tables.read_table(upload, has_header=has_header)
+        source = source or find_source(table, translator.config)
+        sources = table.column(source)
+        references = table.column(reference) if reference else None
+        limits.check_rows(sources, decoding)
         started = time.perf_counter()
-        texts: list[str] = []
-        n_warnings = 0
-        for chunk in chunk_rows(costs):
-            seconds = time.perf_counter() - started
-            yield FileProgress(n_done=chunk.start, n_rows=len(sources), seconds=seconds)
-            with model_turn(sum(costs[chunk])):
-                found = translator.translate(sources[chunk], decoding=decoding)
-            texts += [each.text for each in found]
-            n_warnings += sum(bool(each.warnings) for each in found)
+        found: list[Translation] = []
+        with contextlib.suppress(AbandonedError):  # what is done is kept
+            for chunk in chunk_rows(sources, limits.count_hypotheses(decoding)):
+                seconds = time.perf_counter() - started
+                yield FileProgress(n_done=len(found), n_rows=len(sources), seconds=seconds)
+                with model_turn():
+                    found += translator.translate(sources[chunk], decoding=decoding)
+        texts = [each.text for each in found]
+        scored = None if references is None or not texts else references[: len(texts)]
         with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
-            result = Path(folder) / f"translation{table.kind}"
+            result = Path(folder) / _name_result(upload, translator.config)
             written = tables.write_table(table, texts, source)
             result.write_text(written, encoding="utf-8", newline="")
             yield FileResult(
                 path=result,
-                n_rows=len(texts),
+                n_done=len(texts),
+                n_rows=len(sources),
                 seconds=time.perf_counter() - started,
-                n_warnings=n_warnings,
-                scores=None if references is None else score_corpus(texts, references),
-                worst=() if references is None else find_worst(sources, texts, references),
+                warnings=tuple(
+                    Warned(n, each.warnings) for n, each in enumerate(found, 1) if each.warnings
+                ),
+                scores=None if scored is None else score_corpus(texts, scored),
+                worst=() if scored is None else find_worst(sources[: len(texts)], texts, scored),
             )
 
 
-def chunk_rows(costs: Sequence[float]) -> list[slice]:
-    """Split rows into chunks that take about `CHUNK_SECONDS`, of at most `CHUNK_ROWS`."""
-    chunks, start, total = [], 0, 0.0
-    for end, cost in enumerate(costs):
-        if end > start and (end - start >= CHUNK_ROWS or total + cost > CHUNK_SECONDS):
-            chunks.append(slice(start, end))
-            start, total = end, 0.0
-        total += cost
-    return [*chunks, slice(start, len(costs))]
+def chunk_rows(rows: Sequence[str], n_hypotheses: int) -> Iterator[slice]:
+    """Split rows into chunks of at most `CHUNK_ROWS` and about `CHUNK_WORK`."""
+    start = n_chars = 0
+    for end, row in enumerate(rows):
+        is_full = (n_chars + len(row)) * n_hypotheses > CHUNK_WORK
+        if end > start and (end - start >= CHUNK_ROWS or is_full):
+            yield slice(start, end)
+            start, n_chars = end, 0
+        n_chars += len(row)
+    yield slice(start, len(rows))
+
+
+def _name_result(upload: Path, config: ModelConfig) -> str:
+    """Name a translation into German of `letter.txt` or `letter.en.txt`: `letter.de.txt`."""
+    stem = upload.stem.removesuffix(f".{config.src_lang}")[:MAX_NAME_CHARS]
+    return f"{stem}.{config.tgt_lang}{upload.suffix.lower()}"
 
 
 def _require_path(path: str | None) -> Path:

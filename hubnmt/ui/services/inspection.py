@@ -247,7 +247,7 @@ def _complete(
 
     Only the continuation counts towards the limits: the prefix is part of an admitted translation.
     """
-    limits.check_work(translator, subject.src, decoding, continuation)
+    limits.check_search(subject.src, decoding, continuation)
     found = translator.translate(
         subject.src, decoding=decoding, prefix=prefix + continuation, split=False
     )

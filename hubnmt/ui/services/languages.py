@@ -1,12 +1,11 @@
-"""Language pairs and their models, for the lists above the page."""
+"""Language pairs and their models."""
 
 from typing import Any
 
 from hubnmt.checkpoint.description import load_config, read_card
-from hubnmt.errors import HubNMTError
+from hubnmt.errors import HubNMTError, ModelNotFoundError
 from hubnmt.hub.listing import list_cached
-from hubnmt.text.languages import language_name
-from hubnmt.ui.services.catalogue import find_reverse
+from hubnmt.text.languages import language_name, main_tag
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.text_format import short_count
 
@@ -53,3 +52,49 @@ def _describe(facts: ModelFacts) -> dict[str, str]:
         "tgt_name": tgt_name,
         "label": f"{src_name} to {tgt_name}, {size}: {facts.description or facts.name}",
     }
+
+
+def find_reverse(registry: ModelRegistry, model: str) -> str:
+    """Return a local model for the reverse direction; empty if there is none.
+
+    Raises:
+        HubNMTError: if the model is not allowed or cannot be loaded.
+    """
+    config = registry.get(model).config
+    wanted = (config.tgt_lang, config.src_lang)
+    known = list_pairs(registry)
+    if registry.allow_hub:
+        known |= {each.name: (each.src_lang, each.tgt_lang) for each in list_cached()}
+    return next((name for name, pair in known.items() if pair == wanted), "")
+
+
+def list_pairs(registry: ModelRegistry) -> dict[str, tuple[str, str]]:
+    """Map the page's own models to source and target language; empty strings if unreadable."""
+    return {name: _read_pair(registry, name) for name in registry.names}
+
+
+def find_model(registry: ModelRegistry, src_lang: Any, tgt_lang: Any) -> str:
+    """Return the first of the page's own models for a language pair.
+
+    Raises:
+        ModelNotFoundError: naming the pairs that there are.
+    """
+    known = {
+        name: (main_tag(src), main_tag(tgt)) for name, (src, tgt) in list_pairs(registry).items()
+    }
+    wanted = tuple(main_tag(tag) if isinstance(tag, str) else "" for tag in (src_lang, tgt_lang))
+    for name, pair in known.items():
+        if pair == wanted and all(pair):
+            return name
+    pairs = ", ".join(" to ".join(pair) for pair in dict.fromkeys(known.values()) if all(pair))
+    asked = " to ".join(str(tag)[:20] or "(none)" for tag in (src_lang, tgt_lang))
+    raise ModelNotFoundError(f"no model translates {asked}; there are: {pairs}")
+
+
+def _read_pair(registry: ModelRegistry, name: str) -> tuple[str, str]:
+    folder = registry.folder(name)
+    try:
+        config = registry.get(name).config if folder is None else load_config(folder)
+    except HubNMTError:
+        return "", ""
+    return config.src_lang, config.tgt_lang

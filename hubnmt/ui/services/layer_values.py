@@ -16,9 +16,8 @@ from hubnmt.model.value_trace import AttentionKind, LayerTrace, trace_layer
 from hubnmt.pipeline.align_sentences import Pair
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
-from hubnmt.ui.services import limits
-from hubnmt.ui.services.scheduler import model_turn
 from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.turns import model_turn
 
 MAX_SHOWN_TOKENS = 24
 """Tokens shown on each side: more rows do not fit a screen, and the data grows with them."""
@@ -73,7 +72,7 @@ def layer_values(translator: Translator, subject: Subject, choice: Choice) -> di
     """
     pair, config = subject.pair(translator), translator.config
     tokenizers = translator.tokenizers.with_spans(pair.protected)
-    with model_turn(limits.INSPECT_SECONDS):
+    with model_turn():
         trace = _trace(translator, pair, choice)
     src = [*pair.src_ids, tokenizers.src.eos_id]
     tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]

@@ -1,8 +1,6 @@
-"""Admission limits of the shared page: text length, estimated cost, and size of inspected pairs."""
+"""Limits of the page: length of texts, size of searches, and what may be inspected of a pair."""
 
 import contextlib
-import time
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,54 +10,19 @@ from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
-from hubnmt.inference.engine import max_tgt_tokens
-from hubnmt.pipeline.fallback import retry_options
 from hubnmt.pipeline.prefix import check_prefix
-from hubnmt.pipeline.protection import unprotect
-from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore, Translation
-from hubnmt.ui.services.scheduler import in_turns, model_turn
+from hubnmt.ui.services.turns import in_turns, model_turn
 
 MAX_TEXT_CHARS = 10_000
 """Maximum length of a text, about four printed pages."""
 
-MAX_WORK = 128_000
-"""Maximum tokens times hypotheses per request, including fallback decoding: 4,000 tokens with beam
-size 16. Text in a script unseen by the tokenizer splits into far more tokens than usual. On slower
-machines or models the limit is lower: see `find_max_work`."""
+MAX_WORK = 160_000
+"""Maximum characters times hypotheses of a search: `MAX_TEXT_CHARS` with a beam of 16."""
 
-MIN_WORK = 40_000
-"""Lower bound of the limit for the initial search, about 10,000 characters with beam size 16: a
-machine that was busy during the measurement must not refuse ordinary text."""
-
-MAX_SECONDS = 2.0
-"""Maximum estimated model time of one request."""
-
-SPEED_SAMPLE = "My sister lives in London, and on Sunday she is coming to see us.\n" * 32
-"""Text for the speed measurement: 32 sentences, decoded as one batch."""
-
-SPEED_TOKENS = 8
-"""Tokens generated per sentence of the sample."""
-
-MAX_CORRECTION = 1.5
-"""Maximum factor by which one request raises the speed: a translation may end early."""
-
-SPEED_ROUNDS = 2
-"""Measurement runs; the fastest counts, which excludes warm-up."""
-
-INSPECT_SECONDS = 0.2
-"""Estimated upper bound of scoring a pair or computing its attention, given the limits below."""
-
-CHECK_SECONDS = 0.05
-"""Estimated time to tokenize a text of `MAX_TEXT_CHARS`."""
-
-N_TOGETHER = 32
+N_TOGETHER = 16
 """Batch size for the sentences of a long text."""
-
-MAX_FILE_WORK = 8_000_000
-"""Maximum tokens times hypotheses of a file: `MAX_FILE_CHARS` of ordinary text with a beam of 16,
-which takes ten minutes."""
 
 MAX_NEW_TOKENS = 512
 """Maximum `max_new_tokens` per sentence."""
@@ -72,6 +35,9 @@ MAX_FILE_CHARS = 1_000_000
 
 MAX_ROW_CHARS = 2_000
 """Maximum length of a row: jobs can only be cancelled between chunks of rows."""
+
+MAX_ROW_WORK = 20_000
+"""Maximum characters times hypotheses of a row, which is translated in one turn."""
 
 MAX_SCORED_TOKENS = 1_000
 """Maximum tokens per side of a scored pair: bounds the memory of the logits."""
@@ -93,7 +59,7 @@ def check_text(text: Any) -> None:
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(
             f"the text has {len(text):,} characters; the limit is {MAX_TEXT_CHARS:,}; "
-            "split it, or use the command: hubnmt translate --input FILE"
+            "translate it as a file in the tab Files"
         )
     check_characters(text, "the text")
 
@@ -112,75 +78,8 @@ def check_characters(text: str, name: str) -> None:
         ) from None
 
 
-_SPEEDS: "weakref.WeakKeyDictionary[Translator, float]" = weakref.WeakKeyDictionary()
-
-
-def has_speed(translator: Translator) -> bool:
-    """Return whether a model's speed on this machine has been measured."""
-    return translator in _SPEEDS
-
-
-def measure_speed(translator: Translator) -> float:
-    """Measure a model's speed on this machine, in tokens times hypotheses per second.
-
-    Each sentence is decoded for `SPEED_TOKENS` steps; only these are counted.
-    """
-    if translator not in _SPEEDS:
-        decoding = translator.decoding
-        n_tokens = SPEED_TOKENS * SPEED_SAMPLE.count("\n")
-        seconds = []
-        for _ in range(SPEED_ROUNDS):
-            started = time.perf_counter()
-            translator.translate(SPEED_SAMPLE, guard=False, max_new_tokens=SPEED_TOKENS)
-            seconds.append(time.perf_counter() - started)
-        _SPEEDS[translator] = n_tokens * _search_width(decoding) / max(min(seconds), 1e-9)
-    return _SPEEDS[translator]
-
-
-def note_speed(translator: Translator, cost_s: float, seconds: float) -> None:
-    """Raise a model's measured speed after a request that was faster than estimated.
-
-    Args:
-        translator: the model.
-        cost_s: estimated duration, without options.
-        seconds: actual duration, including waiting time.
-    """
-    if cost_s > seconds > 0:
-        _SPEEDS[translator] *= min(cost_s / seconds, MAX_CORRECTION)
-
-
-def find_max_work(translator: Translator) -> int:
-    """Return the maximum tokens times hypotheses of a request's initial search."""
-    measured = int(MAX_SECONDS * measure_speed(translator))
-    return min(max(measured, MIN_WORK), MAX_WORK)
-
-
-def check_work(
-    translator: Translator, text: str, decoding: DecodingConfig, prefix: str = ""
-) -> float:
-    """Refuse a request whose estimated cost exceeds the limit.
-
-    Returns:
-        estimated duration in seconds.
-
-    Raises:
-        InputError: with the size and the limit.
-    """
-    _check_options(decoding)
-    check_prefix(prefix)
-    if len(prefix) > MAX_PREFIX_CHARS:
-        raise InputError(
-            f"the forced prefix has {len(prefix):,} characters; the limit is {MAX_PREFIX_CHARS:,}"
-        )
-    check_characters(prefix, "the forced prefix")
-    n_prefix = len(prefix.encode())  # at most one token per byte
-    n_tokens = n_prefix + _max_tokens(translator, text, decoding)
-    _check_request("the text", n_tokens, translator, decoding)
-    return n_tokens * _search_width(decoding) / measure_speed(translator)
-
-
-def _check_options(decoding: DecodingConfig) -> None:
-    """Check decoding options against the page's limits.
+def check_search(text: str, decoding: DecodingConfig, prefix: str = "") -> None:
+    """Refuse options and a forced prefix that exceed a limit.
 
     Raises:
         InputError: with the size and the limit.
@@ -190,68 +89,30 @@ def _check_options(decoding: DecodingConfig) -> None:
             f"max_new_tokens = {decoding.max_new_tokens} exceeds this page's limit of "
             f"{MAX_NEW_TOKENS} tokens per sentence"
         )
-
-
-def _max_tokens(translator: Translator, text: str, decoding: DecodingConfig) -> int:
-    """Return the source tokens of a text plus an upper bound of its target tokens.
-
-    Beam search with the default length limit is assumed to end near the source length and adds
-    nothing. Sampling may run up to its limit: at a high temperature eos may never be drawn.
-    """
-    plan = make_plan(
-        text,
-        translator.tokenizers.src,
-        language=translator.config.src_lang,
-        max_src_tokens=translator.config.max_src_tokens,
-    )
-    # A sentence whose protected spans are lost is translated again with them as text.
-    sizes = [len(unprotect(part, translator.tokenizers.src).ids) for part in plan.translatable]
-    is_open = decoding.sample or decoding.max_new_tokens is not None
-    return sum(sizes) + sum(max_tgt_tokens(size, decoding) for size in sizes if is_open)
-
-
-def _search_width(decoding: DecodingConfig) -> int:
-    """Return the number of hypotheses of the initial search."""
-    return decoding.n_best if decoding.sample else decoding.beam_size
+    check_prefix(prefix)
+    if len(prefix) > MAX_PREFIX_CHARS:
+        raise InputError(
+            f"the forced prefix has {len(prefix):,} characters; the limit is {MAX_PREFIX_CHARS:,}"
+        )
+    check_characters(prefix, "the forced prefix")
+    _check_size("the text", len(text), count_hypotheses(decoding), MAX_WORK)
 
 
 def count_hypotheses(decoding: DecodingConfig) -> int:
-    """Return the hypotheses per token of the initial search plus fallback decoding."""
-    return _search_width(decoding) + retry_options(decoding).beam_size
+    """Return the number of hypotheses of a search."""
+    return decoding.n_best if decoding.sample else decoding.beam_size
 
 
-def _check_request(
-    what: str, n_tokens: int, translator: Translator, decoding: DecodingConfig
-) -> None:
-    """Refuse a request if its initial search, or all searches with fallback, exceed the limit.
-
-    Raises:
-        InputError: with the size and the limit.
-    """
-    _check_tokens(what, n_tokens, find_max_work(translator), _search_width(decoding))
-    _check_tokens(what, n_tokens, MAX_WORK, count_hypotheses(decoding))
-
-
-def _check_tokens(what: str, n_tokens: int, max_work: int, width: int) -> None:
-    """Refuse a number of tokens that exceeds the limit for this number of hypotheses.
-
-    Raises:
-        InputError: with the size and the limit.
-    """
-    if n_tokens * width > max_work:
+def _check_size(what: str, n_chars: int, n_hypotheses: int, max_work: int) -> None:
+    if n_chars * n_hypotheses > max_work:
         raise InputError(
-            f"{what} may take {n_tokens:,} source and target tokens; with {width} hypotheses the "
-            f"limit is {max_work // width:,}; split it, or reduce beam_size or max_new_tokens"
+            f"{what} has {n_chars:,} characters; with {n_hypotheses} hypotheses the limit is "
+            f"{max_work // n_hypotheses:,}; split it, or reduce beam_size"
         )
 
 
-def check_rows(
-    translator: Translator, rows: Sequence[str], decoding: DecodingConfig
-) -> list[float]:
+def check_rows(rows: Sequence[str], decoding: DecodingConfig) -> None:
     """Refuse a column of a file that exceeds a limit.
-
-    Returns:
-        estimated duration of each row in seconds.
 
     Raises:
         InputError: naming the row, or the size and the limit.
@@ -260,23 +121,16 @@ def check_rows(
     if n_chars > MAX_FILE_CHARS:
         raise InputError(
             f"the column has {n_chars:,} characters; the limit is {MAX_FILE_CHARS:,}; "
-            "split it, or use the command: hubnmt translate --input FILE"
+            "split the file"
         )
+    check_search("", decoding)
     for number, row in enumerate(rows, 1):
         if len(row) > MAX_ROW_CHARS:
             raise InputError(
                 f"row {number:,} has {len(row):,} characters; the limit is {MAX_ROW_CHARS:,}; "
                 "put one sentence or paragraph on each line"
             )
-    _check_options(decoding)
-    sizes = []
-    for number, row in enumerate(rows, 1):
-        n_row_tokens = _max_tokens(translator, row, decoding)
-        _check_request(f"row {number:,}", n_row_tokens, translator, decoding)
-        sizes.append(n_row_tokens)
-    _check_tokens("the column", sum(sizes), MAX_FILE_WORK, count_hypotheses(decoding))
-    tokens_per_s = measure_speed(translator) / _search_width(decoding)
-    return [size / tokens_per_s for size in sizes]
+        _check_size(f"row {number:,}", len(row), count_hypotheses(decoding), MAX_ROW_WORK)
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
@@ -290,11 +144,10 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
         check_text(translation)
     _check_drawable(translator, text, translation)
     if not translation:
-        cost_s = check_work(translator, text, translator.decoding)
-        translating = translator.stream(text, n_together=N_TOGETHER)
-        translation = run_search(in_turns(translating, cost_s)).text
+        check_search(text, translator.decoding)
+        translation = run_search(in_turns(translator.stream(text, n_together=N_TOGETHER))).text
         _check_drawable(translator, text, translation)
-    with model_turn(INSPECT_SECONDS):
+    with model_turn():
         return translator.attend(text, translation)
 
 
@@ -311,7 +164,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     """
     n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
-    with model_turn(INSPECT_SECONDS):
+    with model_turn():
         return translator.attend(src, candidate, split=False)
 
 
@@ -347,7 +200,7 @@ def occlude_words(translator: Translator, src: str, candidate: Candidate) -> Occ
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_OCCLUDED_WORDS:
         return None
-    with model_turn(INSPECT_SECONDS):
+    with model_turn():
         return occlude(translator, src, candidate)
 
 
@@ -365,7 +218,7 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
             f"too long to score: {n_tokens:,} tokens; the limit is {MAX_SCORED_TOKENS:,}; "
             "score one sentence at a time"
         )
-    with model_turn(INSPECT_SECONDS):
+    with model_turn():
         return translator.score(src, tgt)
 
 

@@ -8,10 +8,9 @@ from hubnmt.attention.replay import next_log_probs, readable_pieces
 from hubnmt.decoding.scoring import warp_for_sampling
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
-from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import whole
-from hubnmt.ui.services.scheduler import model_turn
 from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.turns import model_turn
 
 N_TOKENS = 10
 """Number of next tokens shown."""
@@ -44,7 +43,7 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     position = _read_position(asked.get("position", 0), min(len(target), MAX_POSITIONS))
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
     translator.decoding.with_options(**options)  # validates them
-    with model_turn(limits.INSPECT_SECONDS):
+    with model_turn():
         log_probs = next_log_probs(
             translator.model, pair.src_ids, pair.tgt_ids[:position], tokenizers
         )

@@ -1,6 +1,7 @@
-"""Registry of the models the page may open: access control, lazy loading and an LRU cache."""
+"""The models that the page may open: access, lazy loading, an LRU cache, and search on the Hub."""
 
 import dataclasses
+import logging
 import re
 import threading
 from collections import OrderedDict
@@ -11,17 +12,18 @@ from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.client import find_cached
-from hubnmt.hub.listing import evict_lru
+from hubnmt.hub.listing import Catalogue, ListedModel, evict_lru, list_cached
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
+
+logger = logging.getLogger(__name__)
 
 MAX_MODEL_MB = 500
 """Maximum size of a model downloaded by the page, in megabytes (10^6 bytes)."""
 
 MAX_CACHE_MB = 5_000
 """Maximum size of the Hub cache on a public page, in megabytes (10^6 bytes)."""
-
 
 MAX_TOKENIZER_MIB = 8
 """Maximum size of a tokenizer file on a public page: a vocabulary of about 100,000."""
@@ -41,7 +43,7 @@ class BoundedLoad:
         Raises:
             HubNMTError: if it is too large, or cannot be loaded.
         """
-        reference = None if _is_local(name) else parse_reference(name)
+        reference = None if _is_folder(name) else parse_reference(name)
         if reference is None:
             return self.load(name)
         try:
@@ -70,10 +72,10 @@ def _check_tokenizers(folder: Path, name: str) -> None:
             )
 
 
-def _is_local(name: str) -> bool:
-    """Return whether a path exists on this machine."""
+def _is_folder(name: str) -> bool:
+    """Return whether a reference is a folder on this machine."""
     try:
-        return Path(name).exists()
+        return Path(name).is_dir()
     except OSError:  # longer than the file system allows
         return False
 
@@ -131,9 +133,14 @@ def _folder_size(folder: Path) -> int:
 MAX_OPEN_MODELS = 2
 """Maximum number of models in memory: enough to alternate between two."""
 
+MAX_WAIT_S = 60.0
+"""How long a model waits until another one is downloaded."""
 
-MAX_WAIT_S = 1.0
-"""How long `get` waits for another download to finish: about the time to load a cached model."""
+N_SUGGESTED = 100
+"""Maximum number of Hub models listed: one page of results, most recently modified first."""
+
+SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
+"""Search syntax: `words`, `user/` or `user/ words`."""
 
 
 class ModelRegistry:
@@ -173,8 +180,7 @@ class ModelRegistry:
         self._bundled = dict(bundled)
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._lock = threading.Lock()
-        self._loading: dict[str, threading.Lock] = {}
-        self._fetching = threading.Lock()
+        self._loading = {True: threading.Lock(), False: threading.Lock()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,85 +201,69 @@ class ModelRegistry:
     def get(self, reference: str) -> Translator:
         """Return a model's translator, loading it if necessary; empty selects the default model.
 
-        Downloads are limited to one at a time, because callers hold a scheduler turn.
+        One model is loaded at a time, and beside it one from the Hub, which may have to come first.
 
         Raises:
-            HubNMTError: if the model is not allowed, cannot be loaded, or must be downloaded while
-                another download is in progress.
+            HubNMTError: if the model is not allowed, cannot be loaded, or others take too long.
         """
         reference = self.name(reference)
         self._check(reference)
-        translator = self._find(reference)
-        if translator is not None:
+        if translator := self._find(reference):
             return translator
-        if not _is_on_hub(reference):
-            return self._load_once(reference)
-        if not self._fetching.acquire(timeout=MAX_WAIT_S):
-            raise HubError(
-                f"{reference} is not loaded, and another model is being downloaded; try again in a "
-                "moment"
-            )
+        loading = self._loading[is_on_hub(reference)]
+        if not loading.acquire(timeout=MAX_WAIT_S):
+            raise HubError(f"{reference}: other models are being downloaded; try again in a moment")
         try:
-            return self._load_once(reference)
+            return self._find(reference) or self._load_and_keep(reference)
         finally:
-            self._fetching.release()
-
-    def open(self, reference: str) -> Translator:
-        """Return a model's translator as `get` does, waiting for other downloads.
-
-        Raises:
-            HubNMTError: if the model is not allowed or cannot be loaded.
-        """
-        reference = self.name(reference)
-        self._check(reference)
-        return self._find(reference) or self._load_once(reference)
-
-    def _load_once(self, reference: str) -> Translator:
-        """Load a model, or wait for the thread that is loading it."""
-        with self._lock:
-            loading = self._loading.setdefault(reference, threading.Lock())
-        with loading:  # one lock per model: other models load in parallel
-            translator = self._find(reference)
-            try:
-                if translator is None:
-                    translator = self._load(reference)
-                    self._cache(reference, translator)
-            finally:
-                with self._lock:
-                    self._loading.pop(reference, None)
-        return translator
+            loading.release()
 
     def _find(self, reference: str) -> Translator | None:
-        """Return a cached model and mark it as most recently used."""
+        """Return an open model and mark it as most recently used."""
         with self._lock:
             if reference in self._open:
                 self._open.move_to_end(reference)
             return self._open.get(reference)
 
-    def _cache(self, reference: str, translator: Translator) -> None:
-        """Cache a model and evict the least recently used one if necessary."""
+    def _load_and_keep(self, reference: str) -> Translator:
+        """Load a model, and close the least recently used one if there are too many."""
+        translator = self._load(reference)
         with self._lock:
             self._open[reference] = translator
             while len(self._open) > MAX_OPEN_MODELS:
                 self._open.popitem(last=False)
+        return translator
 
     def is_open(self, reference: str) -> bool:
         """Return whether a model is in memory."""
-        with self._lock:
-            return self.name(reference) in self._open
+        return self.name(reference) in self._open
 
     def folder(self, reference: str) -> Path | None:
         """Return a model's local folder; None if it has none or access is not allowed."""
         if reference in self._bundled:
             return self._bundled[reference]
         is_allowed = reference == self.opening or self.allow_local
-        return Path(reference) if is_allowed and Path(reference).is_dir() else None
+        return Path(reference) if is_allowed and _is_folder(reference) else None
 
     def cached_folder(self, reference: str) -> Path | None:
         """Return the cache folder of a Hub model that is open; None for any other model."""
         reference = self.name(reference)
-        found = parse_reference(reference) if _is_on_hub(reference) else None
+        found = parse_reference(reference) if is_on_hub(reference) else None
         return find_cached(found) if found and self.is_open(reference) else None
+
+    def read_search(self, typed: str) -> tuple[str, str] | None:
+        """Parse the picker's input as author and words of a search on the Hub.
+
+        Returns:
+            None if it denotes a model or a folder, or if the page does not allow Hub models.
+        """
+        if not self.allow_hub or not isinstance(typed, str):
+            return None
+        name = self.name(typed)
+        match = SEARCH.fullmatch(name)
+        if not match or name in self.names or name.startswith((".", "~")) or self.folder(name):
+            return None
+        return match[1] or "", match[2]
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist.
@@ -283,8 +273,7 @@ class ModelRegistry:
         """
         if reference in self.names:
             return
-        is_hub = _is_on_hub(reference)
-        if self.allow_hub if is_hub else self.allow_local:
+        if self.allow_hub if is_on_hub(reference) else self.allow_local:
             return
         kinds = [*self.names]
         kinds += ["a local folder"] if self.allow_local else []
@@ -294,9 +283,44 @@ class ModelRegistry:
         )
 
 
-def _is_on_hub(reference: str) -> bool:
+def is_on_hub(reference: str) -> bool:
     """Return whether a reference denotes a Hub model."""
     try:
-        return parse_reference(reference) is not None and not Path(reference).exists()
+        return parse_reference(reference) is not None and not _is_folder(reference)
     except HubError:  # invalid revision
         return False
+
+
+def search_models(catalogue: Catalogue, author: str, words: str) -> list[tuple[str, str]]:
+    """Search the Hub; return up to `N_SUGGESTED` (label, reference) pairs, the latest first.
+
+    Raises:
+        HubError: if the request fails.
+    """
+    found = catalogue.page(author=author, search=words, size=N_SUGGESTED)
+    return [(_label(model), model.name) for model in found]
+
+
+def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[str, str]]:
+    """Return the picker's suggestions as (label, reference), the page's own models first.
+
+    Without the Hub only the page's own and the cached models are suggested.
+    """
+    suggested = [(name, name) for name in registry.names]
+    if registry.allow_hub:
+        suggested += [(_label(model), model.name) for model in list_cached()]
+        try:
+            suggested += search_models(catalogue, "", "")
+        except HubError as error:
+            logger.warning("cannot list models on the Hub: %s", error)
+    first = {name: label for label, name in reversed(suggested)}
+    return [(first.pop(name), name) for _, name in suggested if name in first]
+
+
+def _label(model: ListedModel) -> str:
+    """Format a label such as `user/name (de to en, BLEU 41.2, 19 MB)`."""
+    facts = [f"{model.src_lang} to {model.tgt_lang}"] if model.src_lang else []
+    facts += [f"{score.metric} {score.value:.1f}" for score in model.scores[:1]]
+    if model.size_bytes is not None:
+        facts.append(f"{model.size_bytes / 1e6:.0f} MB")
+    return f"{model.name} ({', '.join(facts)})" if facts else model.name

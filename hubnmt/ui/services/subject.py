@@ -63,7 +63,7 @@ class Subject:
                 f"{limits.MAX_NEW_TOKENS}"
             )
         limits.check_text(src)
-        limits.check_work(translator, src, translator.decoding)
+        limits.check_search(src, translator.decoding)
         return cls(value, src, number, rows)
 
     @property

@@ -6,7 +6,9 @@ Only the extension of an uploaded name is used.
 import csv
 import dataclasses
 import io
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ from typing import Any
 from hubnmt.errors import InputError
 from hubnmt.text.textfile import read_stream
 from hubnmt.ui.services.limits import check_characters
-from hubnmt.ui.services.uploads import note_use
 
 MAX_FILE_MIB = 5
 """Maximum upload size; larger files belong to the command line."""
@@ -28,6 +29,9 @@ MAX_COLUMNS = 100
 TEXT_COLUMN = "text"
 """Name of the only column of a plain text file."""
 
+
+QUOTED = re.compile('"[^"]*"')
+"""A cell of a csv file that may contain a delimiter."""
 
 FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
 """First characters of cells that spreadsheets evaluate, including full-width variants."""
@@ -43,6 +47,8 @@ class Table:
     """Names of the text columns, in file order."""
     rows: tuple[dict[str, Any], ...]
     """Column -> value for each row; JSON values may be of any type."""
+    delimiter: str = ","
+    """Between the cells of a csv file."""
 
     def column(self, name: str) -> list[str]:
         """Return one column.
@@ -79,7 +85,6 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
             f"the file is larger than {MAX_FILE_MIB} MiB; split it, "
             "or use the command: hubnmt translate --input FILE"
         )
-    note_use(path)
     with path.open("rb") as file:
         table = KINDS[kind](read_stream(file, name="the file"), has_header)
     if not table.rows:
@@ -98,7 +103,10 @@ def _read_tsv(lines: Iterator[str], has_header: bool) -> Table:
 
 
 def _read_csv(lines: Iterator[str], has_header: bool) -> Table:
-    reader = csv.reader((f"{line}\n" for _, line in _numbered(lines)), strict=True)
+    first = next(lines, "")
+    delimiter = max(",;", key=QUOTED.sub("", first).count)
+    numbered = _numbered(itertools.chain([first], lines))
+    reader = csv.reader((f"{line}\n" for _, line in numbered), delimiter=delimiter, strict=True)
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         try:
@@ -108,7 +116,7 @@ def _read_csv(lines: Iterator[str], has_header: bool) -> Table:
                 f"the file, line {reader.line_num:,}: not valid CSV ({error})"
             ) from None
 
-    return _tabulate(".csv", cells(), has_header)
+    return dataclasses.replace(_tabulate(".csv", cells(), has_header), delimiter=delimiter)
 
 
 def _tabulate(kind: str, cells: Iterator[tuple[int, list[str]]], has_header: bool) -> Table:
@@ -187,7 +195,7 @@ def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
 
 
 def write_table(table: Table, translations: Sequence[str], source: str = "") -> str:
-    """Return a file of the same format with the translations in an additional column.
+    """Return a file of the same format with the translations of the first rows in a new column.
 
     A plain text file consists of the translations only, one per line. In tsv and csv, a translation
     that starts like a spreadsheet formula is prefixed with an apostrophe, unless its source does
@@ -196,7 +204,8 @@ def write_table(table: Table, translations: Sequence[str], source: str = "") -> 
     if table.kind == ".txt":
         return "".join(f"{_one_line(text)}\n" for text in translations)
     name = _free_name("translation", (name for row in table.rows for name in row))
-    rows = [{**row, name: text} for row, text in zip(table.rows, translations, strict=True)]
+    done = table.rows[: len(translations)]
+    rows = [{**row, name: text} for row, text in zip(done, translations, strict=True)]
     if table.kind == ".jsonl":
         return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     for row in rows:
@@ -205,7 +214,7 @@ def write_table(table: Table, translations: Sequence[str], source: str = "") -> 
     if table.kind == ".tsv":
         return "".join("\t".join(map(_one_line, line)) + "\n" for line in lines)
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(lines)
+    csv.writer(file, delimiter=table.delimiter, lineterminator="\n").writerows(lines)
     return file.getvalue()
 
 

@@ -6,7 +6,7 @@ import pytest
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
-from hubnmt.ui.services.files import FileResult, find_worst
+from hubnmt.ui.services.files import FileResult, Warned, find_worst
 from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.translate import Handlers
 
@@ -27,9 +27,10 @@ def result() -> FileResult:
     texts, references = ["A", MARKUP], ["A", "B"]
     return FileResult(
         path=Path("a.txt"),
-        n_rows=2,
+        n_done=2,
+        n_rows=3,
         seconds=0.5,
-        n_warnings=1,
+        warnings=(Warned(2, (f"cut {MARKUP}",)),),
         scores=score_corpus(texts, references),
         worst=find_worst(["a", MARKUP], texts, references),
     )
@@ -39,7 +40,10 @@ def test_a_file_shows_scores_with_signatures_and_the_worst(result: FileResult):
     page = results.file_result(result)
     said = _text(page.replace("<progress", "<p"))
     assert result.scores is not None
-    for shown in ("2 lines", "4 lines/s", "1 with a warning", "Lowest-scoring sentences"):
+    for shown in (
+        *("2 of 3 lines", "then cancelled", "1 with a warning", "2 Cut <img"),
+        "Lowest-scoring sentences",
+    ):
         assert shown in said
     assert result.scores.bleu_signature in said
     assert result.scores.chrf_signature in said

@@ -57,7 +57,7 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     push(model_folder, REPO)
     models = ModelRegistry(_load(False), {"own": model_folder}, allow_hub=True, allow_local=True)
     lessons = Lessons(models)
-    models.open(REPO)
+    models.get(REPO)
     expected = lessons.run_of("own")
     assert expected is not None
     assert expected.curves["lr"] == ((1, 0.1),)

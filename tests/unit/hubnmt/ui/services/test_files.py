@@ -1,3 +1,4 @@
+import contextvars
 import csv
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.services import files as rooms
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
 from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.turns import CLIENT, Client
 
 N_ROWS = 40
 
@@ -46,6 +48,44 @@ def test_a_file_is_translated_in_chunks_with_progress(files: Files, upload: str)
     assert text.splitlines()[1] == "0,satz nummer 0 hier,SATZ NUMMER 0 HIER,SATZ NUMMER 0 HIER"
     assert result.scores is None
     assert result.worst == ()
+
+
+def test_a_semicolon_separates_columns_as_in_a_german_spreadsheet(files: Files, tmp_path: Path):
+    path = tmp_path / "Liste.csv"
+    path.write_bytes("\ufeffNr;Deutsch\r\n1;Guten Tag, du\r\n2;so long\r\n".encode())
+    assert files.describe(str(path), "").columns == ("Nr", "Deutsch")
+    _, result, text = _run(files, str(path), source="Deutsch")
+    assert text.splitlines()[:2] == ["Nr;Deutsch;translation", "1;Guten Tag, du;GUTEN TAG, DU"]
+    assert result.warnings == ((2, ("<b>cut</b>",)),)
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [("letter.txt", "letter.en.txt"), ("letter.de.TXT", "letter.en.txt"), ("x" * 90, "x" * 60)],
+)
+def test_a_translation_is_called_like_its_source(
+    files: Files, tmp_path: Path, name: str, result: str
+):
+    path = tmp_path / (name if "." in name else f"{name}.txt")
+    path.write_text("ein hund\n")
+    found = _run(files, str(path))[1]
+    assert found.path.name == (result if "." in result else f"{result}.en.txt")
+
+
+def test_a_cancelled_file_keeps_what_is_done(files: Files, upload: str):
+    def read() -> None:
+        n_begun = 0
+        CLIENT.set(Client(is_cancelled=lambda: n_begun > 2))
+        for found in files.translate(upload, "", reference="en"):
+            n_begun += 1
+            if isinstance(found, FileResult):
+                assert (found.n_done, found.n_rows) == (2 * rooms.CHUNK_ROWS, N_ROWS)
+                assert len(found.path.read_text().splitlines()) == 1 + found.n_done
+                assert len(found.worst) == rooms.N_WORST
+                return
+        pytest.fail("there is no result")
+
+    contextvars.Context().run(read)
 
 
 def test_references_give_scores_and_the_worst_sentences(files: Files, upload: str):

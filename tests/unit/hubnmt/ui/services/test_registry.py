@@ -1,12 +1,20 @@
+import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.errors import HubError, ModelNotFoundError
+from hubnmt.hub.listing import Catalogue
+from hubnmt.model import Transformer
+from hubnmt.translator import Translator
 from hubnmt.ui.services import registry as registry_module
-from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.languages import find_reverse
+from hubnmt.ui.services.registry import ModelRegistry, suggest_models
+from tests.hub import REPO, read_folder
+from tests.hub_server import HubServer
 
 Make = Callable[..., ModelRegistry]
 
@@ -84,7 +92,7 @@ def test_refusal_does_not_tell_what_exists(make_registry: Make, tmp_path: Path):
     assert messages[0] == messages[1]
 
 
-def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
+def test_own_models_do_not_wait_for_the_hub_and_others_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(registry_module, "MAX_WAIT_S", 0.01)
@@ -101,12 +109,64 @@ def test_one_request_that_runs_a_model_waits_for_the_hub_and_the_next_is_told(
     visitor.start()
     assert begun.wait(10)
     for wanted in ("user/slow", "user/other"):
-        with pytest.raises(HubError, match=f"^{wanted} is not loaded"):
+        with pytest.raises(HubError, match=f"^{wanted}: other models are being downloaded"):
             registry.get(wanted)
     assert registry.get("own") == "own"
-    assert registry.open("user/other") == "user/other"  # by those who keep nobody waiting
-    assert registry.get("user/other") == "user/other"
     leave.set()
     visitor.join()
     assert registry.get("user/slow") == "user/slow"
     assert registry.get("user/third") == "user/third"
+
+
+def test_the_hubs_models_are_suggested_with_what_is_known(
+    hub: HubServer, model_folder: Path, make_registry: Make
+):
+    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put("user/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
+    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
+    assert suggested[:2] == [("first", "first"), ("second", "second")]
+    assert suggested[2:] == [
+        ("user/bare", "user/bare"),
+        (f"{REPO} (de to en, BLEU 41.2, 0 MB)", REPO),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("  german small ", ("", "german small")),
+        ("user/", ("user", "")),
+        ("user/ small", ("user", "small")),
+        *((each, None) for each in ("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26)),
+        *((each, None) for each in (None, "my-run", "./gone", "~", "runs/my run", "C:\\gone")),
+    ],
+)
+def test_words_and_users_are_searched_for_but_no_models_and_folders(
+    make_registry: Make,
+    typed: str,
+    found: tuple[str, str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-run").mkdir()
+    assert make_registry(allow_hub=True, allow_local=True).read_search(typed) == found
+    assert make_registry(allow_local=True).read_search(typed) is None
+
+
+def test_the_model_that_translates_back_is_known_by_its_config(
+    tiny_stored: StoredModel, tmp_path: Path
+):
+    """The page's own are known without opening them."""
+    folders = {}
+    for name, pair in {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}.items():
+        config = dataclasses.replace(tiny_stored.model.config, src_lang=pair[0], tgt_lang=pair[1])
+        folders[name] = tmp_path / name
+        save_model(folders[name], dataclasses.replace(tiny_stored, model=Transformer(config)))
+    registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
+    assert find_reverse(registry, "there") == "back"
+    assert find_reverse(registry, "back") == "there"
+    assert find_reverse(registry, "other") == ""
+    registry.get("back")
+    (folders["back"] / "config.json").unlink()
+    assert find_reverse(registry, "there") == ""

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
+from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.limits import N_TOGETHER
-from hubnmt.ui.services.translate import Answer, Handlers, Timed
+from hubnmt.ui.services.translate import Answer, Handlers
 
 TEXT = "ein hund rennt im schnee"
 
@@ -42,6 +43,5 @@ def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers
 def test_sentences_of_a_long_text_are_searched_side_by_side(
     n_words: int, n_together: int, handlers: Handlers
 ):
-    *_, last = handlers.stream_text("ja " * n_words, "")
-    assert isinstance(last, Timed)
+    run_search(handlers.stream_text("ja " * n_words, ""))
     assert handlers.registry.get("").n_together == n_together  # type: ignore[attr-defined]

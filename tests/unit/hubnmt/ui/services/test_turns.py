@@ -1,0 +1,112 @@
+import contextvars
+import threading
+import time
+from collections.abc import Generator
+
+import pytest
+
+from hubnmt.decoding import run_search
+from hubnmt.ui.services import turns
+from hubnmt.ui.services.turns import (
+    CLIENT,
+    AbandonedError,
+    BusyError,
+    Client,
+    OverrunError,
+    in_turns,
+    model_turn,
+)
+
+
+def search(n_steps: int, done: list[str], name: str) -> Generator[int, None, str]:
+    for n in range(n_steps):
+        time.sleep(0.01)
+        yield n
+    done.append(name)
+    return name
+
+
+def start(client: Client, n_steps: int, done: list[str], name: str) -> threading.Thread:
+    """Search in a thread, as a request of the client."""
+
+    def run() -> None:
+        CLIENT.set(client)
+        run_search(in_turns(search(n_steps, done, name)))
+
+    thread = threading.Thread(target=contextvars.Context().run, args=(run,))
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE_S", 0.02)
+
+
+@pytest.mark.usefixtures("_short_slices")
+@pytest.mark.parametrize("is_same_address", [False, True])
+def test_a_client_with_many_requests_does_not_keep_another_waiting(is_same_address: bool):
+    done: list[str] = []
+    crowd = [start(Client("10.0.0.1", "a"), 8, done, f"crowd {n}") for n in range(40)]
+    honest = start(Client("10.0.0.1" if is_same_address else "10.0.0.2", "b"), 8, done, "honest")
+    for thread in (honest, *crowd):
+        thread.join(30)
+    assert len(done) == 41
+    assert done.index("honest") <= 4
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_a_long_text_does_not_block_short_ones_of_others():
+    done: list[str] = []
+    long = start(Client("10.0.0.1"), 200, done, "long")
+    short = [start(Client("10.0.0.2", str(n)), 3, done, f"short {n}") for n in range(5)]
+    for thread in (*short, long):
+        thread.join(30)
+    assert done[-1] == "long"
+
+
+def test_a_request_that_is_cancelled_stops_where_it_is_or_waits():
+    is_cancelled = False
+    client = Client("10.0.0.1", is_cancelled=lambda: is_cancelled)
+
+    def ask() -> int:
+        nonlocal is_cancelled
+        CLIENT.set(client)
+        searching = in_turns(search(1000, [], "cancelled"))
+        n_steps = next(searching)
+        is_cancelled = True
+        with pytest.raises(AbandonedError):
+            next(searching)
+        with pytest.raises(AbandonedError), model_turn():
+            pytest.fail("it had a turn")
+        return n_steps
+
+    assert contextvars.Context().run(ask) < 999
+    with model_turn():  # the model is free
+        pass
+
+
+def test_a_search_that_is_closed_gives_its_turn_back():
+    searching = in_turns(search(1000, [], "closed"))
+    next(searching)
+    searching.close()
+    with model_turn():
+        pass
+
+
+def test_a_search_and_the_requests_of_an_address_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(turns, "MAX_SEARCH_S", 0.1)
+    with pytest.raises(OverrunError, match="split the text"):
+        run_search(in_turns(search(1000, [], "endless")))
+    monkeypatch.setattr(turns, "MAX_WAITING", 3)
+    done: list[str] = []
+    with model_turn():
+        threads = [start(Client("10.0.0.1"), 1, done, str(n)) for n in range(3)]
+        while turns.n_waiting() < 3:
+            time.sleep(0.01)
+        CLIENT.set(Client("10.0.0.1"))
+        with pytest.raises(BusyError):
+            turns.in_turns(search(1, [], "more")).send(None)
+    for thread in threads:
+        thread.join(10)
+    assert sorted(done) == ["0", "1", "2"]
