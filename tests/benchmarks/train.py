@@ -2,8 +2,7 @@
 
     python tests/benchmarks/train.py [--train train.de train.en] [--threads 2]
 
-On a machine with a GPU, all there is to know in one command (wants what `pip install .` brings, and
-`transformers` if that shall be measured too):
+On a machine with a GPU (`transformers` is measured where it is installed):
 
     python tests/benchmarks/train.py --device cuda --shape tiny base --batch-tokens 4096 32768 \
         --dtypes bfloat16 --batches 16 --compile
@@ -11,9 +10,8 @@ On a machine with a GPU, all there is to know in one command (wants what `pip in
 The same shape in every system, the same batches (of real text with `--train`, else of lengths like
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
 clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns;
-medians over the rounds are printed as a Markdown table, with the share of the rate of matrix
-products that is measured in the same run and the most memory of a GPU. `--compile` adds each system
-under `torch.compile`. Asserts nothing.
+medians over the rounds are printed as a Markdown table. `--compile` adds each system under
+`torch.compile`. Asserts nothing.
 """
 
 import argparse
@@ -199,57 +197,14 @@ def make_batches(
     ]
 
 
-# --- the rate of matrix products -----------------------------------------------------------------
-
-
-def count_operations(shape: Shape, batch: Batch) -> float:
-    """Floating-point operations of the matrix products of one step, forward and backward."""
-    n, d, f, v = (int(shape[name]) for name in ("n", "d_model", "d_ff", "vocab_size"))
-    (rows, s), t = batch.src.src_ids.shape, batch.tgt_in.shape[1]
-    n_src, n_tgt = rows * s, rows * t
-    encoder = n * (n_src * (4 * d * d + 2 * d * f) + 2 * n_src * s * d)
-    decoder = n * (n_tgt * (6 * d * d + 2 * d * f) + n_src * 2 * d * d)
-    decoder += n * 2 * n_tgt * (t + s) * d
-    output = len(batch.labels) * d * v
-    return 6.0 * (encoder + decoder + output)  # 2 per product; backward costs twice the forward
-
-
-def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations per second of one big square product, the best of many: others disturb."""
-    size = 8192 if device.type == "cuda" else 1024
-    a = torch.randn(size, size, device=device, dtype=dtype)
-    best = 0.0
-    for _ in range(25):
-        started = time.perf_counter()
-        for _ in range(4):
-            a @ a
-        synchronize(device)
-        best = max(best, 4 * 2 * size**3 / (time.perf_counter() - started))
-    return best
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
 # --- the table -----------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What came of one system."""
-
-    seconds: list[float]
-    """Of each round."""
-    peak_mib: float
-    """Most memory of a GPU beyond weights and batches: moments, gradients, activations; 0 on the
-    CPU, where memory belongs to the process and not to a system."""
-
-
-def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, Measured]:
-    """Let the systems take turns over the batches."""
-    peaks = {name: warm_up(step, bench) for name, step in steps.items()}
+def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, list[float]]:
+    """Let the systems take turns over the batches; return the seconds of each round."""
+    for step in steps.values():  # warm up
+        for batch in bench.batches:
+            step(batch)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(n_rounds):
         for name, step in steps.items():
@@ -259,41 +214,28 @@ def measure(steps: dict[str, Step], bench: Bench, n_rounds: int) -> dict[str, Me
                 step(batch)
             synchronize(bench.device)
             seconds[name].append(time.perf_counter() - started)
-    return {name: Measured(seconds=seconds[name], peak_mib=peaks[name]) for name in steps}
+    return seconds
 
 
-def warm_up(step: Step, bench: Bench) -> float:
-    """Go through all batches once; return `Measured.peak_mib`."""
-    is_gpu = bench.device.type == "cuda"
-    before = torch.cuda.memory_allocated(bench.device) if is_gpu else 0
-    if is_gpu:
-        torch.cuda.reset_peak_memory_stats(bench.device)
-    for batch in bench.batches:
-        step(batch)
-    peak = torch.cuda.max_memory_allocated(bench.device) if is_gpu else 0
-    return (peak - before) / 2**20
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
     measured = measure(make_steps(bench, is_compiled_too=is_compiled_too), bench, n_rounds)
-    operations = sum(count_operations(bench.shape, batch) for batch in bench.batches)
-    rate = measure_matrix_rate(bench.device, getattr(torch, bench.dtype))
-    n_batches = len(bench.batches)
     n_tokens = sum(len(batch.labels) for batch in bench.batches)
-    print(f"\n{bench.dtype}: {n_batches} batches, {n_tokens:,} target tokens a round")
-    print("\n| system | target tokens/s, median | range | ours is | matrix rate | peak MiB |")
-    print("|---|---|---|---|---|---|")
-    ours = statistics.median(measured["hubnmt"].seconds)
-    for name, each in measured.items():
-        median = statistics.median(each.seconds)
+    print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round")
+    print("\n| system | target tokens/s, median | range | ours is |")
+    print("|---|---|---|---|")
+    ours = statistics.median(measured["hubnmt"])
+    for name, seconds in measured.items():
+        median = statistics.median(seconds)
+        slowest, fastest = n_tokens / max(seconds), n_tokens / min(seconds)
         print(
-            f"| {name} | {n_tokens / median:,.0f} | {n_tokens / max(each.seconds):,.0f} to "
-            f"{n_tokens / min(each.seconds):,.0f} | {median / ours:.2f} x | "
-            f"{operations / median / rate:.0%} | "
-            f"{f'{each.peak_mib:,.0f}' if each.peak_mib else '-'} |"
+            f"| {name} | {n_tokens / median:,.0f} | {slowest:,.0f} to {fastest:,.0f} | "
+            f"{median / ours:.2f} x |"
         )
-    gop = operations / 1e9 / n_batches
-    print(f"\n{gop:,.1f} Gop a step; one large product: {rate / 1e9:,.0f} Gop/s")
 
 
 def describe_run(options: argparse.Namespace, device: torch.device) -> str:

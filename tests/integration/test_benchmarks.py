@@ -12,7 +12,6 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAIR = [str(FIXTURES / f"farm.valid.{side}") for side in ("de", "en")]
-COPY = FOLDER.parents[1] / "training" / "recipes" / "copy.toml"
 FARM = str(FIXTURES / "farm.toml")
 TRAIN = ",".join(str(FIXTURES / f"farm.train.{side}") for side in ("de", "en"))
 TEXTS = [f"data.train={TRAIN}", f"data.valid={','.join(PAIR)}"]
@@ -24,7 +23,6 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
         "farm.valid.de, 12 lines, beam 5 | tokens/s",
     ),
-    "estimate": ([str(COPY), "--gops", "1000"], "| copy |"),
     "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
