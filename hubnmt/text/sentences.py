@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sentencex
 
-from hubnmt.text.graphemes import joins_previous
+from hubnmt.text.graphemes import CLUSTER
 
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
@@ -157,10 +157,11 @@ def halve(text: str) -> tuple[str, str, str] | None:
             return text[: best.start()], best.group(), text[best.end() :]
     if len(text) < 2:
         return None
-    middle = len(text) // 2
     # Not within a grapheme cluster, unless it is longer than any real one.
-    places = range(middle, max(middle - MAX_CHARACTER, 0), -1)
-    middle = next((cut for cut in places if not joins_previous(text, cut)), middle)
+    half = len(text) // 2
+    starts = [cluster.start() for cluster in CLUSTER.finditer(text, endpos=half + MAX_CHARACTER)]
+    middle = max((start for start in starts if half - MAX_CHARACTER < start <= half), default=half)
+    middle = middle or half
     left, right = text[:middle], text[middle:]
     left, right = left.rstrip() or left, right.lstrip() or right
     return left, text[len(left) : len(text) - len(right)], right

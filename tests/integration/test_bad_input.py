@@ -74,7 +74,7 @@ OLD = ["--output", "old.txt", "--overwrite"]
 
 REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     # the mistake: (command, words of the answer)
-    "no command": ([], ["COMMAND", "--help"]),
+    "no command": ([], ["command", "--help"]),
     "option without value": ([*TRANSLATE, "x", "--beam-size"], ["--beam-size"]),
     "no model": (["translate", "x"], ["--model"]),
     "unknown model": (["translate", "x", "--model", "de-xx"], ["'de-xx'", "bundled", "de-en"]),
