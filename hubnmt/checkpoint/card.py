@@ -74,14 +74,20 @@ class CardFacts:
 
 def write_card(facts: CardFacts) -> str:
     """Return the model card in Markdown."""
+    start = escape_cell(facts.started_from)
+    origin = f"by fine-tuning {start}" if start else "from scratch"
+    earlier = "For the earlier training data and its licence, see the model card of"
     sections = [
         _head(facts),
         f"# {facts.title or facts.name}\n",
         f"`{facts.config.src_lang}` to `{facts.config.tgt_lang}`, "
-        f"{facts.config.n_parameters:,} parameters, trained {_origin(facts)} with hubnmt.\n",
+        f"{facts.config.n_parameters:,} parameters, trained {origin} with hubnmt.\n",
         _usage(facts),
         _scores(facts),
-        _section("Data", [facts.data, facts.data_license, facts.cleaning, _base_model_data(facts)]),
+        _section(
+            "Data",
+            [facts.data, facts.data_license, facts.cleaning, start and f"{earlier} {start}."],
+        ),
         _training(facts),
         _tokenizer(facts),
         _samples("Among its best tenth", facts.good),
@@ -91,18 +97,6 @@ def write_card(facts: CardFacts) -> str:
         _section("How to cite", [_citation(facts.citation)]),
     ]
     return "\n".join(section for section in sections if section)
-
-
-def _origin(facts: CardFacts) -> str:
-    start = escape_cell(facts.started_from)
-    return f"by fine-tuning {start}" if start else "from scratch"
-
-
-def _base_model_data(facts: CardFacts) -> str:
-    if not facts.started_from:
-        return ""
-    start = escape_cell(facts.started_from)
-    return f"For the earlier training data and its licence, see the model card of {start}."
 
 
 def _head(facts: CardFacts) -> str:
@@ -140,16 +134,13 @@ def _other_license(facts: CardFacts) -> dict[str, str]:
 
 def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]:
     """Return an entry of the model index."""
-    scores = result.scores
-    metrics = (
-        ("bleu", f"BLEU ({scores.bleu_signature})", scores.bleu),
-        ("chrf", f"chrF2 ({scores.chrf_signature})", scores.chrf),
-    )
+    s = result.scores
     return {
         "task": {"type": "translation", "name": " to ".join(languages)},
         "dataset": {"name": result.name, "type": result.dataset},
         "metrics": [
-            {"type": kind, "name": name, "value": round(value, 2)} for kind, name, value in metrics
+            {"type": "bleu", "name": f"BLEU ({s.bleu_signature})", "value": round(s.bleu, 2)},
+            {"type": "chrf", "name": f"chrF2 ({s.chrf_signature})", "value": round(s.chrf, 2)},
         ],
     }
 

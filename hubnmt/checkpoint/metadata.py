@@ -37,10 +37,6 @@ class Score:
     """Name of the test set; may be empty."""
 
 
-class _AliasError(Exception):
-    """Raised for an alias in the metadata."""
-
-
 class _TextLoader(yaml.BaseLoader):
     """YAML loader for lists, mappings and strings, without aliases.
 
@@ -48,9 +44,8 @@ class _TextLoader(yaml.BaseLoader):
     """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose one node, refusing aliases."""
         if self.check_event(yaml.AliasEvent):
-            raise _AliasError
+            raise ModelFolderError("the YAML header has an alias (*name): replace it by its value")
         return super().compose_node(parent, index)
 
 
@@ -97,10 +92,8 @@ def _parse_head(card: str) -> dict[str, Any]:
         raise ModelFolderError(f"the YAML header is longer than {MAX_HEAD_CHARS:,} characters")
     try:
         values = yaml.load(head, _TextLoader)
-    except _AliasError:
-        raise ModelFolderError(
-            "the YAML header has an alias (*name): replace it by its value"
-        ) from None
+    except ModelFolderError:
+        raise
     except Exception as error:  # PyYAML also raises ValueError, RecursionError, ...
         raise ModelFolderError(
             f"the YAML header is not valid YAML, {type(error).__name__}"
