@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
-from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, scan_cache_dir
+from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, get_session, scan_cache_dir
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
     build_hf_headers,
-    paginate,
+    hf_raise_for_status,
 )
 
 from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config, read_card
@@ -117,7 +118,7 @@ def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
     Raises:
         HubError: if the Hub refuses or cannot be reached.
     """
-    query = {
+    query: dict[str, Any] = {
         "filter": LIBRARY,
         "sort": "lastModified",
         "limit": PAGE_SIZE,
@@ -125,11 +126,24 @@ def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
         **({"author": author} if author else {}),
         **({"search": search} if search else {}),
     }
-    headers = build_hf_headers(token=connect().token)
     with readable_errors("the list of models"):
-        # Not `list_models`, which fails as a whole on one model with an invalid card.
-        rows = paginate(f"{constants.ENDPOINT}/api/models", query, headers, timeout=TIMEOUT_S)
-        yield from filter(None, map(_from_row, rows))
+        yield from filter(None, map(_from_row, _request_rows(query)))
+
+
+def _request_rows(query: dict[str, Any]) -> Iterator[Any]:
+    """Request a list of models as JSON, page by page.
+
+    Not by `list_models`, which retries for half a minute without a network, fails as a whole on one
+    model with an invalid card, and sends the token wherever the link to the next page leads.
+    """
+    headers = build_hf_headers(token=connect().token)
+    while query:
+        answer = get_session().get(
+            f"{constants.ENDPOINT}/api/models", params=query, headers=headers, timeout=TIMEOUT_S
+        )
+        hf_raise_for_status(answer)
+        yield from answer.json()
+        query = parse_qs(urlsplit(answer.links.get("next", {}).get("url", "")).query)
 
 
 def _from_row(row: Any) -> ListedModel | None:

@@ -163,13 +163,18 @@ def _pull_online(
         # 2. Download the config, and check the other sizes against it.
         folder = Path(download(allow_patterns=CONFIG))
         check_sizes(sizes, load_config(folder), target=target)
-        # 3. Download the rest; then record the branch, as `huggingface_hub` does.
+        # 3. Download the rest. With a server error the client returns any folder of the commit.
         download(allow_patterns=ALLOWED)
+        if find_cached(HubReference(reference.repo, commit), cache_dir=cache_dir) is None:
+            raise HubUnreachableError(f"the download of {target} is incomplete: try again")
+        # 4. Record the branch, as `huggingface_hub` does.
         if not reference.is_pinned:
             with contextlib.suppress(OSError):  # a read-only cache is still usable
                 ref = folder.parents[1] / "refs" / reference.revision
                 ref.parent.mkdir(parents=True, exist_ok=True)
-                ref.write_text(commit, encoding="ascii")
+                draft = ref.with_name(f"{ref.name}.{os.getpid()}.tmp")
+                draft.write_text(commit, encoding="ascii")
+                draft.replace(ref)
     return Pulled(folder, commit)
 
 

@@ -50,6 +50,8 @@ class HubServer:
         self._http.daemon_threads = True
         self._http.block_on_close = False
         self._http.hub = self  # type: ignore[attr-defined]  # the handler's way to the store
+        self.own_name = self.url
+        """As it stands in links to next pages; behind a mirror it may be another's."""
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -367,7 +369,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = "&".join(
                 f"{quote(k)}={quote(v)}" for k, v in [*kept, ("cursor", str(start + size))]
             )
-            headers["Link"] = f'<{self.hub.url}/api/{kind}s?{text}>; rel="next"'
+            headers["Link"] = f'<{self.hub.own_name}/api/{kind}s?{text}>; rel="next"'
         self._json(found[start : start + size], headers)
 
     def variables(self, body: bytes, id: str) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import pytest
 
 from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
-from hubnmt.errors import HubError
+from hubnmt.errors import HubError, HubUnreachableError
 from hubnmt.hub.listing import Catalogue, evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
-from tests.hub_server import HubServer
+from tests.hub_server import Fault, HubServer
 
 CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
 
@@ -59,6 +59,23 @@ def test_the_next_page_is_asked_for_when_it_is_read(full_hub: HubServer):
     assert len(full_hub.asked("GET /api/models")) == 1
     assert names(found) == ["user/fr-en"]
     assert len(full_hub.asked("GET /api/models")) == 2
+
+
+def test_a_hub_out_of_reach_is_asked_once(full_hub: HubServer):
+    """The page asks for suggestions, and must not wait for retries without a network."""
+    full_hub.faults.add(Fault("GET", times=None, status=503))
+    with pytest.raises(HubUnreachableError):
+        next(list_hub())
+    assert len(full_hub.requests) == 1
+
+
+def test_a_link_to_another_host_gets_no_token(full_hub: HubServer):
+    """A mirror may pass on links to the Hub itself, or to anybody."""
+    full_hub.page_size = 1
+    with HubServer() as other:
+        full_hub.own_name = other.url
+        assert len(list(list_hub())) == 3
+        assert other.requests == []
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,16 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
     assert read_folder(pull(REFERENCE).folder) == stored
 
 
+def test_a_copy_of_some_files_is_not_taken_for_the_model(hub: HubServer, stored: dict[str, bytes]):
+    huggingface_hub.HfApi().hf_hub_download(REPO, "config.json", revision=head(hub))
+    hub.faults.add(Fault("GET .*/tree/", times=None, status=503))
+    with pytest.raises(HubError, match="incomplete"):
+        pull(REFERENCE)
+    assert find_cached(REFERENCE) is None
+    hub.faults.clear()
+    assert read_folder(pull(REFERENCE).folder) == stored
+
+
 def test_a_hub_that_does_not_answer_is_one_line(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
