@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from hubnmt.checkpoint.files import replace_folder
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.errors import ConfigError
-from hubnmt.inference.exported_folder import add_use
 from hubnmt.model.attention import MultiHeadAttention
 from hubnmt.model.embedding import sinusoidal_positions
 from hubnmt.model.feed_forward import FeedForward
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.text.languages import example_sentence
 from hubnmt.text.tokenizer import SPECIAL_PIECES
 
 try:  # optional dependency
@@ -29,13 +29,27 @@ except ImportError:
 N_POSITIONS = 4096
 PAD, BOS, EOS = SPECIAL_PIECES
 
-USE = """
+MODEL_CARD = "MODEL_CARD.md"
+
+README = """\
+# Translation, {config.src_lang} to {config.tgt_lang}
+
+Exported by hubnmt. Needs `pip install ctranslate2 tokenizers` and nothing else; run in this folder:
+
+```python
 import ctranslate2, tokenizers
 src, tgt = map(tokenizers.Tokenizer.from_file, {names})
 translator = ctranslate2.Translator(".")
-found = translator.translate_batch([src.encode({text}).tokens], {options})
+pieces = src.encode({text!r}).tokens
+found = translator.translate_batch(
+    [pieces], beam_size={decoding.beam_size}, length_penalty={decoding.length_penalty}
+)
 print(tgt.decode([tgt.token_to_id(piece) for piece in found[0].hypotheses[0]]))
-"""
+```
+
+The model translates one sentence at a time. Splitting texts into sentences, copying of URLs and
+numbers, and a second search where the output is degenerate are parts of hubnmt, not of this folder.
+{card}"""
 
 
 def export_ctranslate2(
@@ -63,14 +77,7 @@ def export_ctranslate2(
         raise ConfigError(f"CTranslate2 cannot export this model: {error}") from None
     with replace_folder(Path(folder)) as draft:
         spec.save(str(draft))
-        decoding = stored.decoding
-        options = f"beam_size={decoding.beam_size}, length_penalty={decoding.length_penalty}"
-        add_use(
-            draft,
-            stored,
-            packages="ctranslate2 tokenizers",
-            write_code=lambda text, names: USE.format(text=text, names=names, options=options),
-        )
+        _add_readme(draft, stored)
 
 
 def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
@@ -101,6 +108,24 @@ def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type:
         except (RuntimeError, ValueError) as error:
             first = str(error).splitlines()[0]
             raise ConfigError(f"CTranslate2 cannot run this model: {first}") from None
+
+
+def _add_readme(folder: Path, stored: StoredModel) -> None:
+    """Write the tokenizers, a README that shows the use of the folder, and the model's own card."""
+    stored.tokenizers.save(folder)
+    names = sorted(path.name for path in folder.glob("tokenizer*.json"))  # source first
+    config, card = stored.model.config, ""
+    if stored.card:
+        (folder / MODEL_CARD).write_text(stored.card, encoding="utf-8")
+        card = f"\nData, scores and licence of the model: [{MODEL_CARD}]({MODEL_CARD})\n"
+    readme = README.format(
+        config=config,
+        decoding=stored.decoding,
+        names=names * (3 - len(names)),
+        text=example_sentence(config.src_lang),
+        card=card,
+    )
+    (folder / "README.md").write_text(readme, encoding="utf-8")
 
 
 def build_spec(stored: StoredModel) -> Any:

@@ -22,7 +22,6 @@ VISIBLE |= {"hubnmt", "tests", "training"}
 
 EXTRAS_OF = {
     "hubnmt/inference/ctranslate2_export.py": ["ct2"],
-    "hubnmt/inference/onnx_graph.py": ["onnx"],
     "hubnmt/ui": ["app"],
     "app.py": ["app"],
     "training": ["train"],

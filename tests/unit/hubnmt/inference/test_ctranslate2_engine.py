@@ -153,8 +153,8 @@ def test_every_door_is_open(both: tuple[Translator, Translator]) -> None:
 
 
 def test_an_unknown_engine_is_refused(stored: StoredModel) -> None:
-    with pytest.raises(ConfigError, match=r"engine = 'onnx' must be torch or ctranslate2"):
-        Translator(stored, engine="onnx")
+    with pytest.raises(ConfigError, match=r"engine = 'fast' must be torch or ctranslate2"):
+        Translator(stored, engine="fast")
 
 
 def test_without_the_library_one_line_says_what_to_install(
