@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from hubnmt.schema import FromDict, require
 
 ENGINES = ("torch", "ctranslate2")
-"""Libraries that can run the search; `ctranslate2` needs the extra `hubnmt[ct2]`."""
+"""Libraries that can run the search; `ctranslate2` needs the extra `hubnmt[fast]`."""
 
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32", "int8")
 """Values of `dtype` for inference, see `hubnmt.inference.dtypes`."""

@@ -63,9 +63,9 @@ class Translator:
             dtype: of weights and matrix products, one of `DTYPES`, or `auto`: the faster of float32
                 and bfloat16 for this model on this machine; or `int8`: matrix products of the
                 search in 8 bits on a CPU, all else in float32.
-            engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[ct2]`) decodes with that library;
-                scoring, attention and the decoding options that CTranslate2 implements differently
-                use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
+            engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[fast]`) decodes with that
+                library; scoring, attention and the decoding options that CTranslate2 implements
+                differently use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
             name: the model's name, shown by `repr`.
             commit: commit hash, if the model was downloaded from the Hub.
 

@@ -32,7 +32,7 @@ class Placement:
     device: Annotated[str, Option(help="cpu, cuda, cuda:1, ...")] = "cpu"
     engine: Annotated[
         str,
-        Option(metavar="|".join(ENGINES), help="decoding engine; ctranslate2 needs hubnmt[ct2]"),
+        Option(metavar="|".join(ENGINES), help="decoding engine; ctranslate2 needs hubnmt[fast]"),
     ] = ENGINES[0]
     dtype: Annotated[
         str,

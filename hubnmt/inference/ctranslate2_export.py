@@ -1,4 +1,4 @@
-"""Export of a model to CTranslate2; needs the extra `hubnmt[ct2]`.
+"""Export of a model to CTranslate2; needs the extra `hubnmt[fast]`.
 
 CTranslate2 stores a table of positions, so an exported model accepts at most `N_POSITIONS` tokens.
 """
@@ -68,7 +68,7 @@ def export_ctranslate2(
         ConfigError: if CTranslate2 is not installed or does not support the quantization.
     """
     if ctranslate2 is None:
-        raise ConfigError("CTranslate2 is not installed: pip install 'hubnmt[ct2]'")
+        raise ConfigError("CTranslate2 is not installed: pip install 'hubnmt[fast]'")
     spec = build_spec(stored)
     try:
         spec.validate()

@@ -21,7 +21,7 @@ VISIBLE = {"LICENSE", "README.md", "pyproject.toml", "requirements.txt", "app.py
 VISIBLE |= {"hubnmt", "tests", "training"}
 
 EXTRAS_OF = {
-    "hubnmt/inference/ctranslate2_export.py": ["ct2"],
+    "hubnmt/inference/ctranslate2_export.py": ["fast"],
     "hubnmt/ui": ["app"],
     "app.py": ["app"],
     "training": ["train"],

@@ -161,5 +161,5 @@ def test_without_the_library_one_line_says_what_to_install(
     stored: StoredModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubnmt.inference.ctranslate2_export.ctranslate2", None)
-    with pytest.raises(ConfigError, match=r"pip install 'hubnmt\[ct2\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'hubnmt\[fast\]'"):
         Translator(stored, engine="ctranslate2")
