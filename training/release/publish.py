@@ -1,27 +1,30 @@
-"""Publish a finished run: test scores, a model card in `best/`, an optional upload, and next steps.
+"""The end of a run: test scores, a model card in `best/`, an optional upload, and next steps.
 
 The decoding settings are those of the recipe; `training.finish` tunes them.
 """
 
 import dataclasses
 import logging
+import math
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from hubnmt.checkpoint.card import CardFacts, write_card
+from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.description import CARD_FILE
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubNMTError
+from hubnmt.hub.files import BOARD, MAX_BOARD_MIB, MAX_RECORD_MIB, METRICS, SAMPLES
 from hubnmt.translator import Translator
-from training.config.data import CorpusConfig, DataConfig, group_files
-from training.data.corpora import read_sides
-from training.data.sources import TextPair
-from training.files import replace_text
-from training.release.baselines import explain_failure, trivial_scores
-from training.release.measure import add_examples, add_test
-from training.release.records import add_records
+from training.files import replace_text, reporting_full_disk
+from training.release.measure import (
+    add_examples,
+    add_test,
+    explain_failure,
+    name_tests,
+    trivial_scores,
+)
 from training.run.card_facts import facts_of_run
 from training.run.report import peak_memory_mib
 from training.run.run_dir import read_validation
@@ -34,52 +37,57 @@ N_EXAMPLES = 500
 """Validation pairs from which the card's good and bad examples are picked."""
 
 
-class NamedCorpus(NamedTuple):
-    """A test set of the recipe."""
-
-    name: str
-    dataset: str
-    """Dataset name on the Hub, or empty."""
-    corpus: CorpusConfig
-
-
 def publish_run(run: Run) -> None:
     """Evaluate the best weights on the recipe's test sets, write their card, and push them.
+
+    A test set that cannot be used is skipped with a warning.
 
     Raises:
         HubNMTError: if the card cannot be written, or the Hub refuses.
     """
-    if run.best is None:
+    folder, device, best = run.folder, run.group.device, run.folder / "best"
+    record = read_validation(best)
+    if run.best is None or record is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
-    folder, device, (step, bleu) = run.folder, run.group.device, run.best
-    peak, best = peak_memory_mib(device), folder / "best"
-    log.info("best validation BLEU %.2f at step %d; peak memory %.0f MiB", bleu, step, peak)
-    if step == 0:
-        log.warning("no validation improved on the pretrained model: best/ holds its weights")
+    log.info(
+        "best validation BLEU %.2f  chrF %.2f at step %d; peak memory %.0f MiB",
+        *(record["bleu"], record["chrf"], record["step"]),
+        peak_memory_mib(device),
+    )
+    # 1. Measure.
     stored = load_model(best)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
-    translator = Translator(stored, device=str(device))
-    facts = measure(facts, translator, run.config.data, run.corpus.valid)
-    failure = _explain_failure(run)
+    translator, data = Translator(stored, device=str(device)), run.config.data
+    decoding = translator.decoding
+    pairs = encode_pairs(translator, *zip(*run.corpus.valid[:N_EXAMPLES], strict=True))
+    facts = add_examples(facts, translator, pairs, decoding=decoding)
+    for test in name_tests(data):
+        try:
+            facts = add_test(facts, translator, test, test.read(data), decoding=decoding)
+        except HubNMTError as error:
+            log.warning("no scores on %s: %s", test.name, error)
+    # 2. Compare with translations that need no model; copies may be the task.
+    failure = explain_failure(
+        record, trivial_scores(run.corpus.valid, with_copies=data.drop_copies)
+    )
+    # 3. Write the card and the record of the run, and push them.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD_FILE, write_card(facts))
     log.info("model card: %s", best / CARD_FILE)
     add_records(folder, best)
-    run.publisher.push_result(best, step=step, bleu=bleu)
+    run.publisher.push_result(best, step=record["step"], bleu=record["bleu"])
+    # 4. Say what to do next.
     if failure:
         log.warning("%s", failure)
-    offer = next_commands(folder, run.config.data, run.publisher.repo)
-    for line in _next_after_failure(run) if failure else offer:
+        lines = _next_after_failure(run)
+    elif record["step"] == 0:
+        log.warning("no validation improved on the pretrained model: best/ holds its weights")
+        lines = iter(["try a lower optimizer.lr, more steps or more pairs"])
+    else:
+        lines = next_commands(folder, run.publisher.repo)
+    for line in lines:
         log.info("%s", line)
-
-
-def _explain_failure(run: Run) -> str:
-    """Return why the best model is no better than a trivial one; empty if it is."""
-    record = read_validation(run.folder / "best")
-    assert record is not None, "there is a best model"
-    is_copying = not run.config.data.drop_copies  # then copies may be the task
-    return explain_failure(record, trivial_scores(run.corpus.valid, with_copies=not is_copying))
 
 
 def _next_after_failure(run: Run) -> Iterator[str]:
@@ -93,58 +101,56 @@ def _next_after_failure(run: Run) -> Iterator[str]:
     yield "  " + shlex.join(words)
 
 
-def measure(
-    facts: CardFacts, translator: Translator, data: DataConfig, valid: list[TextPair]
-) -> CardFacts:
-    """Add examples and test scores; a test set that cannot be used is skipped with a warning."""
-    decoding = translator.decoding
-    pairs = encode_pairs(translator, *zip(*valid[:N_EXAMPLES], strict=True))
-    facts = add_examples(facts, translator, pairs, decoding=decoding)
-    for test in name_tests(data):
-        try:
-            sides = read_sides(test.corpus, src_lang=data.src_lang, tgt_lang=data.tgt_lang)
-            named = {"name": test.name, "dataset": test.dataset}
-            pairs = encode_pairs(translator, *sides)
-            facts = add_test(facts, translator, pairs, **named, decoding=decoding)
-        except HubNMTError as error:
-            log.warning("no scores on %s: %s", test.name, error)
-    return facts
-
-
-def name_tests(data: DataConfig) -> Iterator[NamedCorpus]:
-    """Yield the test sets of a recipe; each group of files is one test set."""
-    corpus = data.held_out_corpus("test")
-    if corpus is None:
-        return
-    if not corpus.files:
-        yield NamedCorpus(f"{corpus.dataset} {corpus.split}", corpus.dataset or "", corpus)
-    for files in group_files(corpus.files):
-        path = Path(files[0])
-        name = path.name.partition(".")[0]
-        is_only = len(group_files(corpus.files)) == 1
-        name = name if is_only or not path.parent.name else f"{path.parent.name}/{name}"
-        yield NamedCorpus(name, "", dataclasses.replace(corpus, files=files))
-
-
-def next_commands(folder: Path, data: DataConfig, repo: str | None) -> Iterator[str]:
+def next_commands(folder: Path, repo: str | None) -> Iterator[str]:
     """Yield the commands to run next, with the known arguments filled in."""
-    # `--private` applies to new repositories only.
-    target = [f"USER/{folder.name}", "--private"] if repo is None else [repo]
     if repo is None:
         yield "to publish the model as it is:"
-        yield "  " + shlex.join(["hubnmt", "push", str(folder / "best"), *target])
-    dest = str(Path("models") / folder.name)
-    words = ["python", "-m", "training.finish", str(folder), dest, "--valid", _list(data.valid)]
-    tests = list(name_tests(data))
-    for test in tests:
-        words += ["--test", _list(test.corpus.files)]
-        words += ["--test-name", test.name] if len(tests) > 1 else []
+        yield "  " + push_command(folder / "best", repo, name=folder.name)
+    dest = Path("models") / folder.name
     yield "to tune beam size and length penalty first (minutes), evaluate again and publish:"
-    yield f"  {shlex.join(words)}"
-    yield "  " + shlex.join(["hubnmt", "push", dest, *target])
+    yield "  " + shlex.join(["python", "-m", "training.finish", str(folder), str(dest)])
+    yield "  " + push_command(dest, repo, name=folder.name)
 
 
-def _list(files: tuple[str, ...]) -> str:
-    """Format files as an argument of `training.finish`, or a placeholder if that is impossible."""
-    is_known = files and not any("," in name for name in files)
-    return ",".join(files) if is_known else "SRC,REF"
+def push_command(folder: Path, repo: str | None, *, name: str) -> str:
+    """Return the command that pushes a model folder; a new repository is private."""
+    target = [f"USER/{name}", "--private"] if repo is None else [repo]
+    return shlex.join(["hubnmt", "push", str(folder), *target])
+
+
+# --- the record of the run -----------------------------------------------------------------------
+
+
+def add_records(run_dir: Path, model_folder: Path) -> None:
+    """Copy metrics, sample translations and TensorBoard events of a run into a model folder.
+
+    Metrics and samples above the limit are subsampled evenly, larger events are left out.
+
+    Raises:
+        ModelFolderError: if the disk is full.
+    """
+    limit = MAX_RECORD_MIB * 2**20
+    if (run_dir / METRICS).is_file():
+        lines = (run_dir / METRICS).read_text(encoding="utf-8").splitlines(keepends=True)
+        replace_text(model_folder / METRICS, "".join(subsample(lines, limit)))
+    if (run_dir / SAMPLES).is_file():
+        text = (run_dir / SAMPLES).read_text(encoding="utf-8")
+        head, *tables = re.split(r"(?m)^(?=## Step )", text)
+        kept_tables = subsample(tables, limit - len(head.encode()))
+        replace_text(model_folder / SAMPLES, head + "".join(kept_tables))
+    files = sorted((run_dir / "tensorboard").glob("*tfevents*"))
+    if files and sum(file.stat().st_size for file in files) <= MAX_BOARD_MIB * 2**20:
+        target = model_folder / BOARD
+        with reporting_full_disk(target):
+            target.parent.mkdir(exist_ok=True)
+            # Event files are sequences of records, so they can be joined.
+            target.write_bytes(b"".join(file.read_bytes() for file in files))
+
+
+def subsample(parts: Sequence[str], limit: int) -> list[str]:
+    """Return every n-th part, the last included, so that they fit into a number of bytes."""
+    size = sum(len(part.encode()) for part in parts)
+    n = max(1, math.ceil(size / limit))
+    while n < len(parts) and sum(len(part.encode()) for part in parts[::-n]) > limit:
+        n += 1
+    return list(parts[::-n])[::-1]

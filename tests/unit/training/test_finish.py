@@ -31,9 +31,13 @@ def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run_dir(farm_run: Run, tmp_path: Path) -> Path:
-    """A copy of a finished run, which may be changed."""
-    return Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
+def run_dir(farm_run: Run, tmp_path: Path, test_pair: str) -> Path:
+    """A copy of a finished run whose recipe has a test set; it may be changed."""
+    folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
+    recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+    recipe["data"]["test"] = test_pair.split(",")
+    (folder / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -52,13 +56,12 @@ def test_pair(repo: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def finish_run(run_dir: Path, valid_pair: str, test_pair: str, tmp_path: Path) -> Finish:
+def finish_run(run_dir: Path, tmp_path: Path) -> Finish:
     """Call the command and return DEST."""
 
     def call(*options: str) -> Path:
         dest = tmp_path / "models" / "de-en-farm"
-        words = [str(run_dir), str(dest), "--valid", valid_pair, "--test", test_pair]
-        assert main([*words, "--test-name", "Farm test", *options]) == 0
+        assert main([str(run_dir), str(dest), *options]) == 0
         return dest
 
     return call
@@ -71,7 +74,7 @@ def read_pair(pair: str) -> list[list[str]]:
 def metrics_of(card: str) -> dict[str, float]:
     head = yaml.safe_load(card.split("---\n")[1])
     (result,) = head["model-index"][0]["results"]
-    assert result["dataset"]["name"] == "Farm test"
+    assert result["dataset"]["name"] == "test"
     return {each["type"]: each["value"] for each in result["metrics"]}
 
 
@@ -87,7 +90,7 @@ def test_the_card_says_what_the_stored_folder_scores(
     scores = score_corpus(texts, references)
     expected = {"bleu": scores.bleu, "chrf": scores.chrf}
     assert metrics_of(translator.card) == pytest.approx(expected, abs=0.0051)
-    assert f"| Farm test | {len(sources)} | {scores.bleu:.2f}" in translator.card
+    assert f"| test | {len(sources)} | {scores.bleu:.2f}" in translator.card
     assert scores.bleu_signature in translator.card
 
 
@@ -112,17 +115,15 @@ def test_the_page_reads_the_settings_of_the_run_from_the_card(
     assert (recipe.lr, recipe.label_smoothing) == (wanted["lr"], wanted["label_smoothing"])
 
 
-PAIR = "{at}/test.de,{at}/test.en"
 MISTAKES = {
     "no arguments": "",
-    "no validation set": "{run} {at}/dest",
-    "missing file": "{run} {at}/dest --valid {at}/none.de,{at}/test.en",
-    "unequal files": "{run} {at}/dest --valid {at}/test.de,{at}/short.en",
-    "empty files": "{run} {at}/dest --valid {at}/empty,{at}/empty",
-    "no such run": "{at}/none {at}/dest --valid " + PAIR,
-    "a file as destination": "{run} {at}/test.de --valid " + PAIR,
-    "a folder of other files as destination": "{run} {at} --valid " + PAIR,
-    "unknown device": "{run} {at}/dest --valid " + PAIR + " --device gpu",
+    "missing file": "{run} {at}/dest --set data.valid={at}/none.de,{at}/test.en",
+    "unequal files": "{run} {at}/dest --set data.test={at}/test.de,{at}/short.en",
+    "empty files": "{run} {at}/dest --set data.valid={at}/empty,{at}/empty",
+    "no such run": "{at}/none {at}/dest",
+    "a file as destination": "{run} {at}/test.de",
+    "a folder of other files as destination": "{run} {at}",
+    "unknown device": "{run} {at}/dest --device gpu",
 }
 
 
@@ -142,8 +143,18 @@ def test_a_mistake_is_refused_without_a_traceback(
     assert not (tmp_path / "dest").exists()
 
 
+def test_it_ends_with_the_folder_and_the_command_to_push_it(
+    finish_run: Finish, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="training"):
+        dest = finish_run()
+    folder, push = caplog.messages[-2:]
+    assert folder == f"the model is in {dest}; to publish it:"
+    assert push == f"  hubnmt push {dest} USER/de-en-farm --private"
+
+
 def test_the_test_set_is_translated_once_and_last(
-    finish_run: Finish, valid_pair: str, test_pair: str, monkeypatch: pytest.MonkeyPatch
+    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing can have been chosen on it."""
     asked: list[str] = []
