@@ -70,14 +70,17 @@ def break_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(step, "projected_cross_entropy", broken)
 
 
-def score_as(scores: list[float], patch: pytest.MonkeyPatch) -> None:
+def score_as(
+    bleu: list[float], patch: pytest.MonkeyPatch, *, chrf: list[float] | None = None
+) -> None:
     """Let the validations come out like this."""
     judge = validation.evaluate
-    values = iter(scores)
+    values = iter(zip(bleu, chrf or bleu, strict=True))
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         evaluation = judge(*args, **kwargs)
-        scored = dataclasses.replace(evaluation.scores, bleu=next(values))
+        bleu, chrf = next(values)
+        scored = dataclasses.replace(evaluation.scores, bleu=bleu, chrf=chrf)
         return dataclasses.replace(evaluation, scores=scored)
 
     patch.setattr(validation, "evaluate", evaluate)

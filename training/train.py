@@ -39,6 +39,7 @@ from training.run.run_dir import (
     load_settings,
     lock_folder,
     make_folder,
+    record_session,
     stored_recipe,
 )
 from training.run.trainer import Run
@@ -110,13 +111,15 @@ def run(
             corpus = _prepare_together(
                 config, folder, group, stack, is_new=is_new, check=check, start=start
             )
-            if is_new:
-                config = plan_run(config, corpus, group)
             current = Run(config, folder, corpus, group, publisher=publisher)
             if is_new:
+                plan_run(current)
                 _start_run(current, every, start)
             else:
                 current.resume()
+                group.run_on_rank0(
+                    lambda: record_session(folder, current.progress.step, group.device)
+                )
             # Arguments of the first session are stored in the run folder, later ones are not.
             session = (None, ()) if is_new else (recipe, overrides)
             with _stop_gracefully(current, _resume_command(folder, *session, publisher)):

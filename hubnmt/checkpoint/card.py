@@ -166,10 +166,11 @@ def _scores(facts: CardFacts) -> str:
             f"| {escape_cell(result.name)} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
             f"| {s.chrf_plus_plus:.2f} |"
         )
+        plus = s.chrf_plus_plus_signature
         notes.append(
             f"{escape_cell(result.name)}: beam {result.decoding.beam_size}, length penalty "
             f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
-            f"chrF2 `{s.chrf_signature}`."
+            f"chrF2 `{s.chrf_signature}`{f', chrF2++ `{plus}`' if plus else ''}."
         )
     explain = (
         "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. Measured with "

@@ -141,6 +141,7 @@ def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
             "chrf": scores.chrf,
             "chrf_signature": scores.chrf_signature,
             "chrf++": scores.chrf_plus_plus,
+            "chrf++_signature": scores.chrf_plus_plus_signature,
             "guard": decoded.guard,
             "fallbacks": decoded.fallbacks,
             "seconds": seconds,
@@ -153,7 +154,7 @@ def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
     interval = "" if scores.bleu_interval is None else f" ± {scores.bleu_interval:.2f}"
     print(f"BLEU   {scores.bleu:.2f}{interval}  {scores.bleu_signature}")
     print(f"chrF   {scores.chrf:.2f}  {scores.chrf_signature}")
-    print(f"chrF++ {scores.chrf_plus_plus:.2f}")
+    print(f"chrF++ {scores.chrf_plus_plus:.2f}  {scores.chrf_plus_plus_signature}")
     if decoded.guard is not None:
         state = f"on, {decoded.fallbacks:,} decoded again" if decoded.guard else "off"
         print(f"guard  {state}")

@@ -26,6 +26,7 @@ class Scores:
     chrf_signature: str
     chrf_plus_plus: float
     """chrF++: characters and word pairs."""
+    chrf_plus_plus_signature: str = ""
     bleu_interval: float | None = None
     """Half the width of the 95 % bootstrap confidence interval, if requested."""
 
@@ -58,6 +59,7 @@ def score_corpus(
         chrf=chrf[0],
         chrf_signature=chrf[1],
         chrf_plus_plus=plus[0],
+        chrf_plus_plus_signature=plus[1],
         bleu_interval=interval,
     )
 

@@ -92,7 +92,7 @@ class RunSettings(FromDict):
     max_steps: int = 20_000
     """Maximum number of optimizer steps."""
     max_minutes: float | None = None
-    """Time limit in minutes, over all sessions of a run."""
+    """Time limit in minutes for training and validations, over all sessions of a run."""
     eval_every: int = 250
     """Steps between validations; each also takes a snapshot for averaging."""
     save_every: int = 250
@@ -101,7 +101,10 @@ class RunSettings(FromDict):
     """Validate and save the mean of the weights at this many validations; 1 takes the current
     weights. A mean helps where the learning rate does not fall to 0."""
     patience: int = 20
-    """Early stopping after this many validations without a better BLEU."""
+    """Early stopping after this many validations without a better score."""
+    metric: Literal["auto", "bleu", "chrf"] = "auto"
+    """Score that chooses the best validation; `auto`: BLEU, but chrF between models whose BLEU is
+    under 5, where BLEU says little."""
     log_every: int = 50
     """Steps between log lines."""
     n_samples: int = 6
@@ -117,7 +120,8 @@ class RunSettings(FromDict):
     compile: bool = False
     """Use `torch.compile`: slower start, then faster steps on a GPU."""
     n_threads: int = 0
-    """CPU threads; 0 means torch's default."""
+    """CPU threads; 0: one or torch's default, whichever is faster at the start of the run. More
+    threads than idle cores make a small model many times slower."""
 
     def __post_init__(self) -> None:
         """Check ranges."""

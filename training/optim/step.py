@@ -159,6 +159,18 @@ class Stepper:
         grad_norm = self._update(lr)
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
+    def rehearse(self, batch: Batch) -> None:
+        """Run one forward and backward pass and discard the gradients, to measure its time.
+
+        Raises:
+            ConfigError: if the batch does not fit into memory.
+        """
+        self.model.train()
+        self._accumulate(batch, torch.tensor(float(len(batch.labels)), device=self.group.device))
+        self.optimizer.zero_grad()
+        if self.group.device.type == "cuda":
+            torch.cuda.synchronize(self.group.device)
+
     def read(self, numbers: Tensor, *, step: int) -> StepStats:
         """Wait for a step and return its statistics.
 

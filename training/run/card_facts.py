@@ -22,11 +22,13 @@ def training_facts(
         ModelFolderError: if its records are damaged.
     """
     machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
+    sessions = machine.get("sessions", [])
+    later = "".join(f"; from step {part['step']:,} {part['device']}" for part in sessions)
     average = describe_average(recipe["run"])
     as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     return {
         "started from": started_from(machine, name=name) or None,
-        "machine": f"{machine['device']}, {machine['dtype']}",
+        "machine": f"{machine['device']}, {machine['dtype']}{later}",
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
         "weights": average
@@ -124,7 +126,7 @@ def facts_of_run(
 
 def _hub_datasets(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield the Hub names of the training data, each once; a recipe lists what it sets."""
-    names = (each.get("dataset") for each in (data, *data["corpora"].values()))
+    names = (corpus.get("dataset") for corpus in (data, *data["corpora"].values()))
     yield from dict.fromkeys(name for name in names if name)
 
 

@@ -38,10 +38,14 @@ class Progress:
     """Completed batches of this epoch, over all processes."""
     seconds: float = 0.0
     """Training time over all sessions, validations included."""
+    validation_s: float = 0.0
+    """Duration of the last validation in seconds."""
     best_bleu: float = -1.0
-    """Best BLEU of the scheduled validations, used for early stopping."""
+    """BLEU of the best scheduled validation, used for early stopping."""
+    best_chrf: float = -1.0
+    """Its chrF."""
     best_step: int = 0
-    """Step of `best_bleu`; `best/` may hold a better model, validated at the end of a session."""
+    """Its step; `best/` may hold a better model, validated at the end of a session."""
     n_worse: int = 0
     """Scheduled validations since `best_step`."""
     n_skipped: int = 0

@@ -9,13 +9,10 @@ from collections.abc import Iterator
 
 import torch
 
-from hubnmt.inference.dtypes import resolve_training_dtype
-from hubnmt.model import Transformer
 from training.config.recipe import RunConfig
 from training.data.loader import Loader
-from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.step import Stepper
+from training.run.trainer import Run
 
 log = logging.getLogger("training")
 
@@ -23,8 +20,10 @@ LARGEST_BATCH, SMALLEST_BATCH = 4096, 512
 """Limits of `optimizer.batch_tokens` if the recipe leaves it open."""
 MIN_STEPS = 1000
 """Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
-TRIAL_STEPS, TRIAL_S = 20, 10.0
-"""Steps of the speed measurement, fewer if they take longer than these seconds."""
+TRIAL_PASSES, TRIAL_S = 20, 10.0
+"""Passes of the speed measurement, fewer if they take longer than these seconds."""
+THREADS_TRIAL_S = 2.0
+"""The same for each number of threads."""
 FEW_PASSES, MANY_PASSES = 10, 60
 """Passes over the data between which the bundled models of small data reached their best score."""
 DEFAULT_WIDTH, SMALL_WIDTH = 512, 128
@@ -52,36 +51,65 @@ class Plan:
     """Time limit; None if the number of steps is the limit."""
 
 
-def plan_run(config: RunConfig, corpus: Corpus, group: ProcessGroup) -> RunConfig:
-    """Choose the batch size if the recipe leaves it open, and log what fits into the budget.
+def plan_run(run: Run) -> None:
+    """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
-    The speed is measured on rank 0 with a model that is thrown away, before a run with a time
-    limit; random generators are left as they were.
+    The speed is measured on rank 0 with passes of the run's own model, whose gradients are
+    discarded; random generators are left as they were.
 
     Raises:
         ConfigError: if a batch of the recipe's size does not fit into memory.
     """
-    plan = group.run_on_rank0(lambda: _make_plan(config, corpus, group))
-    for line in describe_plan(plan, config):
+    config = run.config
+    devices = [run.group.device] if run.group.device.type == "cuda" else []
+
+    def plan() -> tuple[int, Plan]:
+        with torch.random.fork_rng(devices):
+            return choose_threads(run), _make_plan(run)
+
+    n_threads, budget = run.group.run_on_rank0(plan)
+    torch.set_num_threads(n_threads)
+    for line in describe_plan(budget, config):
         log.info("plan: %s", line)
-    optimizer = dataclasses.replace(config.optimizer, batch_tokens=plan.batch_tokens)
-    return dataclasses.replace(config, optimizer=optimizer)
+    optimizer = dataclasses.replace(config.optimizer, batch_tokens=budget.batch_tokens)
+    settings = dataclasses.replace(config.run, n_threads=n_threads)
+    run.replan(dataclasses.replace(config, optimizer=optimizer, run=settings))
 
 
-def _make_plan(config: RunConfig, corpus: Corpus, group: ProcessGroup) -> Plan:
+def choose_threads(run: Run) -> int:
+    """Set the number of threads to 1 if that is faster on this machine, unless it is given.
+
+    Threads that share busy cores wait for each other in every product.
+    """
+    n_threads = torch.get_num_threads()
+    if run.config.run.n_threads or run.group.device.type != "cpu" or n_threads == 1:
+        return n_threads
+    batch_tokens = run.config.optimizer.batch_tokens or SMALLEST_BATCH
+    seconds = {}
+    for n in (n_threads, 1):
+        torch.set_num_threads(n)
+        seconds[n] = measure_pass(run, batch_tokens=batch_tokens, limit_s=THREADS_TRIAL_S)
+    fastest = min(seconds, key=seconds.__getitem__)
+    torch.set_num_threads(fastest)
+    measured = ", ".join(f"{n} in {s:.2f} s" for n, s in seconds.items())
+    log.info("threads: %d, by the time of a batch (%s); run.n_threads sets them", fastest, measured)
+    return fastest
+
+
+def _make_plan(run: Run) -> Plan:
+    config, corpus, group = run.config, run.corpus, run.group
     optimizer, minutes = config.optimizer, config.run.max_minutes
     batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
     if minutes is not None:
         on_gpu = group.device.type == "cuda"
         trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
-        token_s = measure_step(config, corpus, group.device, batch_tokens=trial) / trial
+        token_s = measure_pass(run, batch_tokens=trial, limit_s=TRIAL_S) / trial
         fitting = 60 * minutes / (token_s * optimizer.accumulate)  # tokens
         batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
         n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
-    sized = _with_batch(config, batch_tokens)
-    n_batches = len(Loader(sized, corpus, group).plan(1))
+    n_batches = len(Loader(_with_batch(config, batch_tokens), corpus, group).plan(1))
     n_passes = n_steps * group.size * optimizer.accumulate / n_batches
-    weights = [each.weight for each in config.data.training_corpora().values()]
+    weights = [source.weight for source in config.data.training_corpora().values()]
     mean = float(corpus.train.lengths[:, 1].double().mean()) + 1  # eos included
     n_rows = sum(n * weight for n, weight in zip(corpus.train.counts, weights, strict=True))
     return Plan(
@@ -93,25 +121,17 @@ def _make_plan(config: RunConfig, corpus: Corpus, group: ProcessGroup) -> Plan:
     )
 
 
-def measure_step(
-    config: RunConfig, corpus: Corpus, device: torch.device, *, batch_tokens: int
-) -> float:
-    """Return the seconds of one forward pass with its update, the first excluded."""
-    sized, alone = _with_batch(config, batch_tokens), ProcessGroup(device)
-    devices = [device] if device.type == "cuda" else []
-    src, tgt = corpus.tokenizers
-    with torch.random.fork_rng(devices):
-        model = Transformer(
-            config.model_config(src_vocab_size=src.vocab_size, tgt_vocab_size=tgt.vocab_size)
-        )
-        dtype = resolve_training_dtype(config.run.dtype, device)
-        stepper = Stepper(model.to(device), sized.optimizer, alone, dtype=dtype)
-        loader = Loader(sized, corpus, alone)
-        seconds: list[float] = []
-        while len(seconds) <= TRIAL_STEPS and sum(seconds[1:]) < TRIAL_S:
-            began = time.monotonic()
-            stepper.read(stepper.run(loader.take(1).batches, lr=0.0), step=1)
-            seconds.append(time.monotonic() - began)
+def measure_pass(run: Run, *, batch_tokens: int, limit_s: float) -> float:
+    """Return the mean seconds of a forward and backward pass, without the first."""
+    sized = _with_batch(run.config, batch_tokens)
+    run.stepper.settings = sized.optimizer  # named if memory runs out
+    loader = Loader(sized, run.corpus, ProcessGroup(run.group.device))
+    seconds: list[float] = []
+    while len(seconds) < 2 or (len(seconds) <= TRIAL_PASSES and sum(seconds[1:]) < limit_s):
+        (batch,) = loader.take(1).batches
+        began = time.monotonic()
+        run.stepper.rehearse(batch)
+        seconds.append(time.monotonic() - began)
     return statistics.mean(seconds[1:])
 
 
@@ -130,7 +150,7 @@ def describe_plan(plan: Plan, config: RunConfig) -> Iterator[str]:
         f"{plan.n_passes:.1f} passes over the data"
     )
     n_tokens, score, data = min(
-        MEASURED, key=lambda each: abs(math.log(each[0] / max(plan.n_tokens, 1)))
+        MEASURED, key=lambda row: abs(math.log(row[0] / max(plan.n_tokens, 1)))
     )
     yield (
         f"{plan.n_tokens / 1e6:,.2f} million target tokens; elsewhere {n_tokens / 1e6:,.1f} "
@@ -150,7 +170,8 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
         n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
         yield f"more steps, --set run.max_steps={n_steps}"
     width = config.model.get("d_model", DEFAULT_WIDTH)
-    if is_short and plan.n_steps < 2 * MIN_STEPS and width > SMALL_WIDTH:
+    has_fixed_size = config.run.pretrained or config.run.pretrained_encoder
+    if is_short and plan.n_steps < 2 * MIN_STEPS and width > SMALL_WIDTH and not has_fixed_size:
         yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
     if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
         yield "more data, or --set model.dropout=0.3"

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,13 +52,6 @@ def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
     paper, pen = torch.tensor([255.0, 255.0, 255.0]), torch.tensor([23.0, 37.0, 84.0])
     colors = paper[:, None, None] + page * (pen - paper)[:, None, None]
     return colors.round().to(torch.uint8)  # (3, height, width)
-
-
-class Best(NamedTuple):
-    """Step and score of the validation in `best/`."""
-
-    step: int
-    bleu: float
 
 
 class RunReport:

@@ -84,7 +84,10 @@ def load_settings(
         batch_tokens = before.optimizer.batch_tokens
         optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
         config = dataclasses.replace(config, optimizer=optimizer)
-    old, new = (json.loads(json.dumps(each.to_dict())) for each in (before, config))
+    if not config.run.n_threads:
+        settings = dataclasses.replace(config.run, n_threads=before.run.n_threads)
+        config = dataclasses.replace(config, run=settings)
+    old, new = (json.loads(json.dumps(recipe.to_dict())) for recipe in (before, config))
     differences = list(_differences(old, new))
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
@@ -197,6 +200,20 @@ def claim_folder(
     # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
     text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
     replace_text(folder / "recipe.json", f"{text}\n")
+
+
+def record_session(folder: Path, step: int, device: torch.device) -> None:
+    """Record where a run continues, if the device or its threads are others than before.
+
+    Raises:
+        ModelFolderError: if the record is damaged, or the disk is full.
+    """
+    machine = read_json(folder / "machine.json")
+    sessions = machine.setdefault("sessions", [])
+    name = describe_machine(device)["device"]
+    if name != (sessions[-1] if sessions else machine)["device"]:
+        sessions.append({"step": step, "device": name})
+        replace_text(folder / "machine.json", json.dumps(machine, indent=2) + "\n")
 
 
 def make_folder(folder: Path) -> None:

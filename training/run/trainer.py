@@ -30,11 +30,14 @@ from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.hub_upload import Publisher
-from training.run.report import Best, RunReport, Throughput
+from training.run.report import RunReport, Throughput
 from training.run.run_dir import remove_start_record
 from training.run.validation import Evaluation, Validator
 
 log = logging.getLogger("training")
+
+FIRST_VALIDATION = 0.1
+"""Share of the time limit that is reserved for the final validation before one was measured."""
 
 
 class Run:
@@ -80,6 +83,11 @@ class Run:
         self._time_share = 0.0
         self._first_step, self._began, self._seconds_before = 0, 0.0, 0.0
 
+    def replan(self, config: RunConfig) -> None:
+        """Change the batch size before the first step."""
+        self.config, self.stepper.settings = config, config.optimizer
+        self.loader = Loader(config, self.corpus, self.group)
+
     def resume(self) -> None:
         """Restore the state stored in the run folder.
 
@@ -103,8 +111,8 @@ class Run:
         self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
 
     @property
-    def best(self) -> Best | None:
-        """The validation in `best/`; None on other ranks and before training."""
+    def best(self) -> Mapping[str, Any] | None:
+        """Record of the validation in `best/`; None on other ranks and before training."""
         return None if self._validator is None else self._validator.best
 
     def train(self) -> Evaluation | None:
@@ -185,6 +193,7 @@ class Run:
                 before = time.monotonic()
                 evaluation = self._validate()
                 self._save()
+                is_stopping = group.run_on_rank0(self._wants_stop) or is_stopping
                 throughput.pause(time.monotonic() - before)
             elif progress.step % settings.save_every == 0:
                 self._save()
@@ -222,8 +231,13 @@ class Run:
         return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
 
     def _time_used(self) -> float:
-        """Return the share of the time limit that is used; 0 without a limit."""
-        return self.progress.seconds / 60 / (self.config.run.max_minutes or math.inf)
+        """Return the share of the time limit that is used; 0 without a limit.
+
+        The time of the final validation is reserved, up to half of the limit.
+        """
+        limit = 60 * (self.config.run.max_minutes or math.inf)
+        reserved = self.progress.validation_s or FIRST_VALIDATION * limit
+        return self.progress.seconds / max(limit - reserved, limit / 2)
 
     def _time_expected(self) -> float:
         """Return the share of the time limit in the middle of the step after the next one."""
@@ -267,7 +281,8 @@ class Run:
         """Validate on rank 0 and broadcast the result."""
         progress = self.progress
 
-        def validate() -> tuple[Evaluation, float, int, int]:
+        def validate() -> tuple[Evaluation, tuple[float, float, int, int]]:
+            began = time.monotonic()
             assert self._validator is not None, "set by _open_report on rank 0"
             try:
                 evaluation = self._validator.validate(self.model, progress)
@@ -275,10 +290,12 @@ class Run:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
             self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
             progress.seconds = self._seconds_before + time.monotonic() - self._began
-            return evaluation, progress.best_bleu, progress.best_step, progress.n_worse
+            progress.validation_s = time.monotonic() - began
+            best = (progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse)
+            return evaluation, best
 
-        result = self.group.run_on_rank0(validate)
-        evaluation, progress.best_bleu, progress.best_step, progress.n_worse = result
+        evaluation, best = self.group.run_on_rank0(validate)
+        progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse = best
         return evaluation
 
     def _save(self) -> None:

@@ -38,9 +38,11 @@ from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
 from training.run.card_facts import facts_of_run
 from training.run.checkpoint import Progress
-from training.run.report import Best, RunReport, peak_memory_mib
+from training.run.report import RunReport, peak_memory_mib
 from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
 
+USEFUL_BLEU = 5.0
+"""BLEU from which on it, and not chrF, compares models."""
 CHUNK = 256
 """Sentences translated between two updates of a progress bar."""
 
@@ -184,9 +186,8 @@ class Validator:
         self._pairs: HeldOutPairs | None = None
         self._report = report
         repair_folder(folder / "best")
-        record = read_validation(folder / "best")
-        self.best = None if record is None else Best(record["step"], record["bleu"])
-        """The validation in `best/`; the earliest of equal scores."""
+        self.best: Mapping[str, Any] | None = read_validation(folder / "best")
+        """Record of the validation in `best/`; the earliest of equal scores."""
 
     def has_validated(self, step: int) -> bool:
         """Return whether the weights of a step were validated, in this session or before."""
@@ -212,23 +213,31 @@ class Validator:
             sides = ([pair[side] for pair in self._corpus.valid] for side in (0, 1))
             self._pairs = encode_pairs(translator, *sides)
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
-        bleu = evaluation.scores.bleu
-        is_best = self.best is None or bleu > self.best.bleu
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
+        is_best = self.best is None or self._rank(record) > self._rank(self.best)
         if is_best:
             self._save("best", stored, record)
-            self.best = Best(progress.step, bleu)
+            self.best = record
         self._save("last", stored, record)
         if progress.step % self._settings.eval_every == 0:
-            is_better = bleu > progress.best_bleu
-            progress.n_worse = 0 if is_better else progress.n_worse + 1
-            if is_better:
-                progress.best_bleu, progress.best_step = bleu, progress.step
+            before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
+            progress.n_worse += 1
+            if self._rank(record) > self._rank(before):
+                progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
+                progress.best_step, progress.n_worse = progress.step, 0
         peak_mib = peak_memory_mib(device)
         self._report_validation(
             evaluation, self._pairs, translator, progress, peak_mib=peak_mib, is_best=is_best
         )
         return evaluation
+
+    def _rank(self, record: Mapping[str, Any]) -> tuple[bool, float]:
+        """Return the key by which validations are compared, see `run.metric`."""
+        metric = self._settings.metric
+        if metric == "auto":
+            is_useful = record["bleu"] >= USEFUL_BLEU
+            return is_useful, record["bleu" if is_useful else "chrf"]
+        return True, record[metric]
 
     def _average(self, model: Transformer, progress: Progress) -> Transformer:
         """Return a copy of the model with the mean of the last snapshots of its weights."""

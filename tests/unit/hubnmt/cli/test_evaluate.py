@@ -16,7 +16,7 @@ Run = Callable[..., str]
 REFERENCES = ["A dog is running in the snow.", "Two men cook.", "A girl climbs into a playhouse."]
 HYPOTHESES = ["A dog runs in the snow.", "Two men are cooking.", "A girl climbs in a playhouse."]
 FIELDS = {
-    *("n", "bleu", "bleu_signature", "chrf", "chrf_signature", "chrf++"),
+    *("n", "bleu", "bleu_signature", "chrf", "chrf_signature", "chrf++", "chrf++_signature"),
     *("guard", "fallbacks", "seconds", "tgt_tokens_per_s"),
 }
 
@@ -43,6 +43,8 @@ def test_given_translations_are_scored(run: Run, tmp_path: Path) -> None:
     assert f"{expected.bleu:.2f}" in shown
     assert f"{expected.chrf:.2f}" in shown
     assert expected.bleu_signature in shown
+    assert "|nw:2|" in expected.chrf_plus_plus_signature
+    assert expected.chrf_plus_plus_signature in shown
 
 
 def test_a_model_is_scored_and_its_translations_can_be_kept(

@@ -1,6 +1,7 @@
 """Publishing a run: the card has what was measured, and the record of the run travels with it."""
 
 import copy
+import json
 import logging
 import shlex
 import shutil
@@ -48,6 +49,21 @@ def test_a_model_that_has_learned_nothing_is_not_offered(
     assert "hubnmt push" not in caplog.text
     card = load_model(ended.folder / "best").card
     assert "## Limits\n\nThis model has learned nothing yet" in card
+
+
+def test_an_unchanged_pretrained_model_is_not_offered(
+    farm_run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = copy.copy(farm_run)
+    ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
+    path = ended.folder / "best" / "validation.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(record | {"step": 0, "bleu": 99.0, "chrf": 99.0}), encoding="utf-8")
+    with caplog.at_level(logging.INFO, logger="training"):
+        publish_run(ended)
+    assert "no validation improved on the pretrained model" in caplog.text
+    assert "hubnmt push" not in caplog.text
+    assert "training.finish" not in caplog.text
 
 
 def test_the_page_shows_how_a_model_of_the_hub_was_trained(

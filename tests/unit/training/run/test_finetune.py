@@ -69,7 +69,7 @@ def test_best_is_never_worse_than_the_start(
     score_as([9, 3, 2], monkeypatch)
     done = train_more("more", f"run.pretrained={parent}")
     assert done.best is not None
-    assert (done.best.step, done.progress.n_worse) == (0, 2)
+    assert (done.best["step"], done.progress.n_worse) == (0, 2)
     assert differing(load_stored(parent), load_stored(done.folder / "best")) == []
     assert differing(load_stored(parent), load_stored(done.folder / "last")) != []
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")

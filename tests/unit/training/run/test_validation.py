@@ -18,7 +18,7 @@ def test_best_is_the_model_of_the_best_validation(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score_as([1, 3, 2, 2.5], monkeypatch)
-    settings = ["run.eval_every=1", "run.average_last=4", "run.max_steps=4"]
+    settings = ["run.eval_every=1", "run.average_last=4", "run.max_steps=4", "run.metric=bleu"]
     done = run_farm(tmp_path, *settings)
     snapshots = [*done.progress.snapshots.values()]
     for name, count in (("best", 2), ("last", 4)):
@@ -35,3 +35,16 @@ def test_the_card_of_the_best_model_is_whole_before_the_end(
         card = (tmp_path / "farm" / name / "README.md").read_text(encoding="utf-8")
         check_metadata(card)
         assert f"steps until the {name} weights: 4" in card
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"), [("bleu", 2), ("chrf", 3), ("auto", 2)], ids=["bleu", "chrf", "auto"]
+)
+def test_chrf_chooses_while_bleu_is_low_unless_the_recipe_says_otherwise(
+    metric: str, best: int, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_as([1, 6, 2, 5.5], monkeypatch, chrf=[40, 20, 41, 19])
+    done = run_farm(tmp_path, "run.eval_every=1", "run.max_steps=4", f"run.metric={metric}")
+    assert done.progress.best_step == best
+    assert done.best is not None
+    assert done.best["step"] == best
