@@ -1,6 +1,6 @@
 """What the small Hub says about repositories and files, in the Hub's JSON.
 
-Takes values of `store`, gives dictionaries. Knows nothing of HTTP.
+Takes values of `store`, gives dictionaries.
 """
 
 import json
@@ -30,15 +30,10 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
         "sha": commit.oid,
         "private": repo.private,
         "gated": "auto" if repo.gated else False,
-        "disabled": False,
         "tags": list(dict.fromkeys(tag for tag in tags if isinstance(tag, str))),
         "lastModified": WHEN,
-        "createdAt": WHEN,
-        "downloads": 0,
-        "likes": 0,
         "cardData": card,
         "siblings": [describe_sibling(*item, blobs=blobs) for item in sorted(commit.files.items())],
-        "usedStorage": sum(len(blob.data) for blob in commit.files.values() if blob.is_lfs),
     }
     if isinstance(library, str):
         answer["library_name"] = library

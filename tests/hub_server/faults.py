@@ -1,6 +1,6 @@
 """How the small Hub misbehaves when a test asks for it.
 
-Takes a description of a request, gives the fault that meets it, if any. Knows nothing of HTTP.
+Takes a description of a request, gives the fault that meets it, if any.
 """
 
 import dataclasses
@@ -40,13 +40,11 @@ class Faults:
 
     def add(self, fault: Fault) -> None:
         """Put a fault in force."""
-        with self._lock:
-            self._faults.append(fault)
+        self._faults.append(fault)
 
     def clear(self) -> None:
         """Behave again."""
-        with self._lock:
-            self._faults.clear()
+        self._faults.clear()
 
     def meet(self, request: str) -> Fault | None:
         """Return the first fault for a request, and count it."""

@@ -20,8 +20,8 @@ from tests.hub_server.faults import Fault, Faults
 from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
-REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
-FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
+REPO = r"/api/(?P<kind>model|space)s/(?P<id>[^/]+/[^/]+)"
+FILE = r"/(?P<prefix>spaces/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
 
 
@@ -126,16 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
         if cut is not None:
             self.rfile.read(min(cut, size))
             raise _CutError
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            if len(body := self.rfile.read(size)) < size:
-                raise _CutError
-            return body
-        chunks = []
-        while length := int(self.rfile.readline(), 16):
-            chunks.append(self.rfile.read(length))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
+        if len(body := self.rfile.read(size)) < size:
+            raise _CutError
+        return body
 
     def _route(self, path: str, body: bytes) -> None:
         for method, pattern, name in ROUTES:

@@ -1,7 +1,7 @@
 """What the small Hub remembers: users, repositories, commits, files.
 
 Takes plain values, gives plain values; a refusal is a `RefusedError` with the Hub's own status and
-error code. Knows nothing of HTTP.
+error code.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import threading
 
-PREFIXES = {"model": "", "space": "spaces/", "dataset": "datasets/"}
+PREFIXES = {"model": "", "space": "spaces/"}
 KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
 LFS_SUFFIXES = (".safetensors", ".bin", ".parquet", ".pt")
 LFS_BYTES = 10 * 2**20
