@@ -1,6 +1,6 @@
 """Extract a phrase table from parallel text: words and short sentences with their translations.
 
-    python -m training.augment.phrase_table RECIPE --output FOLDER/phrases.tsv [--lowercase]
+    python -m training.augment.phrase_table RECIPE --output FOLDER/phrases.tsv
         [--set SECTION.KEY=VALUE ...]
 
 The pairs are the training pairs of the recipe. Add the table to a recipe as another corpus:
@@ -9,13 +9,11 @@ The pairs are the training pairs of the recipe. Add the table to a recipe as ano
     files = ["FOLDER/phrases.tsv"]
 
 A model trained on full sentences tends to answer a single word with half a sentence, because such
-inputs are rare in its corpus. A phrase is a sequence of words without punctuation and contractions;
-its translation is the span of words aligned with it and with no other word, as in phrase-based
-translation (Koehn et al. 2003, section 3.1, https://aclanthology.org/N03-1017), except that words
-at both ends of either side must be aligned. The most frequent translation is kept if it is frequent
-enough. Short sentences, such as "Danke!", are added without their final punctuation. With
-`--lowercase`, entries with capitals are added in lower case, too. Words are separated by spaces, so
-scripts without spaces give few phrases.
+inputs are rare in its corpus. Each pair is aligned word by word; the most frequent translation of a
+word is kept if it is frequent enough. Punctuation and contractions are left out. Longer phrases
+taught a model to drop the ends of short questions. Short sentences, such as "Danke!", are added
+without their final punctuation. Words are separated by spaces, so scripts without spaces give few
+entries.
 """
 
 import argparse
@@ -26,7 +24,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +33,7 @@ from tqdm import tqdm
 from hubnmt.errors import InputError
 from hubnmt.schema import require
 from training.augment.tables import check_output, write_table
-from training.augment.word_alignment import Link, align
+from training.augment.word_alignment import align
 from training.command import make_parser, run_command
 from training.config.data import DataConfig
 from training.config.recipe import load_recipe
@@ -45,12 +43,8 @@ from training.data.corpora import read_clean
 
 log = logging.getLogger("training")
 
-_TOKEN: Final = re.compile(r"\S+")
 _APOSTROPHE: Final = re.compile(r"['’]")
 
-LONGEST = 1
-"""Default of `--longest`: words in a phrase, and in its translation. With two, fragments such as
-"wohnst du" and "you live" taught a model to drop the ends of short questions."""
 LONGEST_SENTENCE = 3
 """Words in a sentence that is added as a whole."""
 MIN_COUNT = 3
@@ -61,22 +55,6 @@ LIMIT = 300_000
 """Default of `--limit`: pairs to read, whose words are kept in memory."""
 
 
-class Word(NamedTuple):
-    """A word of a sentence, and its character span."""
-
-    text: str
-    start: int
-    end: int
-
-    @property
-    def is_one(self) -> bool:
-        """Whether it is a single word: neither punctuation nor a contraction such as "can't"."""
-        return not all(map(_is_mark, self.text)) and not _APOSTROPHE.search(self.text)
-
-
-Sentence = Sequence[Word]
-
-
 class Phrase(NamedTuple):
     """A row of the phrase table."""
 
@@ -85,14 +63,14 @@ class Phrase(NamedTuple):
     n_times: int
 
 
-def find_words(text: str) -> list[Word]:
+def find_words(text: str) -> list[str]:
     """Split a text into words and surrounding punctuation; "don't" and "T-shirt" are words."""
     words = []
-    for token in _TOKEN.finditer(text):
-        core = token.group().strip("".join(char for char in token.group() if _is_mark(char)))
-        start = token.start() + token.group().find(core)
-        borders = (token.start(), start, start + len(core), token.end())
-        words += [Word(text[a:b], a, b) for a, b in itertools.pairwise(borders) if a < b]
+    for token in text.split():
+        core = token.strip("".join(filter(_is_mark, token)))
+        start = token.find(core)
+        parts = (token[:start], core, token[start + len(core) :])
+        words += [part for part in parts if part]
     return words
 
 
@@ -100,73 +78,35 @@ def _is_mark(char: str) -> bool:
     return unicodedata.category(char)[0] in "PS"
 
 
-def find_phrases(
-    src: Sentence, tgt: Sentence, links: Iterable[Link], *, longest: int
-) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield the phrase pairs of a sentence pair, as (first, last) word of each side."""
-    of_src = {s: t for t, s in links}
-    of_tgt = {t: s for s, t in of_src.items()}
-    for first, last in find_runs(src, longest=longest):
-        if first not in of_src or last not in of_src:
-            continue
-        linked = [of_src[place] for place in range(first, last + 1) if place in of_src]
-        low, high = min(linked), max(linked)
-        is_short = high - low < longest
-        is_consistent = all(first <= of_tgt.get(t, first) <= last for t in range(low, high + 1))
-        if is_short and is_consistent and all(word.is_one for word in tgt[low : high + 1]):
-            yield (first, last), (low, high)
+def _is_single(word: str) -> bool:
+    """Return whether a word is neither punctuation nor a contraction such as "can't"."""
+    return not all(map(_is_mark, word)) and not _APOSTROPHE.search(word)
 
 
-def find_runs(sentence: Sentence, *, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield all spans of single words, as (first, last)."""
-    for first in range(len(sentence)):
-        for last in range(first, min(first + longest, len(sentence))):
-            if not sentence[last].is_one:
-                break
-            yield first, last
-
-
-def make_phrase_book(
-    pairs: Sequence[tuple[str, str]],
-    *,
-    longest: int = LONGEST,
-    min_count: int = MIN_COUNT,
-    min_share: float = MIN_SHARE,
+def make_phrase_table(
+    pairs: Sequence[tuple[str, str]], *, min_count: int = MIN_COUNT, min_share: float = MIN_SHARE
 ) -> list[Phrase]:
-    """Extract a phrase table from sentence pairs, most frequent phrases first; see the options."""
-    words = [tuple(map(find_words, pair)) for pair in pairs]
-    sides = [[[word.text.casefold() for word in each[side]] for each in words] for side in (0, 1)]
-    links = align(*sides)
+    """Extract a phrase table from sentence pairs, most frequent entries first; see the options."""
+    sources, targets = ([find_words(pair[side]) for pair in pairs] for side in (0, 1))
+    folded = (
+        [[word.casefold() for word in words] for words in side] for side in (sources, targets)
+    )
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for (src, tgt), (src_words, tgt_words), found in zip(pairs, words, links, strict=True):
-        for here, there in find_phrases(src_words, tgt_words, found, longest=longest):
-            counts[_cut(src, src_words, here)][_cut(tgt, tgt_words, there)] += 1
-    best = {src: _most_common(each) for src, each in counts.items()}
-    best = {src: (tgt, count) for src, (tgt, count) in best.items() if count >= min_count}
-    met: Counter[str] = Counter()
-    for (src, _), (src_words, _) in zip(pairs, words, strict=True):
-        runs = (_cut(src, src_words, run) for run in find_runs(src_words, longest=longest))
-        met.update(run for run in runs if run in best)
-    whole = _short_sentences(pairs)
-    known = {comparable(phrase.src) for phrase in whole}
+    for src, tgt, links in zip(sources, targets, align(*folded), strict=True):
+        for t, s in links:
+            if _is_single(src[s]) and _is_single(tgt[t]):
+                counts[src[s]][tgt[t]] += 1
+    occurrences = Counter(itertools.chain.from_iterable(sources))
+    sentences = _short_sentences(pairs)
+    known = {comparable(phrase.src) for phrase in sentences}
+    words = (Phrase(src, *_most_common(translations)) for src, translations in counts.items())
     phrases = [
-        Phrase(src, tgt, count)
-        for src, (tgt, count) in best.items()
-        if count >= min_share * met[src] and comparable(src) not in known
+        phrase
+        for phrase in words
+        if phrase.n_times >= max(min_count, min_share * occurrences[phrase.src])
+        and comparable(phrase.src) not in known
     ]
-    return sorted([*phrases, *whole], key=lambda phrase: (-phrase.n_times, phrase))
-
-
-def add_lowercase(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """Add each phrase in lower case with the same translation, unless it exists already.
-
-    Of several phrases that differ only in case ("Weg", "WEG") the first one is used.
-    """
-    book = {phrase.src: phrase for phrase in phrases}
-    for phrase in list(book.values()):
-        small = phrase._replace(src=phrase.src.lower())
-        book.setdefault(small.src, small)
-    return list(book.values())
+    return sorted([*phrases, *sentences], key=lambda phrase: (-phrase.n_times, phrase))
 
 
 def _most_common(counts: Counter[str]) -> tuple[str, int]:
@@ -181,11 +121,7 @@ def _short_sentences(pairs: Iterable[tuple[str, str]]) -> list[Phrase]:
         if len(pair[0].split()) <= LONGEST_SENTENCE:
             src, tgt = as_typed(*pair, drop_final_mark=1.0, lowercase_src=0.0)
             counts[src][tgt] += 1
-    return [Phrase(src, *_most_common(each)) for src, each in counts.items()]
-
-
-def _cut(text: str, words: Sentence, run: tuple[int, int]) -> str:
-    return text[words[run[0]].start : words[run[1]].end]
+    return [Phrase(src, *_most_common(found)) for src, found in counts.items()]
 
 
 def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[str, str]]:
@@ -221,12 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("recipe", type=Path, help="recipe (.toml), as for training.train")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument(
-        "--longest", type=int, default=LONGEST, metavar="N", help="words in a phrase"
-    )
     parser.add_argument("--min-count", type=int, default=MIN_COUNT, metavar="N")
     parser.add_argument("--min-share", type=float, default=MIN_SHARE, metavar="P")
-    parser.add_argument("--lowercase", action="store_true", help="add lower-case variants")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help="pairs to read")
     options = parser.parse_args(arguments)
     return run_command(lambda: extract(options))
@@ -238,8 +170,7 @@ def extract(options: argparse.Namespace) -> None:
     Raises:
         HubNMTError: if an option, the recipe or a file cannot be used.
     """
-    counts = {"--longest": options.longest, "--limit": options.limit}
-    counts["--min-count"] = options.min_count
+    counts = {"--limit": options.limit, "--min-count": options.min_count}
     require(
         *((n >= 1, f"{name} {n} must be at least 1") for name, n in counts.items()),
         (0 <= options.min_share <= 1, f"--min-share {options.min_share} must be 0 to 1"),
@@ -247,13 +178,9 @@ def extract(options: argparse.Namespace) -> None:
     check_output(options.output)
     config = load_recipe(options.recipe, options.set).data
     pairs = read_pairs(config, output=options.output, limit=options.limit)
-    phrases = make_phrase_book(
-        pairs, longest=options.longest, min_count=options.min_count, min_share=options.min_share
-    )
+    phrases = make_phrase_table(pairs, min_count=options.min_count, min_share=options.min_share)
     if not phrases:
         raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
-    if options.lowercase:
-        phrases = add_lowercase(phrases)
     write_table(options.output, [(config.src_lang, config.tgt_lang, "count"), *phrases])
     log.info("%s: %s phrases", options.output, f"{len(phrases):,}")
 

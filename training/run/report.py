@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
-from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
 from training.files import replace_text, reporting_full_disk
 
@@ -26,36 +23,9 @@ except ImportError:
 
 log = logging.getLogger("training")
 
-CELL = 8
-"""Pixels per weight, in both directions."""
-GAP = 4
-"""Pixels between heads."""
-
-
-def draw_heads(weights: Tensor, *, cell: int = CELL) -> Tensor:
-    """Render attention maps as a grid: one row per layer, one column per head; darker is more.
-
-    Args:
-        weights: (L, H, T, S) in [0, 1]; rows are target tokens, columns source tokens.
-        cell: pixels per weight.
-
-    Returns:
-        (3, height, width) uint8.
-    """
-    n_layers, n_heads, _, _ = weights.shape
-    ink = weights.float().cpu().clamp(0, 1).sqrt()  # faint weights stay visible
-    ink = ink.repeat_interleave(cell, dim=2).repeat_interleave(cell, dim=3)
-    framed = functional.pad(ink, (GAP, 0, GAP, 0))  # (L, H, GAP + T * cell, GAP + S * cell)
-    height, width = framed.shape[2:]
-    page = framed.permute(0, 2, 1, 3).reshape(n_layers * height, n_heads * width)
-    page = functional.pad(page, (0, GAP, 0, GAP))
-    paper, pen = torch.tensor([255.0, 255.0, 255.0]), torch.tensor([23.0, 37.0, 84.0])
-    colors = paper[:, None, None] + page * (pen - paper)[:, None, None]
-    return colors.round().to(torch.uint8)  # (3, height, width)
-
 
 class RunReport:
-    """Writes metrics, samples and attention maps; files are append-only and continued on resume."""
+    """Writes metrics and samples; files are append-only and continued on resume."""
 
     def __init__(self, folder: Path, *, step: int = -1) -> None:
         """Open the run's files for appending, and remove records after a step.
@@ -101,18 +71,6 @@ class RunReport:
         with self._tensorboard() as board:
             if board is not None:
                 board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
-
-    def add_attention(self, step: int, attention: Attention) -> None:
-        """Add an image of the cross-attention of one sentence pair, and its tokens as text."""
-        columns, rows = (
-            " ".join(f"`{token.strip() or '␣'}`" for token in tokens)
-            for tokens in (attention.src_tokens, attention.tgt_tokens)
-        )
-        text = f"rows of pictures: layers; columns: heads\n\nrows: {rows}\n\ncolumns: {columns}"
-        with self._tensorboard() as board:
-            if board is not None:
-                board.add_image("attention/cross", draw_heads(attention.cross), step)
-                board.add_text("attention/tokens", text, step)
 
     def _rewind(self, step: int) -> None:
         metrics, samples = self._folder / "metrics.jsonl", self._folder / "samples.md"

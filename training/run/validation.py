@@ -284,8 +284,6 @@ class Validator:
         rows = [(src, tgt, text) for src, tgt, text in zip(*columns, strict=True)]
         rows = [rows[i] for i in chosen]
         self._report.add_samples(step, rows)
-        if rows and all(rows[0]):
-            self._report.add_attention(step, translator.attend(rows[0][0], rows[0][1]))
         log.info(
             "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
             step,

@@ -56,7 +56,6 @@ def test_a_recipe_takes_the_table_as_a_corpus(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--longest", "0"], "--longest 0 must be at least 1"),
         (["--min-count", "0"], "--min-count 0 must be at least 1"),
         (["--limit", "-1"], "--limit -1 must be at least 1"),
         (["--min-share", "2"], "--min-share 2.0 must be 0 to 1"),

@@ -1,6 +1,9 @@
 """Frames are filled with the same values on both sides."""
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,21 @@ def test_the_command_fills_the_frames_of_the_project(
     assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
     assert "--times 0 must be at least 1" in caplog.text
+
+
+def test_the_values_are_the_same_in_every_process() -> None:
+    """The cities of Italy come from a set of the library, whose order is random."""
+    code = (
+        "from training.augment import synthetic_pairs as s; s.LOCALES = ('it_IT',); s.DRAWS = 100; "
+        "print(s.load_values())"
+    )
+    values = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(values) == 1
