@@ -144,9 +144,13 @@ def test_what_is_light_loads_nothing_heavy():
     assert run_python(f"import sys, {light}; print(*sorted({heavy!r} & set(sys.modules)))") == ""
 
 
-def test_models_are_listed_without_torch():
-    code = "import sys, hubnmt.hub.listing; print({'torch', 'numpy'} & set(sys.modules))"
-    assert run_python(code) == "set()"
+@pytest.mark.parametrize("command", [["list"], ["evaluate", "--hyp", __file__, "--ref", __file__]])
+def test_what_runs_no_model_imports_no_torch(command: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HUBNMT_HUB", "0")
+    code = (
+        f"import sys, hubnmt.__main__; hubnmt.__main__.main({command!r}); print(sys.modules.keys())"
+    )
+    assert "'torch'" not in run_python(code)
 
 
 def test_a_model_is_loaded_without_the_compiler_of_torch(bundled_model: Path):
