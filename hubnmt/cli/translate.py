@@ -70,15 +70,13 @@ def translate(
 ) -> None:
     """Translate arguments, a file or standard input."""
     _check_files(source, output, has_texts=bool(texts), overwrite=overwrite, carry_on=carry_on)
-    # 1. Count the lines of a file; those of a pipe or of standard input are not known before.
-    is_file = source and can_be_read_twice(source)
+    # 1. Open the input; the lines of a pipe or of standard input cannot be counted before.
+    is_file = source is not None and can_be_read_twice(source)
     total = count_lines(source) if source and is_file else None
-    remaining = None
     if carry_on and source and output:
-        if total is None:
-            remaining = _skip_pipe_lines(source, output)
-        else:
-            _check_beginning(source, output, n_lines=total)
+        lines = _read_after(source, output)
+    else:
+        lines = _read_input(texts, source)
     # 2. Load the model; no text at all checks the options.
     translator = placement.load(model)
     translate_chunk: Any = functools.partial(translator.translate, **translating.keywords())
@@ -89,7 +87,6 @@ def translate(
     n_workers = workers or default_workers(placement.device, total)
     sink_of = _open_sink(source, output, overwrite=overwrite, carry_on=carry_on)
     with sink_of as (sink, n_done), progress_bar(total, n_done) as bar:
-        lines = remaining or _input_lines(texts, source, skip=n_done)
         results = translate_chunks(translate_chunk, in_chunks(lines), n_workers=n_workers)
         with contextlib.closing(results):
             for translations in results:
@@ -114,37 +111,22 @@ def _check_files(
         raise ConfigError(f"--input and --output are the same file {source}")
 
 
-def _check_beginning(source: Path, output: Path, *, n_lines: int) -> None:
-    """Check that the output has at most as many lines as the input, as otherwise it is unrelated.
+def _read_after(source: Path, output: Path) -> Iterator[str]:
+    """Skip the lines that are translated; one whose translation is incomplete is translated again.
 
     Called before the output is opened, because opening truncates an incomplete last line.
     """
     n_done = count_lines(output) if output.is_file() else 0
-    if n_done > n_lines:
-        raise _unrelated_output(output, f"{n_done:,} lines and {source} only {n_lines:,}")
-
-
-def _skip_pipe_lines(source: Path, output: Path) -> Iterator[str]:
-    """Skip the lines of a pipe that are already translated and return the rest.
-
-    A pipe cannot be read twice, so its lines cannot be counted first as in `_check_beginning`. A
-    line whose translation is incomplete is translated again.
-    """
-    n_done = count_lines(output) if output.is_file() else 0
+    lines = read_lines(source, skip=max(n_done - 1, 0))
     if not n_done:
-        return read_lines(source)
-    lines = read_lines(source, skip=n_done - 1)
+        return lines
     last = next(lines, None)
     if last is None:
-        raise _unrelated_output(output, f"{n_done:,} lines and {source} fewer")
+        raise InputError(
+            f"--continue: {output} has {n_done:,} lines and {source} fewer, so it is not the start "
+            "of this translation; name another --output"
+        )
     return itertools.chain([last], lines) if is_torn(output) else lines
-
-
-def _unrelated_output(output: Path, counts: str) -> InputError:
-    return InputError(
-        f"--continue: {output} has {counts}, so it is not the start of this translation; "
-        "name another --output"
-    )
 
 
 @contextlib.contextmanager
@@ -179,11 +161,11 @@ def _add_resume_notes(
             error.add_note(f"--continue{name} continues after them")
 
 
-def _input_lines(texts: Sequence[str] | None, source: Path | None, *, skip: int) -> Iterator[str]:
+def _read_input(texts: Sequence[str] | None, source: Path | None) -> Iterator[str]:
     if texts:
         decoded = map(_read_argument, texts)
         return (check_line(text, where=f"text {n}") for n, text in enumerate(decoded, start=1))
-    return read_lines(source, skip=skip) if source else read_stdin()
+    return read_lines(source) if source else read_stdin()
 
 
 def _read_argument(text: str) -> str:
