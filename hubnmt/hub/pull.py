@@ -11,11 +11,12 @@ import difflib
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import is_offline_mode
+from huggingface_hub import DryRunFileInfo, is_offline_mode
 
 from hubnmt.checkpoint.description import bundled_models, check_place, load_config
 from hubnmt.checkpoint.files import replace_folder
@@ -141,41 +142,45 @@ def _pull_online(
         # 1. Check the files and their sizes.
         info = read_repo(api, reference.repo, reference.revision)
         sizes = check_model(info, target)
-        commit = str(info.sha)
-        download = partial(
-            api.snapshot_download, reference.repo, revision=commit, cache_dir=cache_dir
+        pinned = HubReference(reference.repo, str(info.sha))
+        download: Any = partial(
+            api.snapshot_download, pinned.repo, revision=pinned.revision, cache_dir=cache_dir
         )
-        if max_bytes is not None:
-            planned = api.snapshot_download(
-                reference.repo,
-                revision=commit,
-                cache_dir=cache_dir,
-                allow_patterns=ALLOWED,
-                dry_run=True,
-            )
-            size = sum(file.file_size or 0 for file in planned if file.will_download)
-            if size > max_bytes:
-                raise HubError(
-                    f"{target} has {size / 1e6:,.0f} MB, over the limit of "
-                    f"{max_bytes / 1e6:,.0f} MB; download it from the command line: "
-                    f"hubnmt pull {target}"
-                )
-        # 2. Download the config, and check the other sizes against it.
-        folder = Path(download(allow_patterns=CONFIG))
-        check_sizes(sizes, load_config(folder), target=target)
-        # 3. Download the rest. With a server error the client returns any folder of the commit.
-        download(allow_patterns=ALLOWED)
-        if find_cached(HubReference(reference.repo, commit), cache_dir=cache_dir) is None:
-            raise HubUnreachableError(f"the download of {target} is incomplete: try again")
+        folder = find_cached(pinned, cache_dir=cache_dir)
+        if folder is None:
+            if max_bytes is not None:
+                _check_limit(download(allow_patterns=ALLOWED, dry_run=True), max_bytes, target)
+            # 2. Download the config, and check the other sizes against it.
+            config = load_config(Path(download(allow_patterns=CONFIG)))
+            check_sizes(sizes, config, target=target)
+            # 3. Download the rest. With a server error the client returns an incomplete folder.
+            download(allow_patterns=ALLOWED)
+            folder = find_cached(pinned, cache_dir=cache_dir)
+            if folder is None:
+                raise HubUnreachableError(f"the download of {target} is incomplete: try again")
         # 4. Record the branch, as `huggingface_hub` does.
         if not reference.is_pinned:
             with contextlib.suppress(OSError):  # a read-only cache is still usable
                 ref = folder.parents[1] / "refs" / reference.revision
                 ref.parent.mkdir(parents=True, exist_ok=True)
                 draft = ref.with_name(f"{ref.name}.{os.getpid()}.tmp")
-                draft.write_text(commit, encoding="ascii")
+                draft.write_text(pinned.revision, encoding="ascii")
                 draft.replace(ref)
-    return Pulled(folder, commit)
+    return Pulled(folder, pinned.revision)
+
+
+def _check_limit(planned: Sequence[DryRunFileInfo], max_bytes: int, target: str) -> None:
+    """Check the size of a download before it starts.
+
+    Raises:
+        HubError: if it exceeds the limit.
+    """
+    size = sum(file.file_size or 0 for file in planned if file.will_download)
+    if size > max_bytes:
+        raise HubError(
+            f"{target} has {size / 1e6:,.0f} MB, over the limit of {max_bytes / 1e6:,.0f} MB; "
+            f"download it from the command line: hubnmt pull {target}"
+        )
 
 
 def pull_to(reference: HubReference, folder: Path) -> Pulled:
