@@ -26,7 +26,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
     "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
     "race": ([FARM, "--goal", "0", "--valid", *PAIR, "--test", *PAIR, *SET[:2]], "test BLEU"),
-    "soak": (["--minutes", "0.05", "--visitors", "2", "--hostile", "1"], "honest answers"),
+    "soak": (["--minutes", "0.05", "--visitors", "2", "--crowd", "3"], "median wait"),
     "train": (
         [
             *("--train", *PAIR, "--threads", "1", "--dtypes", "float32"),
