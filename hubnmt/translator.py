@@ -298,7 +298,6 @@ class Translator:
         guard: bool = True,
         split: bool = True,
         n_together: int = 1,
-        engine: Engine | None = None,
         **options: Unpack[DecodingOptions],
     ) -> Generator[str, None, Translation]:
         """Translate one text and yield partial translations as they are generated.
@@ -316,7 +315,6 @@ class Translator:
             split: see `translate`.
             n_together: sentences decoded in one batch, which is much faster for long texts; the
                 partial text then grows by this many sentences instead of by words.
-            engine: decodes in place of the translator's own, as for requests that share batches.
             options: see `translate`.
 
         Example:
@@ -327,8 +325,7 @@ class Translator:
             raise ConfigError(f"n_together = {n_together} must be at least 1")
         check_prefix(prefix)
         decoding = (decoding or self.decoding).with_options(**options)
-        pipeline = self._pipeline if engine is None else self._pipeline.with_engine(engine)
-        return pipeline.stream(
+        return self._pipeline.stream(
             text, decoding, prefix=prefix, guard=guard, split=split, n_together=n_together
         )
 

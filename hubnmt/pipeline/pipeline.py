@@ -114,10 +114,6 @@ class Pipeline:
         self._tokenizers = tokenizers
         self._config = config
 
-    def with_engine(self, engine: Engine) -> "Pipeline":
-        """Return the same pipeline with another engine."""
-        return Pipeline(engine, self._tokenizers, config=self._config)
-
     def translate(
         self,
         texts: Sequence[str],

@@ -23,6 +23,7 @@ from hubnmt.ui.services.compare import mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
 from hubnmt.ui.services.text_format import sentence, short_count
+from hubnmt.ui.services.turns import model_turn
 
 N_CHOICES = 6
 """Number of token alternatives; further ones have negligible probability."""
@@ -92,9 +93,10 @@ class Inspector:
         try:
             translator, subject = self._read(value)
             prefix = _prefix_ids(subject, steering)
-            found = translator.alternatives(
-                subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
-            )
+            with model_turn():
+                found = translator.alternatives(
+                    subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
+                )
         except HubNMTError as error:
             return _with_message(steering, error)
         choices = [dataclasses.asdict(each) for each in found]
@@ -130,14 +132,13 @@ class Inspector:
             ablated = self._without(value["model"], translator, off) if off else translator
         except HubNMTError as error:
             return _with_message(switches, error)
-        before, after = (
-            each.translate(subject.src, split=False, guard=False) for each in (translator, ablated)
-        )
+        both = (translator, ablated)
+        with model_turn():
+            before, after = (each.translate(subject.src, split=False, guard=False) for each in both)
+            log_probs = [
+                each.score(subject.src, before.n_best[0], split=False).log_prob for each in both
+            ]
         spans = mark_differences(before.text, after.text)
-        log_probs = [
-            each.score(subject.src, before.n_best[0], split=False).log_prob
-            for each in (translator, ablated)
-        ]
         answer = {
             "spans": [[list(span) for span in side] for side in spans],
             "log_probs": log_probs,
@@ -248,9 +249,10 @@ def _complete(
     Only the continuation counts towards the limits: the prefix is part of an admitted translation.
     """
     limits.check_search(subject.src, decoding, continuation)
-    found = translator.translate(
-        subject.src, decoding=decoding, prefix=prefix + continuation, split=False
-    )
+    with model_turn():
+        found = translator.translate(
+            subject.src, decoding=decoding, prefix=prefix + continuation, split=False
+        )
     return found.n_best[0].tgt_ids[0]
 
 
