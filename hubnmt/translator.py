@@ -23,7 +23,6 @@ from hubnmt.config import (
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.pull import locate_model
 from hubnmt.hub.push import Pushed, push
-from hubnmt.inference import int8_layers
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
 from hubnmt.inference.engine import TorchEngine
@@ -59,10 +58,9 @@ class Translator:
         Args:
             stored: as returned by `load_model`. Weights are copied only if the device or dtype
                 differs.
-            device: `cpu`, `cuda`, `cuda:1`, ...
+            device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one.
             dtype: of weights and matrix products, one of `DTYPES`, or `auto`: the faster of float32
-                and bfloat16 for this model on this machine; or `int8`: matrix products of the
-                search in 8 bits on a CPU, all else in float32.
+                and bfloat16 for this model on this machine; or `int8` with CTranslate2.
             engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[fast]`) decodes with that
                 library; scoring, attention and the decoding options that CTranslate2 implements
                 differently use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
@@ -77,6 +75,10 @@ class Translator:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
         is_torch = engine == "torch"
         check_dtype(dtype)
+        if is_torch and dtype == INT8:
+            raise ConfigError(
+                "dtype = 'int8' needs engine = 'ctranslate2' (pip install 'hubnmt[fast]')"
+            )
         _use_one_thread_in_forks()
         self._stored = stored
         self._place = functools.partial(
@@ -90,10 +92,7 @@ class Translator:
         dtype = resolve_dtype(dtype, self.device, stored.model.config)
         own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
         self.model = convert(stored.model, self.device, own_dtype)
-        is_int8 = is_torch and dtype == INT8
-        if is_int8 and (self.device.type != "cpu" or not int8_layers.is_available()):
-            raise ConfigError("dtype = 'int8' needs device = 'cpu' and PyTorch with FBGEMM")
-        reference = TorchEngine(self.model, self.tokenizers, is_int8=is_int8)
+        reference = TorchEngine(self.model, self.tokenizers)
         self.engine: Engine = reference
         """Maps source ids to hypotheses, without any text processing."""
         if not is_torch:
@@ -132,7 +131,7 @@ class Translator:
             ConfigError: if the device is not available or the engine is not installed.
 
         Example:
-            >>> Translator.from_pretrained("de-en-multi30k", dtype="int8").config.src_lang
+            >>> Translator.from_pretrained("de-en-multi30k", device="auto").config.src_lang
             'de'
         """
         folder, commit = locate_model(

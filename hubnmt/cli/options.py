@@ -29,7 +29,7 @@ AsJson = Annotated[bool, Option("--json", help="print one JSON object per line")
 class Placement:
     """How a model runs."""
 
-    device: Annotated[str, Option(help="cpu, cuda, cuda:1, ...")] = "cpu"
+    device: Annotated[str, Option(help="cpu, cuda, cuda:1, ... or auto")] = "cpu"
     engine: Annotated[
         str,
         Option(metavar="|".join(ENGINES), help="decoding engine; ctranslate2 needs hubnmt[fast]"),
@@ -39,7 +39,7 @@ class Placement:
         Option(
             metavar="|".join(DTYPE_NAMES),
             help="weight type; auto: the faster of float32 and bfloat16; "
-            "int8: products of the search in 8 bits",
+            "int8: with --engine ctranslate2",
         ),
     ] = "float32"
 

@@ -27,7 +27,6 @@ from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.types import Step, run_search
 from hubnmt.inference.model_step import ModelStep
-from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.embedding import sinusoidal_positions
 from hubnmt.model.layers import EncoderLayer
@@ -242,14 +241,13 @@ for text, row in zip(PAIRS, said.tolist(), strict=True):
 # A search knows the model only as a `Step`: `step(last_ids)` takes the newest token of each of the
 # W hypotheses, (B, W), and returns log-probabilities of what comes next, (B, W, V);
 # `step.reorder(parents)` says which hypothesis each new one continues. Keys and values of earlier
-# positions are kept inside, so each step computes one position. `PackedTransformer` is the same
-# network rearranged for speed.
+# positions are kept inside, so each step computes one position.
 
 
 # %%
 def start() -> Step:
     """Encode the sentence for a new search; padding and `<bos>` are never said."""
-    return ModelStep(PackedTransformer(model), src_alone, mask_alone, never=(pad_id, bos_id))
+    return ModelStep(model, src_alone, mask_alone, never=(pad_id, bos_id))
 
 
 def show(ids: list[int]) -> str:

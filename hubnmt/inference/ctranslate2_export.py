@@ -132,13 +132,15 @@ def build_spec(stored: StoredModel) -> Any:
     """Convert a model to a CTranslate2 `TransformerSpec`."""
     config, model = stored.model.config, stored.model
     specs = ctranslate2.specs
-    activation = specs.Activation.RELU if config.activation == "relu" else specs.Activation.GELU
+    activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}
+    if config.activation not in activations:
+        raise ConfigError(f"CTranslate2 export does not know activation = {config.activation!r}")
     head = config.alignment_head
     spec = specs.TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
         config.n_heads,
         pre_norm=config.norm_order == "pre",
-        activation=activation,
+        activation=activations[config.activation],
         alignment_layer=-1 if head is None else head[0],
         alignment_heads=1 if head is None else config.n_heads,
     )

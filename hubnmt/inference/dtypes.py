@@ -1,20 +1,20 @@
 """Data types for inference and training, resolution of `auto`, and conversion of a model."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from hubnmt.config import DTYPE_NAMES, ModelConfig
 from hubnmt.errors import ConfigError
-from hubnmt.inference.cpu import has_amx_bf16, is_amd_bf16
 from hubnmt.model import Transformer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "auto"
 """The faster of `float32` and `bfloat16`; translations may differ slightly between the two."""
 INT8 = "int8"
-"""Matrix products in 8 bits on a CPU; everything else is computed in float32."""
+"""8 bits, which only CTranslate2 computes in; weights stored in 8 bits load as any other type."""
 
 WIDE = 512
 """`d_model` from which bfloat16 is faster on a CPU for single sentences as well as batches. At 256
@@ -42,7 +42,7 @@ def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:
     if device.type == "cuda":
         is_faster = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        is_faster = config.d_model >= WIDE and has_amx_bf16()
+        is_faster = config.d_model >= WIDE and bool(_cpu_features().get("amx_bf16"))
     return "bfloat16" if is_faster else "float32"
 
 
@@ -59,15 +59,30 @@ def resolve_training_dtype(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
         return "bfloat16" if has_bf16 else "float16"
-    return "bfloat16" if has_amx_bf16() or is_amd_bf16() else "float32"
+    cpu = _cpu_features()
+    is_amd_bf16 = "AMD" in str(cpu.get("cpu_name")) and cpu.get("avx512_bf16")
+    return "bfloat16" if cpu.get("amx_bf16") or is_amd_bf16 else "float32"
+
+
+def _cpu_features() -> Mapping[str, Any]:
+    """Return the CPU's features by name; empty if PyTorch is too old to report them.
+
+    Source: https://docs.pytorch.org/docs/main/generated/torch.cpu.get_capabilities.html
+    """
+    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
 def open_device(name: str) -> torch.device:
     """Return a device after checking that tensors can be placed on it.
 
+    Args:
+        name: such as `cpu` or `cuda:1`; `auto` is `cuda` where there is one, else `cpu`.
+
     Raises:
         ConfigError: if the device is unknown or not available.
     """
+    if name == AUTO:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -26,8 +26,8 @@ from hubnmt.decoding import (
     sample,
 )
 from hubnmt.errors import ModelFolderError
+from hubnmt.inference.fast_layers import with_fast_layers
 from hubnmt.inference.model_step import ModelStep
-from hubnmt.inference.packed_transformer import PackedTransformer
 from hubnmt.inference.scoring import Pairs, score_targets
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, group_by_length
@@ -38,12 +38,10 @@ from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 class TorchEngine:
     """Decodes with the Transformer of this package."""
 
-    def __init__(
-        self, model: Transformer, tokenizers: Tokenizers, *, is_int8: bool = False
-    ) -> None:
-        """Pack the current weights of a model in eval mode; `is_int8` multiplies in 8 bits."""
+    def __init__(self, model: Transformer, tokenizers: Tokenizers) -> None:
+        """Lay out the current weights of a model in eval mode for the search."""
         self.model = model
-        self._packed = PackedTransformer(model, is_int8=is_int8)
+        self._fast = with_fast_layers(model)
         self._tokenizers = tokenizers
 
     def search(
@@ -108,7 +106,7 @@ class TorchEngine:
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
-        step = ModelStep(self._packed, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        step = ModelStep(self._fast, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
         caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [

@@ -1,11 +1,11 @@
-"""Adapter from a packed Transformer to the `Step` protocol of decoding."""
+"""Adapter from a Transformer to the `Step` protocol of decoding."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 
 ROWS_IN_CACHE = 32
 """Rows of log-probabilities that are normalized at a time on a CPU: with 8,000 pieces 1 MB."""
@@ -16,7 +16,7 @@ class ModelStep:
 
     def __init__(
         self,
-        model: PackedTransformer,
+        model: Transformer,
         src_ids: Tensor,
         src_pad_mask: Tensor,
         *,
@@ -25,16 +25,15 @@ class ModelStep:
         """Encode the sources.
 
         Args:
-            model: packed from a model in eval mode.
+            model: in eval mode.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
             never: ids that no translation contains (pad, bos). The other log-probabilities
                 are not renormalized, so that a search and a replay agree.
         """
         self._model = model
-        self._cache = model.precompute_cross_attention(
-            model.encode(src_ids, src_pad_mask), src_pad_mask
-        )
+        pad_mask = src_pad_mask if src_pad_mask.any() else None
+        self._cache = model.precompute_cross_attention(model.encode(src_ids, pad_mask), pad_mask)
         self._forbidden_ids = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
 
     def __call__(self, last_ids: Tensor) -> Tensor:

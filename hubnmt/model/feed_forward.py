@@ -3,11 +3,15 @@
 Source: Vaswani et al. 2017, section 3.3, https://arxiv.org/abs/1706.03762
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor, nn
 
 from hubnmt.model.dropout import Dropout
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+"""Activation functions by their names in the configuration."""
 
 
 class FeedForward(nn.Module):
@@ -19,7 +23,7 @@ class FeedForward(nn.Module):
         """Initialize both matrices (Glorot uniform); biases are 0."""
         super().__init__()
         self.widen = nn.Linear(d_model, d_ff)
-        self.activate = nn.ReLU() if activation == "relu" else nn.GELU()
+        self.activate = ACTIVATIONS[activation]()
         self.dropout = Dropout(dropout)
         self.narrow = nn.Linear(d_ff, d_model)
         for linear in (self.widen, self.narrow):

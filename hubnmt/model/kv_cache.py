@@ -6,8 +6,6 @@ beam copies this small mask instead of every layer's keys and values, and the W 
 sentence are simply W queries.
 """
 
-from typing import Generic, Protocol, TypeVar
-
 import torch
 from torch import Tensor
 
@@ -19,8 +17,8 @@ class LayerCache:
         """Start with the projected encoder output, (B, H, S, E) each, and no target tokens."""
         self.memory_k = memory_k
         self.memory_v = memory_v
-        self.k: Tensor | None = None
-        self.v: Tensor | None = None
+        self._k = self._v = memory_k[:, :, :0]  # (B, H, capacity, E) each, larger than what is used
+        self._n_keys = 0
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Append the keys and values of this step, (B, H, Q, E) each.
@@ -28,10 +26,19 @@ class LayerCache:
         Returns:
             all keys and all values so far, (B, H, K, E) each.
         """
-        if self.k is not None and self.v is not None:
-            k, v = torch.cat((self.k, k), dim=2), torch.cat((self.v, v), dim=2)  # (B, H, K, E)
-        self.k, self.v = k, v
-        return k, v
+        start, end = self._n_keys, self._n_keys + k.shape[2]
+        self._n_keys = end
+        if start == 0:  # teacher forcing appends once, and needs no copy
+            self._k, self._v = k, v
+            return k, v
+        if end > self._k.shape[2]:
+            # Targets are about as long as their sources, so usually the buffers grow only once.
+            capacity = max(2 * start, (end - start) * (self.memory_k.shape[2] + 8))
+            self._k = _grow(self._k, start, capacity)
+            self._v = _grow(self._v, start, capacity)
+        self._k.narrow(2, start, end - start).copy_(k)
+        self._v.narrow(2, start, end - start).copy_(v)
+        return self._k.narrow(2, 0, end), self._v.narrow(2, 0, end)
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
         """Keep only these sentences; see `DecoderCache.keep`.
@@ -40,67 +47,78 @@ class LayerCache:
             rows: (B',) int64.
             moved: positions in `rows` whose sentence changes its position.
         """
-        self.memory_k, self.memory_v = self.memory_k[rows], self.memory_v[rows]
-        if self.k is not None and self.v is not None:
-            self.k, self.v = self.k[rows], self.v[rows]
+        n_src_tokens = self.memory_k.shape[2]
+        self.memory_k = _keep(self.memory_k, n_src_tokens, rows, moved)
+        self.memory_v = _keep(self.memory_v, n_src_tokens, rows, moved)
+        self._k = _keep(self._k, self._n_keys, rows, moved)
+        self._v = _keep(self._v, self._n_keys, rows, moved)
 
 
-class Kept(Protocol):
-    """A per-layer cache that can drop sentences."""
-
-    def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """See `LayerCache.keep`."""
-        ...
-
-
-L = TypeVar("L", bound=Kept)
+def _grow(x: Tensor, n_used: int, capacity: int) -> Tensor:
+    """Copy the used part of (B, H, n, E) to a buffer (B, H, capacity, E)."""
+    n_rows, n_heads, _, d_head = x.shape
+    larger = x.new_empty(n_rows, n_heads, capacity, d_head)
+    larger[:, :, :n_used] = x[:, :, :n_used]
+    return larger
 
 
-class DecoderCache(Generic[L]):
+def _keep(x: Tensor, n_used: int, rows: Tensor, moved: Tensor) -> Tensor:
+    """Move the used part of the sentences that change position, and drop the others' rows."""
+    if len(moved):
+        used = x[:, :, :n_used]
+        used.index_copy_(0, moved, used.index_select(0, rows[moved]))
+    return x[: len(rows)]
+
+
+class DecoderCache:
     """Keys and values of all layers, and the ancestor mask of the beam."""
 
-    def __init__(self, layers: list[L], memory_mask: Tensor) -> None:
+    def __init__(self, layers: list[LayerCache], memory_mask: Tensor | None) -> None:
         """Start without target tokens.
 
         Args:
             layers: one cache per decoder layer.
-            memory_mask: (B, 1, 1, S) bool, True = attend.
+            memory_mask: (B, 1, 1, S) bool, True = attend; None = attend to all.
         """
         self.layers = layers
         self.memory_mask = memory_mask
         self.n_positions = 0
         """Number of target positions decoded so far: the position of the next token."""
-        n_rows = memory_mask.shape[0]
-        self._ancestors = torch.ones(n_rows, 1, 0, dtype=torch.bool, device=memory_mask.device)
-        """(B, W, K), True = the entry belongs to the hypothesis or one of its ancestors."""
-        self._own = torch.ones(n_rows, 1, 1, dtype=torch.bool, device=memory_mask.device)
-        """(B, W, W), the columns each step appends: each hypothesis attends to its own entry."""
+        self._ancestors: Tensor | None = None
+        """(B, W, K), True = the entry belongs to the hypothesis or one of its ancestors. None while
+        each sentence has had one hypothesis, to which all entries belong."""
 
-    def advance(self, n_queries: int) -> Tensor:
+    def advance(self, n_queries: int) -> Tensor | None:
         """Extend the ancestor mask by one new token per hypothesis.
 
         Args:
             n_queries: W, hypotheses per sentence.
 
         Returns:
-            (B, 1, W, K + W) bool, True = attend: ancestors and the hypothesis itself.
+            (B, 1, W, K + W) bool, True = attend: ancestors and the hypothesis itself; None = attend
+            to all.
         """
-        n_rows, n_known, _ = self._ancestors.shape
+        n_known = 1 if self._ancestors is None else self._ancestors.shape[1]
         if n_queries != n_known:
             raise ValueError(
                 f"got {n_queries} hypotheses, but the cache holds {n_known}; reorder it first"
             )
-        if self._own.shape[:2] != (n_rows, n_queries):
-            own = torch.eye(n_queries, dtype=torch.bool, device=self._ancestors.device)
-            self._own = own.expand(n_rows, -1, -1)  # (B, W, W)
-        self._ancestors = torch.cat((self._ancestors, self._own), dim=2)  # (B, W, K + W)
         self.n_positions += 1
+        if self._ancestors is None:
+            return None
+        own = torch.eye(n_queries, dtype=torch.bool, device=self._ancestors.device)
+        own = own.expand(len(self._ancestors), -1, -1)  # (B, W, W)
+        self._ancestors = torch.cat((self._ancestors, own), dim=2)  # (B, W, K + W)
         return self._ancestors[:, None]  # (B, 1, W, K + W)
 
     def reorder(self, parents: Tensor) -> None:
         """Make hypothesis w of sentence b continue `parents[b, w]`; parents is (B, W') int64."""
-        n_keys = self._ancestors.shape[2]
-        index = parents[:, :, None].expand(-1, -1, n_keys)  # (B, W', K)
+        if self._ancestors is None:
+            if parents.shape[1] == 1:
+                return
+            n_rows, n_keys = len(parents), self.n_positions
+            self._ancestors = parents.new_ones(n_rows, 1, n_keys, dtype=torch.bool)  # (B, 1, K)
+        index = parents[:, :, None].expand(-1, -1, self._ancestors.shape[2])  # (B, W', K)
         self._ancestors = self._ancestors.gather(1, index)  # (B, W', K)
 
     def keep(self, rows: Tensor) -> None:
@@ -111,5 +129,7 @@ class DecoderCache(Generic[L]):
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         for layer in self.layers:
             layer.keep(rows, moved)
-        self.memory_mask = self.memory_mask[rows]
-        self._ancestors = self._ancestors[rows]
+        if self.memory_mask is not None:
+            self.memory_mask = self.memory_mask[rows]
+        if self._ancestors is not None:
+            self._ancestors = self._ancestors[rows]

@@ -27,9 +27,10 @@ class SubLayer(nn.Module):
 
     def forward(self, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply `block` with its residual connection: (B, N, D) to (B, N, D)."""
-        if self.norm_first:
-            return x + self.dropout(block(self.norm(x)))  # type: ignore[no-any-return]
-        return self.norm(x + self.dropout(block(x)))  # type: ignore[no-any-return]
+        out = block(self.norm(x) if self.norm_first else x)
+        if self.training:
+            out = self.dropout(out)
+        return x + out if self.norm_first else self.norm(x + out)
 
 
 def _attention(config: ModelConfig) -> MultiHeadAttention:
@@ -54,7 +55,7 @@ class EncoderLayer(nn.Module):
         self.frame_ff = SubLayer(config)
 
     def forward(
-        self, x: Tensor, attn_mask: Tensor, *, need_weights: bool = False
+        self, x: Tensor, attn_mask: Tensor | None, *, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Map x (B, S, D) to (B, S, D), and weights (B, H, S, S) or None."""
         weights: Tensor | None = None
@@ -93,8 +94,8 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         cache: LayerCache,
         *,
-        self_mask: Tensor,
-        memory_mask: Tensor,
+        self_mask: Tensor | None,
+        memory_mask: Tensor | None,
         is_causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -103,8 +104,8 @@ class DecoderLayer(nn.Module):
         Args:
             x: new target positions; earlier ones are in the cache.
             cache: this layer's cross- and self-attention cache; new entries are appended.
-            self_mask: (B or 1, 1, T, K) over cached and new positions.
-            memory_mask: (B, 1, 1, S).
+            self_mask: (B or 1, 1, T, K) over cached and new positions; None = attend to all.
+            memory_mask: (B, 1, 1, S); None = attend to all.
             is_causal: whether `self_mask` is the causal mask and the cache is empty.
             need_weights: whether to return the attention weights.
 

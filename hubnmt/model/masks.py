@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 
-def padding_mask(pad_mask: Tensor) -> Tensor:
+def padding_mask(pad_mask: Tensor | None) -> Tensor | None:
     """Return the mask that lets every query attend to every key except padding.
 
     Args:
-        pad_mask: (B, K) bool, True = padding.
+        pad_mask: (B, K) bool, True = padding; None = no padding.
 
     Returns:
-        (B, 1, 1, K) bool, True = attend.
+        (B, 1, 1, K) bool, True = attend; None = attend to all.
     """
-    return ~pad_mask[:, None, None, :]  # (B, 1, 1, K)
+    return None if pad_mask is None else ~pad_mask[:, None, None, :]  # (B, 1, 1, K)
 
 
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:

@@ -7,11 +7,10 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from hubnmt.config import ModelConfig
 from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
-from hubnmt.model.kv_cache import DecoderCache, LayerCache
+from hubnmt.model.kv_cache import DecoderCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
 from hubnmt.model.masks import causal_mask, padding_mask
 
@@ -38,7 +37,7 @@ class Encoder(nn.Module):
         self.final_norm: nn.Module = nn.LayerNorm(config.d_model) if pre else nn.Identity()
 
     def forward(
-        self, x: Tensor, attn_mask: Tensor, *, need_weights: bool = False
+        self, x: Tensor, attn_mask: Tensor | None, *, need_weights: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
         """Map x (B, S, D) to memory (B, S, D), and each layer's weights (B, H, S, S) if needed."""
         all_weights = []
@@ -60,8 +59,8 @@ class Decoder(nn.Module):
         self.final_norm: nn.Module = nn.LayerNorm(config.d_model) if pre else nn.Identity()
 
     def precompute_cross_attention(
-        self, memory: Tensor, memory_mask: Tensor
-    ) -> DecoderCache[LayerCache]:
+        self, memory: Tensor, memory_mask: Tensor | None
+    ) -> DecoderCache:
         """Create a cache with the cross-attention keys and values of memory (B, S, D)."""
         layers = [
             cast(DecoderLayer, layer).precompute_cross_attention(memory) for layer in self.layers
@@ -71,8 +70,8 @@ class Decoder(nn.Module):
     def forward(
         self,
         x: Tensor,
-        cache: DecoderCache[LayerCache],
-        self_mask: Tensor,
+        cache: DecoderCache,
+        self_mask: Tensor | None,
         *,
         is_causal: bool = False,
         need_weights: bool = False,
@@ -119,7 +118,7 @@ class Transformer(nn.Module):
         if config.tie_output:
             self.output_proj.weight = self.tgt_embedding.weight
 
-    def encode(self, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
+    def encode(self, src_ids: Tensor, src_pad_mask: Tensor | None) -> Tensor:
         """Encode source ids (B, S) with pad mask (B, S), True = padding: memory (B, S, D)."""
         memory, _ = self.encoder(self._embed_src(src_ids), padding_mask(src_pad_mask))
         return memory  # type: ignore[no-any-return]
@@ -141,7 +140,7 @@ class Transformer(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """Project to the vocabulary: (..., D) to logits (..., V)."""
-        return functional.linear(hidden, self.output_proj.weight)
+        return self.output_proj(hidden)  # type: ignore[no-any-return]
 
     def forward(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
         """Map source and target ids, (B, S) and (B, T), to logits (B, T, V)."""
@@ -149,12 +148,12 @@ class Transformer(nn.Module):
         return self.project(self.decode(tgt_in, memory, src_pad_mask))
 
     def precompute_cross_attention(
-        self, memory: Tensor, src_pad_mask: Tensor
-    ) -> DecoderCache[LayerCache]:
+        self, memory: Tensor, src_pad_mask: Tensor | None
+    ) -> DecoderCache:
         """Create the decoder cache for memory (B, S, D)."""
         return self.decoder.precompute_cross_attention(memory, padding_mask(src_pad_mask))
 
-    def step(self, last_ids: Tensor, cache: DecoderCache[LayerCache]) -> Tensor:
+    def step(self, last_ids: Tensor, cache: DecoderCache) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.
 
         Args:
@@ -165,7 +164,7 @@ class Transformer(nn.Module):
             hidden (B, W, D).
         """
         x = self.positions.at(self.tgt_embedding(last_ids), cache.n_positions)  # (B, W, D)
-        self_mask = cache.advance(last_ids.shape[1])  # (B, 1, W, K)
+        self_mask = cache.advance(last_ids.shape[1])  # (B, 1, W, K) or None
         hidden, _, _ = self.decoder(x, cache, self_mask)
         return hidden  # type: ignore[no-any-return]
 

@@ -85,7 +85,7 @@ def trace_layer(
     src_pad_mask = torch.zeros_like(src_ids, dtype=torch.bool)  # (1, S)
     if kind == "encoder":
         x = model.positions(model.src_embedding(src_ids))  # (1, S, D)
-        return _trace_encoder(model, x, padding_mask(src_pad_mask), layer)
+        return _trace_encoder(model, x, cast(Tensor, padding_mask(src_pad_mask)), layer)
     memory = model.encode(src_ids, src_pad_mask)  # (1, S, D)
     return _trace_decoder(model, tgt_in, memory, src_pad_mask, kind=kind, layer=layer)
 
@@ -130,7 +130,7 @@ def _trace_decoder(
         chosen.frame_cross,
         own_residual.out,
         project_cross,
-        cache.memory_mask,
+        cast(Tensor, cache.memory_mask),
     )
     is_cross = kind == "cross"
     attention, residual = (cross, cross_residual) if is_cross else (own, own_residual)

@@ -54,7 +54,6 @@ N_TOKENS = 16
 
 COLUMNS = (
     "hubnmt",
-    "hubnmt int8",
     "hubnmt bf16",
     "transformers",
     "ctranslate2 float32",
@@ -111,7 +110,6 @@ def synthetic(name: str, *, threads: int, folder: Path, timing: Timing) -> None:
     pieces = vocabulary.pieces
     tokenizers = Tokenizers(vocabulary, vocabulary)
     engine = TorchEngine(stored.model, tokenizers)
-    eight_bits = TorchEngine(stored.model, tokenizers, is_int8=True)
     half = TorchEngine(copy.deepcopy(stored.model).bfloat16(), tokenizers)
     if transformers:
         config = marian_config(shape, forced_eos_token_id=None)
@@ -127,7 +125,7 @@ def synthetic(name: str, *, threads: int, folder: Path, timing: Timing) -> None:
         lists = rows.tolist()
         named = [[pieces[i] for i in row] for row in lists]
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=N_TOKENS - 1)
-        ours = {"hubnmt": engine, "hubnmt int8": eight_bits, "hubnmt bf16": half}
+        ours = {"hubnmt": engine, "hubnmt bf16": half}
         jobs: dict[str, Job] = {
             kind: lambda e=each, d=decoding, r=lists: run_search(
                 e.search(r, d, max_batch_tokens=10**6)
@@ -157,7 +155,6 @@ def real(
     stored = load_model(find_model(model))
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
-    eight_bits = Translator(load_model(find_model(model)), dtype="int8")
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
     pieces = stored.tokenizers.src.pieces
     lines = text.read_text(encoding="utf-8").splitlines()
@@ -188,7 +185,6 @@ def real(
 
         jobs: dict[str, Callable[[], list[str]]] = {
             "hubnmt": lambda: ours(exact),
-            "hubnmt int8": lambda: ours(eight_bits),
             "hubnmt bf16": lambda: ours(half),
             **{f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers},
         }

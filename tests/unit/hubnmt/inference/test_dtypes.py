@@ -3,9 +3,17 @@
 import pytest
 import torch
 
+from hubnmt import Translator
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError
-from hubnmt.inference.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
+from hubnmt.inference.dtypes import (
+    AUTO,
+    WIDE,
+    check_dtype,
+    open_device,
+    resolve_dtype,
+    resolve_training_dtype,
+)
 
 CPU = torch.device("cpu")
 INTEL_AMX = {"cpu_name": "Intel Xeon", "avx512_f": True, "avx512_bf16": True, "amx_bf16": True}
@@ -58,3 +66,15 @@ def test_an_unknown_type_is_refused() -> None:
     check_dtype("int8")
     with pytest.raises(ConfigError, match=r"'int4' must be auto or bfloat16 or "):
         check_dtype("int4")
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_auto_is_a_gpu_if_there_is_one(has_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    monkeypatch.setattr(torch, "empty", lambda *_, device: device)  # no GPU is needed for this
+    assert open_device("auto").type == ("cuda" if has_gpu else "cpu")
+
+
+def test_8_bits_without_ctranslate2_name_the_engine() -> None:
+    with pytest.raises(ConfigError, match=r"^dtype = 'int8' needs engine = 'ctranslate2' .*$"):
+        Translator.from_pretrained("de-en-multi30k", dtype="int8")

@@ -1,6 +1,7 @@
 """The engine: company, order and memory change nothing, and every option reaches the search."""
 
 import copy
+import dataclasses
 import itertools
 import random
 from typing import Any
@@ -14,8 +15,9 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut
-from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
+from hubnmt.model.feed_forward import ACTIVATIONS
 from hubnmt.text.tokenizer import Tokenizer
 
 GREEDY = {"beam_size": 1}
@@ -89,13 +91,13 @@ def test_a_batch_holds_no_more_than_its_budget(
 ) -> None:
     """Padded source tokens times hypotheses; a row that is longer stands alone."""
     shapes: list[tuple[int, ...]] = []
-    encode = PackedTransformer.encode
+    encode = Transformer.encode
 
-    def measure(model: PackedTransformer, src_ids: Tensor, src_pad_mask: Tensor) -> Tensor:
+    def measure(model: Transformer, src_ids: Tensor, src_pad_mask: Tensor | None) -> Tensor:
         shapes.append(tuple(src_ids.shape))
         return encode(model, src_ids, src_pad_mask)
 
-    monkeypatch.setattr(PackedTransformer, "encode", measure)
+    monkeypatch.setattr(Transformer, "encode", measure)
     for strategy, width in ((GREEDY, 1), (BEAM, 4), (SAMPLE, 3)):
         shapes.clear()
         run_search(engine.search(rows, options(**strategy), max_batch_tokens=60))
@@ -116,9 +118,9 @@ def test_no_translation_is_longer_than_allowed_beyond_its_prefix(
 ) -> None:
     """A model that never ends by itself says exactly as many."""
     eos = torch.tensor([tiny_tokenizer.eos_id])
-    project = PackedTransformer.project
+    project = Transformer.project
     monkeypatch.setattr(
-        PackedTransformer,
+        Transformer,
         "project",
         lambda model, hidden: project(model, hidden).index_fill(-1, eos, -1e4),
     )
@@ -172,3 +174,23 @@ def test_a_model_that_overflows_is_refused_at_once(
     with pytest.raises(ModelFolderError, match="not finite"):
         steps.extend(search)
     assert len(steps) == 1
+
+
+def test_an_activation_of_the_table_is_searched_with(
+    stored: StoredModel, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added in the two places that mypy names, table and configuration, is all it takes."""
+    monkeypatch.setitem(ACTIVATIONS, "silu", nn.SiLU)
+    model = Transformer(dataclasses.replace(stored.model.config, activation="silu")).eval()
+    model.load_state_dict(stored.model.state_dict())
+    changed = TorchEngine(model, tokenizers=stored.tokenizers)
+    for src, (found,) in zip(
+        rows, run_search(changed.search(rows, options(**GREEDY))), strict=True
+    ):
+        expected = replay(changed, src, found.ids)
+        assert found.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_an_unknown_activation_is_refused(stored: StoredModel) -> None:
+    with pytest.raises(KeyError, match="silu"):
+        Transformer(dataclasses.replace(stored.model.config, activation="silu"))

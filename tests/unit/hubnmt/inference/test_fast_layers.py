@@ -1,4 +1,4 @@
-"""PackedTransformer: number for number what the readable Transformer says, one token at a time.
+"""A step with the cache says what teacher forcing says, with the model's layers and with fast ones.
 
 Weights are float64 and random, so that agreement to 1e-7 leaves no room for a missing term.
 """
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.inference.packed_transformer import PackedTransformer
+from hubnmt.inference.fast_layers import MIN_SENTENCES, FastLinear, has_onednn, with_fast_layers
 from hubnmt.model import Transformer
 from tests.models import make_model
 
@@ -24,10 +24,9 @@ ARCHITECTURES = pytest.mark.parametrize(
     ids=str,
 )
 N_SRC_TOKENS = pytest.mark.parametrize(
-    "lengths", [[5, 3], [3], [5], [4, 4, 4]], ids=lambda lengths: f"S={lengths}"
+    "lengths", [[5, 3], [3], [4] * MIN_SENTENCES], ids=lambda lengths: f"S={lengths}"
 )
-"""[3] is one sentence short enough for its cross-attention to be multiplied out; the others are
-several, padded or not, and one too long for that."""
+"""One sentence and several, padded or not; the last are enough for explicit products."""
 
 
 @pytest.fixture
@@ -47,14 +46,15 @@ def replay(model: Transformer, rows: Tensor, src: tuple[Tensor, Tensor], sentenc
 
 @ARCHITECTURES
 @N_SRC_TOKENS
-def test_steps_of_forking_beams_are_the_reference_models_replay(
-    lengths: list[int], changes: dict[str, Any], make_source: Any
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_steps_of_forking_beams_are_the_models_replay(
+    is_fast: bool, lengths: list[int], changes: dict[str, Any], make_source: Any
 ) -> None:
     """Beams fork, merge and grow over the cache's first size; sentences leave half-way."""
     model = make_model(**changes).requires_grad_(False)
-    packed = PackedTransformer(model)
+    stepped = with_fast_layers(model) if is_fast else model
     src = make_source(lengths)
-    cache = packed.precompute_cross_attention(packed.encode(*src), src[1])
+    cache = stepped.precompute_cross_attention(stepped.encode(*src), src[1])
     sentences = list(range(len(lengths)))
     rows = torch.ones(len(lengths), 1, 0, dtype=torch.int64)  # (B, W, t)
     for n_step, width in enumerate((1, 4, 4, 3, 6, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)):
@@ -67,6 +67,20 @@ def test_steps_of_forking_beams_are_the_reference_models_replay(
         cache.reorder(parents)
         rows = rows.gather(1, parents[..., None].expand(-1, -1, rows.shape[2]))
         rows = torch.cat((rows, last[..., None]), dim=2)
-        hidden = packed.step(last, cache)
+        hidden = stepped.step(last, cache)
         for place, sentence in enumerate(sentences):
             torch.testing.assert_close(hidden[place], replay(model, rows[place], src, sentence))
+
+
+@pytest.mark.skipif(not has_onednn(), reason="PyTorch without oneDNN")
+@pytest.mark.parametrize("n_rows", [1, 3, 64, 200])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_products_are_those_of_the_weights_for_every_number_of_rows(
+    has_bias: bool, n_rows: int
+) -> None:
+    weight, x = torch.randn(960, 640), torch.randn(2, n_rows, 640)
+    bias = torch.randn(960) if has_bias else None
+    expected = torch.nn.functional.linear(
+        x.double(), weight.double(), None if bias is None else bias.double()
+    )
+    torch.testing.assert_close(FastLinear(weight, bias)(x).double(), expected, atol=1e-3, rtol=1e-4)

@@ -1,0 +1,149 @@
+"""Drop-in layers for the search on a CPU, put into a copy of the model.
+
+They compute what the layers of `hubnmt.model` compute, up to rounding, from weights in layouts that
+are multiplied faster. Which products are worth it was measured, see tests/benchmarks/RESULTS.md.
+"""
+
+import copy
+import functools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hubnmt.inference.memory import keep_freed_memory
+from hubnmt.model import Transformer
+from hubnmt.model.attention import MultiHeadAttention
+
+MIN_ROWS = 2
+"""Rows from which oneDNN can be faster than the plain product."""
+MIN_PRODUCTS = 900_000
+"""Products (rows x in x out) from which it is, since its call takes 12 to 15 µs more."""
+MIN_SENTENCES = 8
+"""Sentences from which explicit products are faster than the fused kernel of attention, ..."""
+MAX_QUERIES = 16
+"""... up to this number of queries for each."""
+
+_LAYOUT_ROWS = 64
+"""Number of rows that oneDNN's layout is chosen for; any number can be multiplied."""
+
+
+def with_fast_layers(model: Transformer) -> Transformer:
+    """Return a copy of a model on a CPU, with fast layers; a model on a GPU as it is.
+
+    Weights are shared where their layout stays, so the model must not change afterwards.
+    """
+    if model.output_proj.weight.device.type != "cpu":
+        return model
+    keep_freed_memory()
+    shared: dict[int, Any] = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    fast = copy.deepcopy(model, shared)
+    for parent in list(fast.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, MultiHeadAttention):
+                setattr(parent, name, FastAttention(child))
+            elif isinstance(child, nn.Linear):
+                setattr(parent, name, FastLinear(child.weight, child.bias))
+    return fast
+
+
+class FastLinear(nn.Module):
+    """`nn.Linear` that multiplies several rows with oneDNN, and few with the weight as (in, out).
+
+    Tensors are plain attributes, which are found faster than parameters of a module.
+    Source: https://uxlfoundation.github.io/oneDNN/dev_guide_matmul.html
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Lay out a weight (out, in) and share its bias (out,)."""
+        super().__init__()
+        weight = weight.detach()
+        self._weight = weight.t().contiguous().t()  # (out, in), in memory (in, out)
+        self._bias = None if bias is None else bias.detach()
+        self._packed = _pack(weight) if weight.dtype == torch.float32 and has_onednn() else None
+        min_rows = max(MIN_ROWS, math.ceil(MIN_PRODUCTS / weight.numel()))
+        self._min_numbers = min_rows * weight.shape[1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
+        if self._packed is None or x.numel() < self._min_numbers:
+            return functional.linear(x, self._weight, self._bias)
+        return _multiply(x, self._packed, self._bias)
+
+
+class FastAttention(MultiHeadAttention):
+    """`MultiHeadAttention` with explicit products for few queries of several sentences."""
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        """Lay out the weights of an attention block."""
+        nn.Module.__init__(self)
+        self.n_heads, self.d_model, self.dropout = attention.n_heads, attention.d_model, 0.0
+        weight, bias = attention.qkv_proj.weight, attention.qkv_proj.bias
+        self._qkv_proj = FastLinear(weight, bias)
+        self._q_proj = FastLinear(weight[: self.d_model], bias[: self.d_model])
+        self._kv_proj = FastLinear(weight[self.d_model :], bias[self.d_model :])
+        out = attention.out_proj
+        self.out_proj = FastLinear(out.weight, out.bias)  # type: ignore[assignment]  # same calls
+
+    def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See `MultiHeadAttention`."""
+        q, k, v = self._split_parts(self._qkv_proj(x), 3)  # (B, H, N, E) each
+        return q, k, v
+
+    def project_queries(self, x: Tensor) -> Tensor:
+        """See `MultiHeadAttention`."""
+        return self._split(self._q_proj(x))  # (B, H, Q, E)
+
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """See `MultiHeadAttention`; keys stored as (B, H, E, S) make explicit products faster."""
+        k, v = self._split_parts(self._kv_proj(memory), 2)  # (B, H, S, E) each
+        if len(memory) >= MIN_SENTENCES:
+            k = k.transpose(2, 3).contiguous().transpose(2, 3)  # (B, H, S, E)
+        return k, v.contiguous()
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """See `MultiHeadAttention`."""
+        need_weights = need_weights or (len(q) >= MIN_SENTENCES and q.shape[2] <= MAX_QUERIES)
+        return super().forward(
+            q, k, v, attn_mask=attn_mask, is_causal=is_causal, need_weights=need_weights
+        )
+
+    def _split_parts(self, x: Tensor, n_parts: int) -> tuple[Tensor, ...]:
+        """Split features into parts and heads: (B, N, parts D) to (B, H, N, E) each."""
+        parts = x.view(*x.shape[:2], n_parts, self.n_heads, -1)  # (B, N, parts, H, E)
+        return parts.permute(2, 0, 3, 1, 4).unbind()
+
+
+@functools.cache
+def has_onednn() -> bool:
+    """Return whether this PyTorch has oneDNN's products, and they are right.
+
+    `torch.compile` emits the same operators, which PyTorch may remove.
+    """
+    # No random numbers: those of a training run must not depend on what was decoded before.
+    weight, x = torch.linspace(-1, 1, 48 * 32).view(48, 32), torch.linspace(0, 1, 96).view(3, 32)
+    try:
+        return torch.allclose(_multiply(x, _pack(weight), None), x @ weight.t(), atol=1e-4)
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+
+
+def _pack(weight: Tensor) -> Tensor:
+    """Bring a weight (out, in) into oneDNN's layout."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _LAYOUT_ROWS)  # type: ignore[no-any-return]
+
+
+def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    """Map (..., in) to (..., out)."""
+    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")  # type: ignore[no-any-return]
