@@ -28,7 +28,8 @@ from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_dev
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.alternatives import find_alternatives
-from hubnmt.pipeline.pipeline import Engine, Pipeline
+from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.pipeline import Pipeline
 from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.pipeline.protection import keeps_spans, unprotect
 from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, Part, encode_whole, make_plan
+from hubnmt.pipeline.sentence import keeps_spans, unprotect
 from hubnmt.text.normalization import single_spaced
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Candidate

@@ -13,11 +13,10 @@ from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
-from hubnmt.pipeline.assemble import decode_line
-from hubnmt.pipeline.pipeline import Engine
-from hubnmt.pipeline.prefix import BoundPrefix, bind_prefix
-from hubnmt.pipeline.protection import keeps_spans, search_parts, unprotect
+from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.prefix import DistributedPrefix, distribute_prefix
 from hubnmt.pipeline.segmentation import Part, Plan
+from hubnmt.pipeline.sentence import decode_line, keeps_spans, unprotect
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Alternative
 
@@ -55,15 +54,15 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
     """
-    bound = BoundPrefix()
+    distributed = DistributedPrefix()
     if isinstance(prefix, str):
-        bound = bind_prefix(prefix, plan, language=model.config.tgt_lang)
-        prefix = bound.open
-    part, *later = plan.translatable[len(bound.complete) :]
-    before = "".join(text + space for text, space in bound.complete)
+        distributed = distribute_prefix(prefix, plan, language=model.config.tgt_lang)
+        prefix = distributed.open
+    part, *later = plan.translatable[len(distributed.complete) :]
+    before = "".join(text + space for text, space in distributed.complete)
     after = ""
     if later:
-        after = part.space + _translate(later, decoding, engine, model, tokenizers)
+        after = part.space + _translate(later, decoding, engine, tokenizers)
     explore = functools.partial(
         _explore,
         k=k,
@@ -79,7 +78,10 @@ def find_alternatives(
             text = decode_line(prefix, tokenizers.tgt.with_spans(part.protected))
             prefix = tokenizers.tgt.encode(text)
         found, _ = explore(unprotect(part, tokenizers.src), prefix)
-    return [dataclasses.replace(each, text=before + each.text + after) for each in found]
+    return [
+        dataclasses.replace(alternative, text=before + alternative.text + after)
+        for alternative in found
+    ]
 
 
 def _explore(
@@ -164,18 +166,13 @@ def _translate(
     parts: Sequence[Part],
     decoding: DecodingConfig,
     engine: Engine,
-    model: Transformer,
     tokenizers: Tokenizers,
 ) -> str:
     """Translate the sentences after the prefix, each followed by its white space."""
-    search = search_parts(
-        parts,
-        functools.partial(engine.search, decoding=decoding),
-        tokenizers,
-    )
+    found = run_search(engine.search([part.ids for part in parts], decoding))
     return "".join(
         decode_line(best.ids, tokenizers.tgt.with_spans(part.protected)) + part.space
-        for part, (best, *_) in run_search(search)
+        for part, (best, *_) in zip(parts, found, strict=True)
     )
 
 
@@ -205,7 +202,11 @@ def _rank(
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
     shown = (pair for pair in pairs if pair[0] != -math.inf)
     # Placeholders that stand for nothing here have no text.
-    return [each for each in shown if each[1] == tokenizer.eos_id or tokenizer.piece_bytes(each[1])]
+    return [
+        (log_prob, token_id)
+        for log_prob, token_id in shown
+        if token_id == tokenizer.eos_id or tokenizer.piece_bytes(token_id)
+    ]
 
 
 def _end_log_prob(

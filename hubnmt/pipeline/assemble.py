@@ -1,6 +1,7 @@
 """Assemble a `Translation` from the hypotheses of its parts, with the white space of the source."""
 
 import collections
+import dataclasses
 import heapq
 import itertools
 import operator
@@ -10,65 +11,95 @@ from typing import Any
 from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding import Hypothesis
 from hubnmt.pipeline.segmentation import Part
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.pipeline.sentence import Sentence
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 
 Choice = list[Hypothesis]
-"""One hypothesis per translated part."""
+"""One hypothesis per sentence."""
+
+CUT = "the translation reached max_new_tokens and was cut"
 
 
-def decode_line(ids: Sequence[int], tokenizer: Tokenizer) -> str:
-    """Decode the ids of a part; line breaks become spaces, as a part of the source has none."""
-    return " ".join(tokenizer.decode(ids).splitlines())
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Draft:
+    """A text in translation."""
+
+    text: str
+    parts: list[Part]
+    """All parts of the plan; those that the prefix completes have the white space of the prefix."""
+    sentences: list[Sentence]
+    """The parts that contain words, in order."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the plan."""
 
 
-def join_parts(
-    text: str,
-    parts: Sequence[Part],
-    found: Sequence[list[Hypothesis]],
-    *,
-    n_best: int,
-    sample: bool,
-    tokenizers: Tokenizers,
-    notes: Sequence[str] = (),
-) -> Translation:
-    """Join the translations of the parts with the white space of the source.
+def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
+    """Join the translations of the sentences with the white space of the source.
 
     Args:
-        text: the source text.
-        parts: all parts of the plan.
-        found: hypotheses of each part that has ids, best first.
+        draft: a text all of whose sentences have hypotheses.
         n_best: number of translations of the whole text to return.
-        sample: whether the hypotheses are samples. Then text n joins the n-th sample of each part,
-            so that the texts are independent; otherwise the best combinations are returned.
-        tokenizers: source and target tokenizer.
-        notes: warnings; equal ones are merged and counted.
+        sample: whether the hypotheses are samples. Then text n joins the n-th sample of each
+            sentence, so that the texts are independent; otherwise the best combinations are
+            returned.
     """
-    candidates: dict[str, Candidate] = {}
+    sentences = draft.sentences
+    found = [sentence.hypotheses for sentence in sentences]
     # Twice as many as requested, because different token sequences may give the same text.
     choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
+    ranked: dict[str, tuple[Candidate, Choice]] = {}
     for choice in choices:
-        score = sum(each.score for each in choice) / max(len(choice), 1)
-        joined = "".join(_interleave(parts, choice, tokenizers.tgt))
-        ids = tuple(tuple(each.ids) for each in choice)
-        log_probs = tuple(each.token_log_probs for each in choice)
-        sure = mean_probability(list(itertools.chain.from_iterable(log_probs)))
-        candidates.setdefault(joined, Candidate(joined, score, ids, sure, log_probs))
-    ranked = tuple(candidates.values())[:n_best]
-    best = [hypotheses[0] for hypotheses in found]
-    counts = collections.Counter(note for note in notes if note)
+        candidate = _make_candidate(draft, choice)
+        ranked.setdefault(candidate.text, (candidate, choice))
+    candidates = tuple(candidate for candidate, _ in ranked.values())[:n_best]
+    best = next(choice for _, choice in ranked.values())
     return Translation(
-        src=text,
-        text=ranked[0].text,
-        score=ranked[0].score,
-        n_best=ranked,
-        src_tokens=_readable(parts, [part.ids for part in parts if part.ids], tokenizers.src),
-        tgt_tokens=_readable(parts, [each.ids for each in best], tokenizers.tgt),
-        tgt_log_probs=tuple(value for each in best for value in each.token_log_probs),
-        sentences=tuple(_link(parts, best, tokenizers.tgt)),
-        warnings=tuple(
-            note if count == 1 else f"{note} ({count} parts)" for note, count in counts.items()
+        src=draft.text,
+        text=candidates[0].text,
+        score=candidates[0].score,
+        n_best=candidates,
+        src_tokens=tuple(
+            piece
+            for sentence in sentences
+            for piece in readable_sentence(sentence.part.ids, sentence.tokenizers.src)
         ),
+        tgt_tokens=tuple(
+            piece
+            for sentence, hypothesis in zip(sentences, best, strict=True)
+            for piece in readable_sentence(hypothesis.ids, sentence.tokenizers.tgt)
+        ),
+        tgt_log_probs=tuple(value for hypothesis in best for value in hypothesis.token_log_probs),
+        sentences=tuple(_link(draft, best)),
+        warnings=_list_warnings(draft),
+        n_fallbacks=sum(sentence.is_replaced for sentence in sentences),
+    )
+
+
+def readable_sentence(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
+    """Return the readable pieces of a sentence, `<eos>` last."""
+    return readable_pieces([*ids, tokenizer.eos_id], tokenizer)
+
+
+def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
+    log_probs = tuple(hypothesis.token_log_probs for hypothesis in choice)
+    return Candidate(
+        text="".join(_interleave(draft, choice)),
+        score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
+        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
+        token_probability=mean_probability(list(itertools.chain.from_iterable(log_probs))),
+        tgt_log_probs=log_probs,
+    )
+
+
+def _list_warnings(draft: Draft) -> tuple[str, ...]:
+    """Return the warnings of a text; equal ones are merged and counted."""
+    notes = [*draft.warnings]
+    notes += [CUT for sentence in draft.sentences if sentence.is_cut]
+    notes += [sentence.warning for sentence in draft.sentences if sentence.warning]
+    return tuple(
+        note if count == 1 else f"{note} ({count} parts)"
+        for note, count in collections.Counter(notes).items()
     )
 
 
@@ -81,7 +112,9 @@ def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]
     best: list[tuple[float, Any]] = [(0.0, None)]
     for hypotheses in found:
         longer = (
-            (total + each.score, (each, before)) for total, before in best for each in hypotheses
+            (total + hypothesis.score, (hypothesis, before))
+            for total, before in best
+            for hypothesis in hypotheses
         )
         best = heapq.nlargest(n, longer, key=operator.itemgetter(0))
     choices = []
@@ -99,31 +132,19 @@ def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
     return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
 
 
-def _interleave(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[str]:
+def _interleave(draft: Draft, choice: Choice) -> Iterator[str]:
     """Yield text and white space alternately, two strings per part."""
-    queue = iter(choice)
-    for part in parts:
-        bound = tokenizer.with_spans(part.protected)
-        yield decode_line(next(queue).ids, bound) if part.ids else ""
+    pairs = zip(draft.sentences, choice, strict=True)
+    for part in draft.parts:
+        sentence, hypothesis = next(pairs) if part.ids else (None, None)
+        yield sentence.decode(hypothesis) if sentence and hypothesis else ""
         yield part.space
 
 
-def _link(parts: Sequence[Part], choice: Choice, tokenizer: Tokenizer) -> Iterator[SentencePair]:
+def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
     """Yield the character spans of each translated part in source and translation."""
-    position, strings = 0, _interleave(parts, choice, tokenizer)
-    for part, words, space in zip(parts, strings, strings, strict=True):
+    position, strings = 0, _interleave(draft, choice)
+    for part, words, space in zip(draft.parts, strings, strings, strict=True):
         if part.ids:
             yield SentencePair(part.span, (position, position + len(words)))
         position += len(words) + len(space)
-
-
-def _readable(
-    parts: Sequence[Part], rows: Sequence[Sequence[int]], tokenizer: Tokenizer
-) -> tuple[str, ...]:
-    """Return the readable pieces of one row of ids for each part that has ids."""
-    bound = (tokenizer.with_spans(part.protected) for part in parts if part.ids)
-    return tuple(
-        piece
-        for ids, each in zip(rows, bound, strict=True)
-        for piece in readable_pieces([*ids, each.eos_id], each)
-    )

@@ -25,6 +25,15 @@ TIME = re.compile(
 )
 """A time of day if it has minutes or a mark: "15:30", "15.30 Uhr", "15h30", "3:30 p.m."."""
 
+NUMBER_WORDS = {
+    "de": "null, ein eins eine einen einem einer eines, zwei, drei, vier, fünf, sechs, sieben, "
+    "acht, neun, zehn, elf, zwölf",
+    "en": "zero no, one a an once, two twice, three, four, five, six, seven, eight, nine, ten, "
+    "eleven, twelve",
+    "fr": "zéro, un une, deux, trois, quatre, cinq, six, sept, huit, neuf, dix, onze, douze",
+}
+"""Words for the numbers from 0 to 12; forms of the same number without a comma between."""
+
 MIN_DETECTED = 0.6
 """Minimum probability of another language."""
 
@@ -36,7 +45,7 @@ MAX_LISTED = 5
 
 
 def check_translation(
-    translation: Translation, tokenizers: Tokenizers, *, src_lang: str
+    translation: Translation, tokenizers: Tokenizers, *, src_lang: str, tgt_lang: str
 ) -> Translation:
     """Return a translation with a warning for each sign that it is wrong.
 
@@ -44,16 +53,32 @@ def check_translation(
         translation: the finished translation.
         tokenizers: of the model.
         src_lang: BCP 47 tag of the language that the model translates from.
+        tgt_lang: that of the language that it translates to.
     """
     warnings = []
+    pairs = [
+        (translation.src[slice(*src)], translation.text[slice(*tgt)])
+        for src, tgt in translation.sentences
+    ]
     other = find_other_language(translation.src, src_lang)
     if other:
         names = language_name(other), language_name(src_lang)
         warnings.append("the source looks like {}, not {}".format(*names))
-    if numbers := find_missing_numbers(translation.src, translation.text):
+    numbers = [
+        number for src, tgt in pairs for number in find_missing_numbers(src, tgt, tgt_lang=tgt_lang)
+    ]
+    if numbers:
         warnings.append(f"numbers of the source are missing: {', '.join(numbers[:MAX_LISTED])}")
-    if pairs := _changed_names(translation, tokenizers):
-        listed = ", ".join(f"{name} to {changed}" for name, changed in pairs[:MAX_LISTED])
+    unsure = _unsure_words(translation)
+    changed = [
+        name
+        for src, tgt in (pairs if unsure else ())
+        for name in find_changed_names(
+            src, tgt, tokenizers.tgt, capital_is_sign=True, is_unsure=unsure.__contains__
+        )
+    ]
+    if changed:
+        listed = ", ".join(f"{name} to {word}" for name, word in changed[:MAX_LISTED])
         warnings.append(f"names or rare words may have been changed: {listed}")
     return dataclasses.replace(
         translation, warnings=(*translation.warnings, *warnings), detected_language=other
@@ -92,18 +117,19 @@ class _Time(NamedTuple):
         return has_hour and (self.minute == 0 or self.minute in numbers)
 
 
-def find_missing_numbers(src: str, text: str) -> list[str]:
-    """Return the numbers of a source, in digits, that its translation lacks.
+def find_missing_numbers(src: str, text: str, *, tgt_lang: str) -> list[str]:
+    """Return the numbers of a sentence, in digits, that its translation lacks.
 
-    A time of day is one number: "15 Uhr" and "3 p.m." are equal.
+    A time of day is one number: "15 Uhr" and "3 p.m." are equal. A number up to twelve may be
+    written as a word.
     """
     (src_times, src), (times, text) = _take_times(src), _take_times(text)
-    plain = set(_numbers(text).values())
-    kept = plain.union(*((each.hour, each.hour % 12, each.minute) for each in times))
+    plain = {*_numbers(text).values(), *_spelled_numbers(text, tgt_lang)}
+    kept = plain.union(*((time.hour, time.hour % 12, time.minute) for time in times))
     lost = [
-        each.text
-        for each in src_times
-        if not any(map(each.agrees, times)) and not each.is_spelled(plain)
+        time.text
+        for time in src_times
+        if not any(map(time.agrees, times)) and not time.is_spelled(plain)
     ]
     return lost + [digits for digits, number in _numbers(src).items() if number not in kept]
 
@@ -131,19 +157,11 @@ def _numbers(text: str) -> dict[str, int]:
     return {digits: int(digits) for digits in re.findall(r"\d+", GROUPED.sub("", text))}
 
 
-def _changed_names(translation: Translation, tokenizers: Tokenizers) -> list[tuple[str, str]]:
-    """Pair names of the source with the words that they became, where the model is unsure."""
-    unsure = _unsure_words(translation)
-    if not unsure:
-        return []
-    pairs = [
-        pair
-        for src, tgt in translation.sentences
-        for pair in find_changed_names(
-            translation.src[slice(*src)], translation.text[slice(*tgt)], tokenizers.tgt
-        )
-    ]
-    return list(dict.fromkeys(pair for pair in pairs if pair[1] in unsure))
+def _spelled_numbers(text: str, language: str) -> set[int]:
+    """Return the numbers up to twelve that a text writes as words."""
+    words = set(WORD.findall(text.casefold()))
+    numbers = enumerate(NUMBER_WORDS.get(main_tag(language), "").split(","))
+    return {number for number, forms in numbers if not words.isdisjoint(forms.split())}
 
 
 def _unsure_words(translation: Translation) -> set[str]:

@@ -1,12 +1,12 @@
-"""Heuristics for degenerate output, and fallback decoding with other settings."""
+"""Signs of degenerate output, and the settings of fallback decoding."""
 
 import dataclasses
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis, Search
-from hubnmt.text.tokenizer import Tokenizers
+from hubnmt.decoding import Hypothesis
+from hubnmt.pipeline.sentence import Sentence
 
 MIN_REPEATS = 4
 """Consecutive repetitions that count as a loop ..."""
@@ -18,6 +18,8 @@ MIN_COPIED_WORDS = 4
 """Shorter copies are names, numbers and cognates."""
 MIN_SRC_TOKENS = 12
 """Shorter sources may legitimately have a one-word translation, tokens."""
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+"""Decoded in place of bytes that are not valid UTF-8."""
 SHORT_SHARE = 0.3
 """Smallest plausible ratio of target to source tokens."""
 
@@ -62,6 +64,8 @@ def find_degenerate(
         problems.append("repeats itself")
     if is_copy(src, text):
         problems.append("copies the source")
+    if BROKEN in text and BROKEN not in src:
+        problems.append("contains a part of a character")
     if not is_cut and len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids):
         problems.append("is far shorter than the source")
     return problems
@@ -70,9 +74,6 @@ def find_degenerate(
 RETRY_BEAM_SIZE = 8
 RETRY_NGRAM_SIZE = 3
 """Fallback decoding widens the beam and forbids repeated n-grams; other options are unchanged."""
-
-StartSearch = Callable[[Sequence[Sequence[int]], DecodingConfig], Search]
-"""Start the search for the hypotheses of rows of source ids."""
 
 
 def retry_options(decoding: DecodingConfig) -> DecodingConfig:
@@ -85,44 +86,14 @@ def retry_options(decoding: DecodingConfig) -> DecodingConfig:
     )
 
 
-def fallback_search(
-    rows: Sequence[Sequence[int]],
-    found: Sequence[list[Hypothesis]],
-    decoding: DecodingConfig,
-    search: StartSearch,
-    tokenizers: Tokenizers,
-) -> Generator[list[int], None, tuple[list[list[Hypothesis]], list[str]]]:
-    """Decode degenerate translations again once, and keep the result with fewer problems.
-
-    Yields:
-        the steps of the search.
-
-    Returns:
-        for each row its hypotheses, and a warning, empty if there is no problem.
-    """
-
-    def find_problems(row: Sequence[int], hypothesis: Hypothesis) -> list[str]:
-        return find_degenerate(
-            src=tokenizers.src.decode(row),
-            src_ids=row,
-            text=tokenizers.tgt.decode(hypothesis.ids),
-            tgt_ids=hypothesis.ids,
-            is_cut=len(hypothesis.ids) >= (decoding.max_new_tokens or math.inf),
-        )
-
-    first = [find_problems(row, best) for row, (best, *_) in zip(rows, found, strict=True)]
-    kept, notes = list(found), [""] * len(rows)
-    degenerate = [number for number, problems in enumerate(first) if problems]
-    if not degenerate:
-        return kept, notes
-    again = yield from search([rows[number] for number in degenerate], retry_options(decoding))
-    for number, second in zip(degenerate, again, strict=True):
-        description = " and ".join(first[number])
-        if len(find_problems(rows[number], second[0])) < len(first[number]):
-            kept[number] = second
-            notes[number] = (
-                f"the first translation {description}: translated again with other settings"
-            )
-        else:
-            notes[number] = f"the translation {description}"
-    return kept, notes
+def find_problems(
+    sentence: Sentence, hypothesis: Hypothesis, max_new_tokens: int | None
+) -> list[str]:
+    """Return descriptions of the signs that a hypothesis is degenerate, see `find_degenerate`."""
+    return find_degenerate(
+        src=sentence.src,
+        src_ids=sentence.part.ids,
+        text=sentence.decode(hypothesis),
+        tgt_ids=hypothesis.ids,
+        is_cut=len(hypothesis.ids) >= (max_new_tokens or math.inf),
+    )

@@ -15,7 +15,7 @@ from hubnmt.text.sentences import Segment, split_sentences
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BoundPrefix:
+class DistributedPrefix:
     """A prefix distributed over the parts of a plan."""
 
     complete: tuple[Segment, ...] = ()
@@ -36,7 +36,7 @@ def check_prefix(prefix: Any) -> None:
         raise InputError("prefix must be one line; remove the line breaks")
 
 
-def bind_prefix(prefix: str, plan: Plan, *, language: str) -> BoundPrefix:
+def distribute_prefix(prefix: str, plan: Plan, *, language: str) -> DistributedPrefix:
     """Distribute a prefix over the parts of a plan.
 
     Args:
@@ -49,7 +49,7 @@ def bind_prefix(prefix: str, plan: Plan, *, language: str) -> BoundPrefix:
     if len(sentences) > 1 and not sentences[0].text:  # leading white space joins the first sentence
         lead, first = sentences[:2]
         sentences[:2] = [Segment(lead.space + first.text, first.space)]
-    ended = [each for each in sentences if each.text.strip() and each.space]
+    ended = [sentence for sentence in sentences if sentence.text.strip() and sentence.space]
     complete = ended[: max(plan.n_in_first_line - 1, 0)]
-    n_chars = sum(len(each.text) + len(each.space) for each in complete)
-    return BoundPrefix(tuple(complete), text[n_chars:])
+    n_chars = sum(len(sentence.text) + len(sentence.space) for sentence in complete)
+    return DistributedPrefix(tuple(complete), text[n_chars:])

@@ -95,7 +95,7 @@ def make_plan(
             too long for the model.
         copy_apart: treat emoji around a sentence, and sentences that consist of protected spans,
             as white space; not with a prefix, which may contain or omit them.
-        lower_capitals: lower-case all-caps sentences, see `is_all_caps`; not for targets.
+        lower_capitals: lower-case all-caps sentences, see `_is_all_caps`; not for targets.
 
     Raises:
         InputError: if the text is not a string, is not valid Unicode, or is too long.
@@ -105,16 +105,20 @@ def make_plan(
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split, protected=tokenizer.has_placeholders)
     for words, space in _without_copied(segments, tokenizer) if copy_apart else segments:
-        is_lowered = lower_capitals and is_all_caps(words, tokenizer)
-        encode = functools.partial(_encode, tokenizer=tokenizer, lowercase=is_lowered)
-        n_lowered += is_lowered
-        pieces = [(words, space, encode(words))]
-        if len(pieces[0][2]) >= max_src_tokens:
+        encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
+        n_lowered += encoded.is_lowered
+        pieces = [(words, space, encoded)]
+        if len(encoded.ids) >= max_src_tokens:
+            encode = functools.partial(
+                _encode,
+                tokenizer=tokenizer,
+                lower_capitals=lower_capitals,
+                is_lowered=encoded.is_lowered,
+            )
             pieces = _cut(words, space, encode, language=language, max_src_tokens=max_src_tokens)
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
-        for stretch, space_after, ids in pieces:
+        for stretch, space_after, (ids, protected, _) in pieces:
             end = position + len(stretch)
-            protected = find_protected(stretch, tokenizer)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
     what = "sentence(s)" if split else "line(s)"
@@ -133,8 +137,8 @@ def make_plan(
 
 def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
     """Encode a source as one part, with its casing normalised."""
-    ids = _encode(text, tokenizer=tokenizer, lowercase=is_all_caps(text, tokenizer))
-    return Part(ids, "", (0, len(text)), find_protected(text, tokenizer))
+    ids, protected, _ = _encode(text, tokenizer, lower_capitals=True)
+    return Part(ids, "", (0, len(text)), protected)
 
 
 def find_protected(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -142,22 +146,41 @@ def find_protected(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
     return choose_spans(text) if tokenizer.has_placeholders else ()
 
 
-def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Return whether a text is all caps and the vocabulary does not cover it in that form.
+def _is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
+    """Return whether a protected text is all caps and the vocabulary does not cover that form.
 
     Corpora contain few all-caps sentences: "WO BIST DU" becomes single letters, which the model
     mistranslates, whereas lower-case text is common.
     """
-    text = protect(text, find_protected(text, tokenizer))
     if not text.replace("ß", "").isupper():  # "GROß": few keyboards have a capital ß
         return False
     n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
     return n_capital >= CAPITALS_RATIO * n_small
 
 
-def _encode(text: str, *, tokenizer: Tokenizer, lowercase: bool) -> list[int]:
-    text = protect(text, find_protected(text, tokenizer))
-    return tokenizer.encode(single_spaced(text.lower() if lowercase else text))
+class _Encoded(NamedTuple):
+    ids: list[int]
+    protected: tuple[str, ...]
+    is_lowered: bool
+
+
+def _encode(
+    text: str, tokenizer: Tokenizer, *, lower_capitals: bool, is_lowered: bool | None = None
+) -> _Encoded:
+    """Encode a segment with placeholders for its spans; lower-case it if it is all caps.
+
+    Args:
+        text: the segment.
+        tokenizer: source tokenizer.
+        lower_capitals: see `make_plan`.
+        is_lowered: decides in place of `_is_all_caps`.
+    """
+    protected = find_protected(text, tokenizer)
+    text = protect(text, protected)
+    if is_lowered is None:
+        is_lowered = lower_capitals and _is_all_caps(text, tokenizer)
+    ids = tokenizer.encode(single_spaced(text.lower() if is_lowered else text))
+    return _Encoded(ids, protected, is_lowered)
 
 
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
@@ -224,21 +247,21 @@ def _without_copied(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterat
 def _cut(
     words: str,
     space: str,
-    encode: Callable[[str], list[int]],
+    encode: Callable[[str], _Encoded],
     *,
     language: str,
     max_src_tokens: int,
-) -> list[tuple[str, str, list[int]]]:
+) -> list[tuple[str, str, _Encoded]]:
     """Split an over-long segment into sentences, and those into clauses where needed."""
     stack = list(reversed(split_sentences(words, language)))
     stack[0] = Segment(stack[0].text, stack[0].space + space)
     pieces = []
     while stack:
         stretch, after = stack.pop()
-        ids = encode(stretch)
-        halves = halve(stretch) if len(ids) >= max_src_tokens else None
+        encoded = encode(stretch)
+        halves = halve(stretch) if len(encoded.ids) >= max_src_tokens else None
         if halves is None:
-            pieces.append((stretch, after, ids))
+            pieces.append((stretch, after, encoded))
         else:
             left, between, right = halves
             stack += [Segment(right, after), Segment(left, between)]

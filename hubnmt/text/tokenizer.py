@@ -76,6 +76,7 @@ class Tokenizer:
         self._inner = inner
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
         self._spans: tuple[str, ...] = ()
+        self._span_bytes: dict[int, bytes] = {}
         self._piece_bytes = [b""] * len(vocab)
         for piece, token_id in vocab.items():
             if piece in SPECIAL_PIECES:
@@ -180,15 +181,16 @@ class Tokenizer:
         """
         if not self.has_placeholders:
             return self
-        bound = copy.copy(self)
-        bound._spans = tuple(spans)
-        bound._piece_bytes = self._piece_bytes.copy()
+        restoring = copy.copy(self)  # which shares the vocabulary
+        restoring._spans = tuple(spans)
         span_of = dict(zip(PLACEHOLDERS, spans, strict=False))
-        for token_id, mark in self.placeholder_ids.items():
-            span = span_of.get(mark)
-            restored = self._piece_bytes[token_id].decode().replace(mark, span) if span else ""
-            bound._piece_bytes[token_id] = restored.encode()
-        return bound
+        restoring._span_bytes = {
+            token_id: self._piece_bytes[token_id].decode().replace(mark, span_of[mark]).encode()
+            if span_of.get(mark)
+            else b""
+            for token_id, mark in self.placeholder_ids.items()
+        }
+        return restoring
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without bos and eos (added by `hubnmt.model.batching`)."""
@@ -220,11 +222,11 @@ class Tokenizer:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the UTF-8 bytes of the ids, without special tokens."""
-        return b"".join(map(self._piece_bytes.__getitem__, ids)).removeprefix(b" ")
+        return b"".join(map(self.piece_bytes, ids)).removeprefix(b" ")
 
     def piece_bytes(self, token_id: int) -> bytes:
         """Return the bytes of one id; empty for special tokens."""
-        return self._piece_bytes[token_id]
+        return self._span_bytes.get(token_id, self._piece_bytes[token_id])
 
     def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the byte span of each token in the UTF-8 encoding of the normalised text.
@@ -236,9 +238,9 @@ class Tokenizer:
         """
         spans = []
         start = 0
-        shift = 1 if ids and b"".join(map(self._piece_bytes.__getitem__, ids))[:1] == b" " else 0
+        shift = 1 if b"".join(map(self.piece_bytes, ids)).startswith(b" ") else 0
         for token_id in ids:
-            end = start + len(self._piece_bytes[token_id])
+            end = start + len(self.piece_bytes(token_id))
             spans.append((max(start - shift, 0), max(end - shift, 0)))
             start = end
         return spans

@@ -25,7 +25,7 @@ from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
-from hubnmt.pipeline.assemble import decode_line
+from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.normalization import single_spaced
 from hubnmt.translator import Translator

@@ -8,7 +8,7 @@ from hubnmt.decoding import Continuation
 from hubnmt.decoding.scoring import normalize_length
 from hubnmt.errors import InputError
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.pipeline.assemble import decode_line
+from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits

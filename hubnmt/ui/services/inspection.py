@@ -15,7 +15,7 @@ from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.pipeline.assemble import decode_line
+from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits

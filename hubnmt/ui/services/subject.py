@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
-from hubnmt.pipeline.assemble import decode_line
 from hubnmt.pipeline.segmentation import encode_whole
+from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate

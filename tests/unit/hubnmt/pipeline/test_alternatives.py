@@ -11,7 +11,7 @@ from torch import Tensor
 from hubnmt.decoding import run_search
 from hubnmt.inference.engine import force_tokens
 from hubnmt.model.batching import batch_sources
-from hubnmt.pipeline.assemble import decode_line
+from hubnmt.pipeline.sentence import decode_line
 from hubnmt.translator import Translator
 
 

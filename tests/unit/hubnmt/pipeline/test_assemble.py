@@ -2,13 +2,13 @@
 
 import itertools
 import random
-from typing import Any
 
 import pytest
 
 from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.assemble import best_combinations, join_parts
+from hubnmt.pipeline.assemble import Draft, best_combinations, join_draft
 from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.pipeline.sentence import Sentence
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Translation
 
@@ -19,17 +19,21 @@ def hypothesis(text: str, score: float, tokenizer: Tokenizer) -> Hypothesis:
 
 
 def join(
-    src: str, said: list[dict[str, float]], tokenizer: Tokenizer, **options: Any
+    src: str, said: list[dict[str, float]], warnings: list[str], tokenizer: Tokenizer
 ) -> Translation:
     plan = make_plan(src, tokenizer, language="de", max_src_tokens=99)
-    found = [[hypothesis(text, score, tokenizer) for text, score in row.items()] for row in said]
-    settings = {
-        "n_best": 3,
-        "sample": False,
-        "tokenizers": Tokenizers(tokenizer, tokenizer),
-        **options,
-    }
-    return join_parts(src, plan.parts, found, **settings)
+    both = Tokenizers(tokenizer, tokenizer)
+    sentences = [
+        Sentence(
+            part=part,
+            tokenizers=both,
+            hypotheses=[hypothesis(text, score, tokenizer) for text, score in row.items()],
+            warning=warning,
+        )
+        for part, row, warning in zip(plan.translatable, said, warnings, strict=True)
+    ]
+    draft = Draft(text=src, parts=list(plan.parts), sentences=sentences, warnings=("long",))
+    return join_draft(draft, n_best=3, sample=False)
 
 
 SRC = "  Ein Hund.  Zwei!\n\nWer?\n"
@@ -54,6 +58,7 @@ def test_combinations_are_those_of_trying_all(seed: int, tiny_tokenizer: Tokeniz
         assert len({tuple(each.ids[0] for each in choice) for choice in chosen}) == len(chosen)
 
 
-def test_equal_notes_are_counted(tiny_tokenizer: Tokenizer) -> None:
-    translation = join(SRC, SAID, tiny_tokenizer, notes=["odd", "", "long", "odd"])
-    assert translation.warnings == ("odd (2 parts)", "long")
+def test_equal_warnings_are_counted(tiny_tokenizer: Tokenizer) -> None:
+    translation = join(SRC, SAID, ["odd", "", "odd"], tiny_tokenizer)
+    assert translation.warnings == ("long", "odd (2 parts)")
+    assert translation.text == "  A dog.  Two!\n\nWho?\n"

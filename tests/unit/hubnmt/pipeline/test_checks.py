@@ -29,7 +29,7 @@ def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) 
         tgt_tokens=(*tokens, "<eos>"),
         tgt_log_probs=(math.log(probability),) * (len(tokens) + 1),
     )
-    return list(check_translation(translation, tokenizers, src_lang="de").warnings)
+    return list(check_translation(translation, tokenizers, src_lang="de", tgt_lang="en").warnings)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) 
             "numbers of the source are missing: 15 Uhr",
         ),
         ("Wir haben 15 Hunde gesehen.", "We saw dogs at 15:30.", ""),
+        ("ich hab 2 Fragen", "I have two questions", ""),
         ("Am 3. März 1969.", "On March 3, 196969.", "numbers of the source are missing: 1969"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubnmt.pipeline.prefix import BoundPrefix, bind_prefix
+from hubnmt.pipeline.prefix import DistributedPrefix, distribute_prefix
 from hubnmt.pipeline.segmentation import Plan, make_plan
 from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizer
@@ -20,8 +20,8 @@ def plan_of(text: str, tokenizer: Tokenizer) -> Plan:
     return make_plan(text, tokenizer, language="de", max_src_tokens=99)
 
 
-def bind(prefix: str, plan: Plan) -> BoundPrefix:
-    return bind_prefix(prefix, plan, language="en")
+def bind(prefix: str, plan: Plan) -> DistributedPrefix:
+    return distribute_prefix(prefix, plan, language="en")
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_sentences_that_have_ended_are_said_and_the_last_is_open(
     prefix: str, said: list[tuple[str, str]], is_open: str, plan: Plan
 ) -> None:
     bound = bind(prefix, plan)
-    assert bound == BoundPrefix(tuple(Segment(*each) for each in said), is_open)
+    assert bound == DistributedPrefix(tuple(Segment(*each) for each in said), is_open)
