@@ -81,7 +81,6 @@ def _check(old: ModelConfig, new: ModelConfig) -> None:
 
 
 def _copy(source: Tensor, target: Tensor, name: str) -> None:
-    """Copy weights into the first rows and columns; further inputs of `narrow` are zero."""
     if "feed_forward.narrow" in name:
         target.zero_()
     target[tuple(slice(size) for size in source.shape)] = source

@@ -153,8 +153,8 @@ def _translate(
         options["seed"] = options.get("seed", 0) + start
     found = translator.translate(chunk, max_batch_tokens=batch_tokens, guard=False, **options)
     rows = [
-        "\t".join(" ".join(text.split()) for text in (each.text, line))
-        for each, line in zip(found, chunk, strict=True)
+        "\t".join(" ".join(text.split()) for text in (translation.text, line))
+        for translation, line in zip(found, chunk, strict=True)
     ]
     return "".join(f"{row}\n" for row in rows).encode()
 

@@ -79,7 +79,6 @@ def _is_mark(char: str) -> bool:
 
 
 def _is_single(word: str) -> bool:
-    """Return whether a word is neither punctuation nor a contraction such as "can't"."""
     return not all(map(_is_mark, word)) and not _APOSTROPHE.search(word)
 
 
@@ -110,7 +109,6 @@ def make_phrase_table(
 
 
 def _most_common(counts: Counter[str]) -> tuple[str, int]:
-    """Return the most common item and its count; ties are broken deterministically."""
     return max(counts.items(), key=lambda item: (item[1], item[0]))
 
 

@@ -104,7 +104,6 @@ def _is_name(text: str) -> bool:
 
 
 def _is_firm(text: str) -> bool:
-    """Return whether a firm is short and without a conjunction, which might be translated."""
     return len(text) <= _LONGEST_FIRM and not _CONJUNCTION.search(text)
 
 
@@ -186,7 +185,6 @@ def _draw_name(known_names: Sequence[str], rng: random.Random, *, known: float) 
 
 
 def _draw_number(rng: random.Random, *, is_year: bool) -> int:
-    """Return a year, or a number that is not 1, because 1 determines the grammatical number."""
     if is_year:
         return rng.randint(1850, 2030)
     return rng.choice((rng.randint(2, 99), rng.randint(100, 9999)))

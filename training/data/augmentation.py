@@ -55,7 +55,6 @@ def as_typed(
 
 
 def _shared(in_src: Iterable[str], in_tgt: Iterable[str]) -> list[str]:
-    """Return what occurs equally often on both sides, in the order of the source."""
     counts = Counter(in_tgt)
     return [text for text, count in Counter(in_src).items() if counts[text] == count]
 
@@ -186,7 +185,6 @@ def _exchange(text: str, others: dict[str, str]) -> str:
 
 
 def _make_number(number: str, rng: random.Random) -> str:
-    """Return a random number of the same length; a possible year keeps its first digit."""
     stays = number[0] == "0" or len(number) == _YEAR_DIGITS
     first = number[0] if stays else _pick("23456789", rng)
     return first + "".join(_pick("0123456789", rng) for _ in number[1:])

@@ -27,7 +27,7 @@ _LANGUAGES = {
     **{"CJK": "zh", "THAI": "th"},
 }
 SCRIPTS: dict[str, frozenset[str]] = {
-    **{each: frozenset({script}) for script, tags in _LANGUAGES.items() for each in tags.split()},
+    **{tag: frozenset({script}) for script, tags in _LANGUAGES.items() for tag in tags.split()},
     "ja": frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
     "ko": frozenset({"HANGUL", "CJK"}),
 }
@@ -65,7 +65,6 @@ def script_share(text: str, scripts: frozenset[str]) -> float:
 
 @functools.lru_cache(maxsize=65_536)
 def _script(char: str) -> str:
-    """Return the script of a letter; empty for anything else."""
     if not unicodedata.category(char).startswith("L"):
         return ""
     return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]

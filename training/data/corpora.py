@@ -43,7 +43,6 @@ def read_valid(config: DataConfig) -> Iterator[TextPair]:
 
 
 def _whole_characters(text: str) -> str:
-    """Replace lone surrogates, which JSON can contain but UTF-8 cannot."""
     return text.encode("utf-8", errors="replace").decode()
 
 

@@ -108,7 +108,7 @@ class Loader:
         self._settings = config.optimizer
         self._seed = config.run.seed
         self._n_together = group.size * config.optimizer.accumulate
-        self._weights = [each.weight for each in config.data.training_corpora().values()]
+        self._weights = [source.weight for source in config.data.training_corpora().values()]
         rate, sides = config.data.bpe_dropout, config.data.bpe_dropout_sides
         self._max_tokens = config.data.max_tokens
         self._droppers = [

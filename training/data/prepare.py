@@ -194,7 +194,6 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
 
 
 def _read_texts(folder: Path) -> Iterator[list[str]]:
-    """Yield corpus, source and target of each cleaned pair."""
     with (folder / TEXTS_FILE).open(encoding="utf-8", newline="\n") as file:
         for line in file:
             yield line[:-1].split("\t")

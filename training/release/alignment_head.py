@@ -110,7 +110,6 @@ def _make_attention(cross: Tensor, src: TokenSpans, tgt: TokenSpans) -> Attentio
 
 
 def _words_of(side: TokenSpans) -> list[str]:
-    """Return the case-folded words of a side, without `<eos>`."""
     words, _ = side.group(number_words)
     tokens = [token.strip().casefold() for token in words.tokens]
     return [token for n, token in enumerate(tokens) if not words.is_special(n)]

@@ -125,12 +125,10 @@ def facts_of_run(
 
 
 def _hub_datasets(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the Hub names of the training data, each once; a recipe lists what it sets."""
     names = (corpus.get("dataset") for corpus in (data, *data["corpora"].values()))
     yield from dict.fromkeys(name for name in names if name)
 
 
 def _base_model(machine: Mapping[str, Any]) -> str:
-    """Return the Hub name of the pretrained model, or an empty string."""
     record = machine["pretrained"] or {}
     return str(record["name"]) if record.get("commit") else ""

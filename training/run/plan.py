@@ -178,6 +178,5 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
 
 
 def _with_batch(config: RunConfig, batch_tokens: int) -> RunConfig:
-    """Return the recipe with one forward pass of this size a step."""
     optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
     return dataclasses.replace(config, optimizer=optimizer)

@@ -91,7 +91,6 @@ class RunReport:
 
     @contextlib.contextmanager
     def _tensorboard(self) -> "Iterator[SummaryWriter | None]":
-        """Yield the TensorBoard writer, if any; it reports a full disk only at a later call."""
         with reporting_full_disk(self._board_folder):
             yield self._board
 
@@ -102,7 +101,6 @@ class RunReport:
 
 
 def _finite(value: Any) -> Any:
-    """Return None for a number that JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -205,7 +205,6 @@ class Run:
         self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
-        """Return whether the pretrained model is still to be validated."""
         progress = self.progress
         return bool(self.config.run.pretrained) and progress.step == 0 and progress.best_bleu < 0
 
@@ -217,7 +216,6 @@ class Run:
         self._save()
 
     def _is_validated(self) -> bool:
-        """Return whether the current weights were validated, possibly before a resume."""
         assert self._validator is not None, "set by _open_report on rank 0"
         return self._validator.has_validated(self.progress.step)
 
@@ -227,7 +225,6 @@ class Run:
         return self.progress.step >= settings.max_steps or is_out_of_patience
 
     def _wants_stop(self) -> bool:
-        """Return whether this process was interrupted or, on rank 0, the time limit is reached."""
         return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
 
     def _time_used(self) -> float:
@@ -240,11 +237,9 @@ class Run:
         return self.progress.seconds / max(limit - reserved, limit / 2)
 
     def _time_expected(self) -> float:
-        """Return the share of the time limit in the middle of the step after the next one."""
         return self._time_used() * (1 + 1.5 / max(self.progress.step, 1))
 
     def _budget_used(self, step: float) -> float:
-        """Return the share of the budget that is used at a step, equal on all ranks, 0 to 1."""
         return min(1.0, max(step / self.config.run.max_steps, self._time_share))
 
     def _count(self, stats: StepStats, position: Position) -> None:
