@@ -42,6 +42,11 @@ def test_attention_is_explored_and_saved(visit: Any, tmp_path: Path):
         assert sum(shares[start : start + n_keys]) == pytest.approx(100, abs=10)
     assert "Alignment head: layer 1, head 2" in page.inner_text(".explorer .view")
     girl = page.locator(".explorer .queries button", has_text=re.compile("^girl$"))
+    for look in (girl.hover, girl.focus):
+        look()
+        page.wait_for_timeout(300)
+        assert "girl" in page.inner_text(".explorer .looked")
+        page.mouse.move(0, 0)
     girl.click()
     assert girl.get_attribute("aria-pressed") == "true"
     assert page.inner_text(".explorer .looked").startswith("“girl” attends most to “Mädchen”")

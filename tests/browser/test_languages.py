@@ -44,6 +44,12 @@ def test_languages_are_chosen_and_swapped(visit: Any):
     assert page.input_value("#source textarea") == german
     page.click("#swap")
     page.wait_for_selector("text=No model here translates from Malayalam to English.")
+    page.select_option(".languages .src", "auto")
+    page.fill("#source textarea", "Das Buch, das du mir geschenkt hast, gefällt mir sehr.")
+    until_answer("German", "English")
+    assert page.inner_text(".languages .src option:checked") == "Detected: German"
+    page.fill("#source textarea", "Le livre que tu m'as offert me plaît beaucoup.")
+    until_answer("French", "English")
     page.select_option(".languages .src", "de")
     until_answer("German", "English")
     labels = page.locator(".languages .of-pair option").all_inner_texts()

@@ -1,8 +1,11 @@
 """Translation while typing."""
 
+import re
 from typing import Any
 
 import pytest
+
+from tests.browser.conftest import expect
 
 pytestmark = pytest.mark.browser
 
@@ -17,7 +20,9 @@ def test_the_translation_follows_the_text(visit: Any):
     page.keyboard.type("Zwei Frauen", delay=20)
     page.wait_for_function("document.querySelector('#target textarea').value")
     page.wait_for_function(f"{STATE} === ''")
-    assert asked.count("join") < 4  # one for the text, one for its inspection
+    assert (
+        len([name for name in asked if name.startswith("join")]) < 4
+    )  # one for the text, one for its inspection
     page.keyboard.type(" lachen.", delay=20)
     assert page.evaluate(STATE)
     page.wait_for_function("document.querySelector('.announced').innerText.includes('laugh')")
@@ -74,3 +79,145 @@ def test_clear_is_undone(visit: Any):
     visit.until_value(page.get_by_label("Forced prefix"), "Two")
     visit.until_target(first)
     assert page.input_value("#source textarea") == "Zwei Frauen lachen."
+
+
+def test_typing_without_a_pause_is_translated_all_along_and_read_out_once(visit: Any):
+    page = visit.page
+    page.evaluate(
+        """() => {
+          window.said = [];
+          const line = document.querySelector('.announced');
+          const watch = () => line.textContent && window.said.push(line.textContent);
+          new MutationObserver(watch).observe(line, { childList: true, characterData: true });
+        }"""
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.click("#source textarea")
+    page.keyboard.type("Ein Hund rennt im Schnee und zwei Frauen lachen.", delay=80)
+    assert len([name for name in asked if name.startswith("join")]) >= 3
+    page.wait_for_function(f"{STATE} === ''")
+    page.wait_for_function("window.said.length")
+    page.wait_for_timeout(500)
+    assert len(page.evaluate("window.said")) == 1
+    assert page.inner_text(".announced").startswith(f"Translation: {visit.target}")
+    page.click("#copy")
+    page.wait_for_function("window.said.at(-1) === 'Copied'")
+
+
+def test_changed_options_translate_again(visit: Any):
+    page = visit.page
+    text = "Ein kleines Mädchen klettert in ein Spielhaus aus Holz."
+    best = visit.translate(text)
+    visit.open_options()
+    page.get_by_label("Forced prefix").fill("Yesterday ")
+    page.wait_for_function("document.querySelector('#target textarea').value.startsWith('Yes')")
+    page.get_by_label("Forced prefix").fill("")
+    visit.until_target(best)
+    page.get_by_role("radio", name="Creative").check()
+    seeds = set()
+    for _ in range(3):
+        page.wait_for_function(f"{STATE} === ''")
+        page.wait_for_function(
+            """(seen) => {
+              const found = document.querySelector('#result').innerText.match(/seed \\d+/);
+              return found && !seen.includes(found[0]);
+            }""",
+            arg=sorted(seeds),
+        )
+        seeds |= set(re.findall(r"seed \d+", page.inner_text("#result")))
+        page.click("#go")
+    page.get_by_label("Translate as I type").uncheck()
+    page.wait_for_function(f"{STATE} === ''")
+    size = page.get_by_label("number input for Beam size")
+    size.fill("2")
+    size.press("Tab")
+    page.wait_for_function(f"{STATE} === 'stale'")
+
+
+def test_the_edited_beginning_of_a_translation_is_kept(visit: Any):
+    page = visit.page
+    first = visit.translate("Zwei Frauen lachen.")
+    page.click("#target textarea")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Delete")
+    page.keyboard.type("Yesterday t")
+    page.wait_for_function(f"{STATE} === 'busy'")
+    page.wait_for_function(f"{STATE} === ''")
+    assert visit.target.startswith("Yesterday t")
+    assert page.evaluate("document.activeElement.selectionStart") == len("Yesterday t")
+    page.fill("#source textarea", "Zwei Frauen lachen")
+    page.wait_for_function("!document.querySelector('#target textarea').value.startsWith('Yes')")
+    page.fill("#source textarea", "Zwei Frauen lachen.")
+    visit.until_target(first)
+
+
+@pytest.mark.parametrize("visit", ["phone dark"], indirect=True)
+def test_a_text_that_is_too_long_is_sent_to_the_files(visit: Any):
+    page = visit.page
+    assert page.inner_text(".typing .count") == ""
+    page.fill("#source textarea", "Ein Hund rennt im Schnee. " * 480)
+    assert page.inner_text(".typing .count") == "12,480 / 10,000"
+    expect(page.locator(".over")).to_be_in_viewport()
+    page.click(".over button")
+    page.wait_for_selector("#upload:visible")
+    visit.open_tab("Translate")
+    page.fill("#source textarea", "Ein Hund.")
+    assert not page.is_visible(".over")
+    page.set_viewport_size({"width": 320, "height": 640})
+    visit.translate("Zwei Hunde.")
+    edges = page.evaluate(
+        "[...document.querySelectorAll('#texts button, #texts textarea')]"
+        ".map((each) => each.getBoundingClientRect().right)"
+    )
+    assert max(edges) <= 320
+
+
+def test_a_reload_keeps_the_text_and_an_old_link_does_not_come_back(visit: Any, url: str):
+    page = visit.page
+    visit.translate("Zwei Frauen lachen.")
+    page.click("#link")
+    page.wait_for_function("location.hash")
+    page.fill("#source textarea", "Ein Hund rennt.")
+    page.reload()
+    visit.until_value(page.locator("#source textarea"), "Ein Hund rennt.")
+    page.goto("about:blank")
+    page.goto(f"{url}#model=user%2F%3Cb%3Emodel&text=Hallo")
+    told = page.locator(".typing .told")
+    told.wait_for()
+    assert told.inner_text().startswith("The model user/<b>model cannot be opened by a link")
+    visit.until_value(page.locator("#source textarea"), "Hallo")
+
+
+def test_focus_is_seen_and_the_line_below_uncertain_words(visit: Any):
+    page = visit.page
+    visit.translate("Zwei Schwammtaucherinnen kichern über Quantenchromodynamik.")
+    outline = "(each) => getComputedStyle(document.querySelector(each)).outlineStyle"
+    for field, framed in (("#source textarea", "#source"), ("#target textarea", "#target")):
+        page.focus(field)
+        assert page.evaluate(outline, framed) == "solid"
+    page.focus("#card summary")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate(outline, "#card") == "solid"
+    for _ in range(2):  # light and dark
+        line, paper = page.evaluate(
+            """() => [
+              getComputedStyle(document.querySelector('#target .under u')).textDecorationColor,
+              getComputedStyle(document.querySelector('#target')).backgroundColor,
+            ]"""
+        )
+        assert _contrast(line, paper) >= 3
+        page.get_by_label("Switch between light and dark").click()
+
+
+def _contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours like `rgb(1, 2, 3)`, as WCAG 2 defines it."""
+
+    def luminance(colour: str) -> float:
+        levels = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels]
+        return sum(share * v for share, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)

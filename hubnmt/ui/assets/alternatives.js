@@ -77,7 +77,7 @@ function button(candidate, index) {
   item.title = candidate.text;
   const { probability } = candidate; // null for a steered translation
   const chance = make("span", "chance", probability === null ? "steered" : percent(probability));
-  if (probability !== null) chance.title = "mean token probability";
+  if (probability !== null) chance.title = "geometric mean of the token probabilities";
   chance.classList.toggle("unsure", probability !== null && probability < UNSURE);
   const text = make("span", "text", index === selected ? "shown above" : "");
   if (index !== selected) text.append(...difference(candidate, candidates[selected].text));

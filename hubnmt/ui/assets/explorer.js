@@ -15,6 +15,7 @@ let side = null; // one of figure.units, with its maps unpacked: {src, tgt, maps
 // head is "aligned", "average" or [layer, head]
 let chosen = { unit: "words", kind: "cross", head: "aligned", marks: true };
 let pinned = null; // {side: "query" | "key", index}
+let read = null; // the same, of the word that is read now
 
 // --- numbers ---
 
@@ -146,6 +147,7 @@ const MAX_IDLE_WORDS = 40; // with more words, links are only drawn for the acti
 
 // Highlight the words linked to the active one by attention, and draw the links.
 function focusOn(active) {
+  read = active;
   const { queries, keys } = sides(chosen.kind);
   const weights = matrix(chosen.kind, chosen.head);
   const weight = (q, k) => weights[q * keys.length + k];
@@ -267,7 +269,7 @@ for (const button of element.querySelectorAll(".save button")) {
 new ResizeObserver(() => {
   if (!figure) return;
   fit(element.querySelectorAll(".map thead th").length);
-  focusOn(pinned);
+  focusOn(read); // the reading itself changes the height
 }).observe(element);
 draw();
 watch("value", draw);

@@ -1,11 +1,15 @@
 // Languages and the models that translate between them. props.value is {models: [{name, src, tgt,
 // src_name, tgt_name, label}], opened, has_more}, and {chosen} or {reverse} when it triggers "select"
 // to open a model, or "click" to open the model of the other direction with the translation as text.
+// typing.js dispatches "detected" with the language of a text that is not the model's.
 
 const find = (name) => element.querySelector(`.${name}`);
 const more = () => document.querySelector("#more");
 const BUSY_MS = 10000;
+const AUTO = "auto";
 let { models, opened } = props.value; // the name of the model that is open
+let isAuto = false; // whether the language of the text is detected
+let detected = ""; // that of the last translated text, if it is not the model's
 
 const current = () => models.find(({ name }) => name === opened);
 const between = (src, tgt) => models.filter((model) => model.src === src && model.tgt === tgt);
@@ -17,9 +21,11 @@ function fill(list, pairs, value) {
 }
 
 function draw() {
-  const { src, tgt } = current();
+  const { src, src_name, tgt } = current();
   const byName = (pairs) => pairs.sort(([, a], [, b]) => a.localeCompare(b));
-  fill(find("src"), byName(models.map((each) => [each.src, each.src_name])), src);
+  const auto = [AUTO, isAuto ? `Detected: ${src_name}` : "Detect language"];
+  const languages = byName(models.map((each) => [each.src, each.src_name]));
+  fill(find("src"), [auto, ...languages], isAuto ? AUTO : src);
   const fromHere = models.filter((each) => each.src === src);
   fill(find("tgt"), byName(fromHere.map((each) => [each.tgt, each.tgt_name])), tgt);
   fill(find("of-pair"), between(src, tgt).map((each) => [each.name, each.label]), opened);
@@ -66,10 +72,22 @@ function take() {
   draw();
 }
 
+function openFrom(language) {
+  const { src, tgt } = current();
+  const fromHere = models.filter((each) => each.src === language);
+  const next = fromHere.find((each) => each.tgt === tgt) ?? fromHere[0];
+  if (next && language !== src) open(next.name);
+}
+
 find("src").addEventListener("change", ({ target }) => {
-  const fromHere = models.filter(({ src }) => src === target.value);
-  const { tgt } = current();
-  open((fromHere.find((each) => each.tgt === tgt) ?? fromHere[0]).name);
+  isAuto = target.value === AUTO;
+  const isOpen = target.value === current().src;
+  openFrom(isAuto ? detected : target.value);
+  if (isAuto || isOpen) draw();
+});
+document.addEventListener("detected", ({ detail }) => {
+  detected = detail;
+  if (isAuto) openFrom(detected);
 });
 find("tgt").addEventListener("change", ({ target }) => open(between(current().src, target.value)[0].name));
 find("of-pair").addEventListener("change", ({ target }) => open(target.value));

@@ -6,7 +6,6 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import (
-    QUIET,
     RUNS,
     draw_static,
     error_notice,
@@ -75,7 +74,7 @@ class CompareTab:
         inputs: list[Any] = [self._source]
         for picker, panel in self._sides:
             inputs += [picker.field, *panel.components]
-            panel.wire(self._handlers.defaults, picker.field, runs=RUNS, quiet=QUIET)
+            panel.wire(self._handlers.defaults, picker.field)
         first, second = self._sides
         described_first = [self._source, *first.panel.described]
         first.picker.wire(self._notice, described_first, self._describe_first)

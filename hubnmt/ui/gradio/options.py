@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from hubnmt.config import DecodingConfig
-from hubnmt.ui.gradio.events import as_client
+from hubnmt.ui.gradio.events import QUIET, RUNS, as_client
 from hubnmt.ui.services import decoding_controls
 
 
@@ -80,30 +80,31 @@ class OptionsPanel:
         self,
         defaults: Callable[[str], DecodingConfig],
         model: gr.Dropdown,
-        *,
-        runs: dict[str, Any],
-        quiet: dict[str, Any],
+        on_change: Callable[[Any], Any] | None = None,
     ) -> None:
         """Connect the events: presets set controls, and dependent controls stay consistent.
 
         Args:
             defaults: model reference -> default options.
             model: component with the model reference.
-            runs: event settings for handlers that may load a model.
-            quiet: event settings for other handlers.
+            on_change: connects an event after which the options are others.
         """
         changed = [self._by_name[name] for name in decoding_controls.NAMES if name != "prefix"]
         preset = as_client(functools.partial(_preset_values, defaults))
-        self._preset.input(preset, [self._preset, model], changed, **runs)
+        chosen = self._preset.input(preset, [self._preset, model], changed, **RUNS)
         # Changing a control manually deselects the preset.
-        gr.on([each.input for each in changed], None, None, self._preset, js="() => null", **quiet)
+        inputs = [each.input for each in changed]
+        moved = gr.on(inputs, None, None, self._preset, js="() => null", **QUIET)
+        if on_change is not None:
+            for event in (chosen.then, moved.then, self.prefix.change):
+                on_change(event)
         for name, column in self._only_when.items():
             switch = self._by_name[name]
-            switch.change(_show_when, switch, column, queue=False, **quiet)
+            switch.change(_show_when, switch, column, queue=False, **QUIET)
         beam_size, n_best = self._by_name["beam_size"], self._by_name["n_best"]
         pair = [beam_size, n_best]  # n_best must not exceed beam_size
-        beam_size.input(None, pair, n_best, js="(beam, n) => Math.min(beam, n)", **quiet)
-        n_best.input(None, pair, beam_size, js="(beam, n) => Math.max(beam, n)", **quiet)
+        beam_size.input(None, pair, n_best, js="(beam, n) => Math.min(beam, n)", **QUIET)
+        n_best.input(None, pair, beam_size, js="(beam, n) => Math.max(beam, n)", **QUIET)
 
 
 def _preset_values(defaults: Callable[[str], DecodingConfig], name: str, model: str) -> list[Any]:
@@ -119,10 +120,11 @@ def _show_when(is_on: bool) -> gr.Column:
 def _make_component(control: decoding_controls.Control, value: Any) -> Any:
     """Create the component of a control."""
     shared: dict[str, Any] = {"value": value, "label": control.label, "info": control.info}
-    if isinstance(control, decoding_controls.Slider):
-        return gr.Slider(control.low, control.high, step=control.step, min_width=220, **shared)
-    if isinstance(control, decoding_controls.Number):
-        return gr.Number(precision=0, min_width=220, elem_classes="typed", **shared)
-    if isinstance(control, decoding_controls.Switch):
+    if control.slider is not None:
+        low, high, step = control.slider
+        return gr.Slider(low, high, step=step, min_width=220, **shared)
+    if isinstance(value, bool):
         return gr.Checkbox(**shared)
-    return gr.Textbox(max_lines=1, elem_classes="typed", **shared)
+    if isinstance(value, str):
+        return gr.Textbox(max_lines=1, elem_classes="typed", **shared)
+    return gr.Number(precision=0, min_width=220, elem_classes="typed", **shared)

@@ -39,12 +39,16 @@ CLIPBOARD = """
       field.remove();
       return isDone;
     }
+  };
+  const announceCopied = () => {
+    document.querySelector(".announced").textContent = "Copied";
+    return "Copied";
   };"""
 """The clipboard API requires localhost or https; otherwise `execCommand` is tried, which some
 browsers lack."""
 
 COPY = f"""async (text) => {{{CLIPBOARD}
-  if (await copy(text)) return "Copied";
+  if (await copy(text)) return announceCopied();
   const field = document.querySelector("#target textarea");
   field.focus();
   field.select();
@@ -54,7 +58,7 @@ COPY = f"""async (text) => {{{CLIPBOARD}
 SHARE = f"""async (text, model) => {{{CLIPBOARD}
   const link = `${{location.href.split("#")[0]}}#${{new URLSearchParams({{ model, text }})}}`;
   history.replaceState(null, "", link);
-  return (await copy(link)) ? "Copied" : "See address bar";
+  return (await copy(link)) ? announceCopied() : "See address bar";
 }}"""
 """The text is in the URL fragment, which browsers do not send to the server."""
 
@@ -65,6 +69,9 @@ SWAP_PREFIX = """(prefix) => {
 }"""
 """Clears the forced prefix, or restores it; the button holds the other one."""
 
+EDITED_PREFIX = "() => document.querySelector('#target').dataset.prefix"
+"""Takes over what `assets/typing.js` reads from the edited translation."""
+
 SWAP = "({ reverse }, translation, text) => [reverse, translation || text]"
 
 ASK = "(text, model) => ({ given: { text, model } })"
@@ -74,13 +81,23 @@ RESET_LABEL = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
 """Restores a button's label after a confirmation."""
 
 OPEN = """(text, model) => {
-  const fields = new URLSearchParams(location.hash.slice(1));
-  const isListed = NAMES.includes(fields.get("model"));
-  const given = fields.has("text") ? [...fields.get("text")].slice(0, LIMIT).join("") : text;
-  return [given, isListed ? fields.get("model") : model];
+  const link = new URLSearchParams(location.hash.slice(1));
+  const kept = JSON.parse(sessionStorage.getItem("hubnmt-text") ?? "{}");
+  const fields = link.has("text") || link.has("model") ? Object.fromEntries(link) : kept;
+  const isListed = NAMES.includes(fields.model);
+  if (fields.model && !isListed) {
+    const told = document.querySelector(".typing .told");
+    told.textContent =
+      `The model ${fields.model} cannot be opened by a link: ${model} translates.MORE`;
+    told.hidden = false;
+  }
+  const given = "text" in fields ? [...fields.text].slice(0, LIMIT).join("") : text;
+  return [given, isListed ? fields.model : model];
 }"""
-"""Applies the text and model of a link. The text is truncated between code points. Only the page's
-listed models are opened, so that a link cannot trigger a download."""
+"""Applies the text and model of a link, or those before a reload. The text is truncated between
+code points. Only the page's listed models are opened, so that a link cannot trigger a download."""
+
+MORE = " Open it under More models."
 
 
 class TranslateTab:
@@ -161,8 +178,14 @@ class TranslateTab:
         )
         prefix = self.options.prefix
         self._typing.click(None, prefix, prefix, js=SWAP_PREFIX, **QUIET)
+        edited = self._typing.edit(None, None, prefix, js=EDITED_PREFIX, **QUIET)
+        self._ask_again(edited.then)
         self._wire_copies(model)
-        self.options.wire(self._handlers.defaults, model, runs=RUNS, quiet=QUIET)
+        self.options.wire(self._handlers.defaults, model, self._ask_again)
+
+    def _ask_again(self, event: Any) -> None:
+        """Tell `assets/typing.js` that the decoding options changed."""
+        event(None, None, self._typing, js="() => ({ changed: Date.now() })", **QUIET)
 
     def _look(self, event: Any, *, is_new: bool) -> None:
         """Ask `assets/typing.js` to inspect what is shown, if it is not, or the tab is not open."""
@@ -207,6 +230,7 @@ class TranslateTab:
         """Initialize a page opened from a link with its text and model."""
         names = json.dumps(self._handlers.registry.names)
         js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
+        js = js.replace("MORE", MORE if self._handlers.registry.allow_hub else "")
         both = [self.source, model]
         opened = demo.load(None, both, both, js=js, **QUIET)
         opened.then(None, both, self._typing, js=ASK, **QUIET)
@@ -224,8 +248,13 @@ class TranslateTab:
                     found = answer.timed.translation
                     warnings, timing = warning_notice(answer), timing_line(answer.timed)
                     state = answer.alternatives
-                    shown = [warnings, found.text, timing, state, state]
-                    yield {**asked, "shown": shown, "said": found.text, "n_waiting": n_waiting()}
+                    yield {
+                        **asked,
+                        "shown": [warnings, found.text, timing, state, state],
+                        "said": found.text,
+                        "n_waiting": n_waiting(),
+                        "better": answer.better_language,
+                    }
                 else:
                     yield {**asked, "shown": ["", answer]}
         except HubNMTError as error:
@@ -258,7 +287,7 @@ def _target(chosen: Chosen) -> dict[str, Any]:
 
 
 def _given(chosen: Chosen) -> dict[str, Any]:
-    return {"given": {"model": chosen.facts.name}}
+    return {"given": {"model": chosen.facts.name, "limit": limits.MAX_TEXT_CHARS}}
 
 
 def _examples(chosen: Chosen) -> dict[str, Any]:

@@ -51,14 +51,18 @@ def model_line(facts: ModelFacts) -> str:
 
 
 def timing_line(timed: Timed) -> str:
-    """Render duration, throughput and mean token probability of a translation."""
-    seconds, n_tokens = timed.seconds, len(timed.translation.tgt_tokens)
+    """Render duration, length, the seed of a sample, and token probability of a translation."""
+    n_tokens = len(timed.translation.tgt_tokens)
     token_probability = timed.translation.token_probability
-    parts = [f"<b>{short_duration(seconds)}</b>", f"{n_tokens} token{'' if n_tokens == 1 else 's'}"]
-    if seconds > 0:
-        parts.append(f"{n_tokens / seconds:.0f} tokens/s")
+    parts = [
+        f"<b>{short_duration(timed.seconds)}</b>",
+        f"{n_tokens} token{'' if n_tokens == 1 else 's'}",
+    ]
+    if timed.decoding.sample:
+        parts.append(f"seed {timed.decoding.seed}")
     explained = (
-        "mean token probability: the model's confidence, not the accuracy of the translation"
+        "geometric mean of the probabilities of all tokens: the model's confidence, not the "
+        "accuracy of the translation"
     )
     is_unsure = token_probability < UNSURE
     mark = ' class="unsure"' if is_unsure else ""

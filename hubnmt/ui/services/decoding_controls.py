@@ -1,58 +1,34 @@
-"""Declarative description of the decoding options shown in the page, and their presets.
+"""The decoding options shown on the page, and their presets.
 
 Valid values are defined in `hubnmt.config`; a slider's range covers the useful ones.
 """
 
-import dataclasses
+import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hubnmt.config import DecodingConfig, DecodingOptions
 
 N_BEST = 3
 """Default number of alternatives requested by the page, limited by the beam size."""
 
+MAX_SEED = 999_999
+"""Largest seed that the page draws; so short a number can be typed again."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Control:
+
+class Control(NamedTuple):
     """One decoding option on the page."""
 
     name: str
-    """Field of `DecodingConfig`; for `Words`, keyword of `Translator.translate`."""
+    """Field of `DecodingConfig`, or `prefix`."""
     label: str
     info: str
     """Short help text."""
+    slider: tuple[float, float, float] | None = None
+    """Lowest and highest value, and step, of a slider."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Slider(Control):
-    """A number in a range."""
-
-    low: float
-    high: float
-    step: float
-
-
-class Number(Control):
-    """An integer without bounds."""
-
-    __slots__ = ()
-
-
-class Switch(Control):
-    """A Boolean."""
-
-    __slots__ = ()
-
-
-class Words(Control):
-    """A line of text."""
-
-    __slots__ = ()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Controls shown under one heading."""
 
     title: str
@@ -61,121 +37,77 @@ class Group:
     """Name of a switch outside the group; its controls have an effect only while it is on."""
 
 
-SEARCH = Group(
-    title="Search",
-    controls=(
-        Slider(
-            name="beam_size",
-            label="Beam size",
-            info="Hypotheses kept during beam search; 1 is greedy decoding.",
-            low=1,
-            high=16,
-            step=1,
-        ),
-        Slider(
-            name="n_best",
-            label="Alternatives",
-            info="Number of translations to return, at most the beam size.",
-            low=1,
-            high=16,
-            step=1,
-        ),
-        Slider(
-            name="length_penalty",
-            label="Length penalty",
-            info="Above 1 favours longer translations, below 1 shorter ones.",
-            low=0,
-            high=2,
-            step=0.05,
-        ),
-        Slider(
-            name="max_new_tokens",
-            label="Max new tokens",
-            info="Per sentence; 0 derives the limit from the source length.",
-            low=0,
-            high=512,
-            step=1,
-        ),
+SEARCH = (
+    Control(
+        "beam_size",
+        "Beam size",
+        "Hypotheses kept during beam search; 1 is greedy decoding.",
+        (1, 16, 1),
+    ),
+    Control(
+        "n_best",
+        "Alternatives",
+        "Number of translations to return, at most the beam size.",
+        (1, 16, 1),
+    ),
+    Control(
+        "length_penalty",
+        "Length penalty",
+        "Above 1 favours longer translations, below 1 shorter ones.",
+        (0, 2, 0.05),
+    ),
+    Control(
+        "max_new_tokens",
+        "Max new tokens",
+        "Per sentence; 0 derives the limit from the source length.",
+        (0, 512, 1),
     ),
 )
-
-SAMPLE = Group(
-    title="Sampling",
-    controls=(
-        Switch(
-            name="sample",
-            label="Random sampling",
-            info="Sample tokens instead of using beam search.",
-        ),
+SAMPLE = Control("sample", "Random sampling", "Sample tokens instead of using beam search.")
+SAMPLING = (
+    Control(
+        "temperature",
+        "Temperature",
+        "Below 1 favours probable tokens, above 1 increases diversity.",
+        (0.1, 2, 0.05),
+    ),
+    Control(
+        "top_p",
+        "Top p",
+        "Sample from the smallest set of tokens with this total probability; 1 is off.",
+        (0.05, 1, 0.05),
+    ),
+    Control(
+        "top_k",
+        "Top k",
+        "Sample from this many most probable tokens; 0 is off.",
+        (0, 200, 1),
+    ),
+    Control("seed", "Seed", "The same seed gives the same text; empty, each translation has one."),
+)
+REPETITION = (
+    Control(
+        "no_repeat_ngram_size",
+        "No-repeat n-gram size",
+        "Forbid repeated n-grams of this many tokens; 0 is off.",
+        (0, 10, 1),
+    ),
+    Control(
+        "repetition_penalty",
+        "Repetition penalty",
+        "Above 1 penalizes tokens already generated; 1 is off.",
+        (0.8, 2, 0.05),
     ),
 )
+PREFIX = Control("prefix", "Forced prefix", "Text the translation must start with.")
 
-SAMPLING = Group(
-    title="",
-    controls=(
-        Slider(
-            name="temperature",
-            label="Temperature",
-            info="Below 1 favours probable tokens, above 1 increases diversity.",
-            low=0.1,
-            high=2,
-            step=0.05,
-        ),
-        Slider(
-            name="top_p",
-            label="Top p",
-            info="Sample from the smallest set of tokens with this total probability; 1 is off.",
-            low=0.05,
-            high=1,
-            step=0.05,
-        ),
-        Slider(
-            name="top_k",
-            label="Top k",
-            info="Sample from this many most probable tokens; 0 is off.",
-            low=0,
-            high=200,
-            step=1,
-        ),
-        Number(name="seed", label="Seed", info="The same seed reproduces the same samples."),
-    ),
-    only_when="sample",
+GROUPS = (
+    Group("Search", SEARCH),
+    Group("Sampling", (SAMPLE,)),
+    Group("", SAMPLING, only_when="sample"),
+    Group("Repetition", REPETITION),
+    Group("Prefix", (PREFIX,)),
 )
-
-REPETITION = Group(
-    title="Repetition",
-    controls=(
-        Slider(
-            name="no_repeat_ngram_size",
-            label="No-repeat n-gram size",
-            info="Forbid repeated n-grams of this many tokens; 0 is off.",
-            low=0,
-            high=10,
-            step=1,
-        ),
-        Slider(
-            name="repetition_penalty",
-            label="Repetition penalty",
-            info="Above 1 penalizes tokens already generated; 1 is off.",
-            low=0.8,
-            high=2,
-            step=0.05,
-        ),
-    ),
-)
-
-PREFIX = Group(
-    title="Prefix",
-    controls=(
-        Words(
-            name="prefix",
-            label="Forced prefix",
-            info="Text the translation must start with.",
-        ),
-    ),
-)
-
-GROUPS = (SEARCH, SAMPLE, SAMPLING, REPETITION, PREFIX)
 CONTROLS = tuple(control for group in GROUPS for control in group.controls)
 NAMES = tuple(control.name for control in CONTROLS)
 
@@ -194,7 +126,7 @@ BEST = "Best"
 PRESETS: dict[str, dict[str, Any]] = {
     "Fast": {"beam_size": 1, "n_best": 1},
     BEST: {},
-    "Creative": {"sample": True, "temperature": 0.9, "top_p": 0.95},
+    "Creative": {"sample": True, "temperature": 0.9, "top_p": 0.95, "seed": None},
 }
 """Overrides of the model's default decoding options."""
 
@@ -202,10 +134,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def control_values(decoding: DecodingConfig, preset: str = BEST) -> dict[str, Any]:
     """Return control values for a model's defaults, clamped to the sliders, and a preset."""
     values = {
-        control.name: ""
-        if isinstance(control, Words)
-        else _clamp(control, getattr(decoding, control.name))
-        for control in CONTROLS
+        control.name: _clamp(control, getattr(decoding, control.name, "")) for control in CONTROLS
     }
     values["n_best"] = min(max(values["n_best"], N_BEST), values["beam_size"])
     return values | PRESETS[preset]
@@ -213,20 +142,23 @@ def control_values(decoding: DecodingConfig, preset: str = BEST) -> dict[str, An
 
 def _clamp(control: Control, value: Any) -> Any:
     """Clamp a number to the slider's range; None becomes 0."""
-    if isinstance(control, Slider):
-        return min(max(value or 0, control.low), control.high)
-    return value
+    if control.slider is None:
+        return value
+    low, high, _ = control.slider
+    return min(max(value or 0, low), high)
 
 
 def read_options(values: Sequence[Any]) -> dict[str, Any]:
     """Convert control values, in the order of `NAMES`, to options of `Translator.translate`.
 
-    An empty control is omitted, so that the model's default applies.
+    An empty control is omitted, so that the model's default applies; an empty seed is drawn.
     """
     named = zip(NAMES, values, strict=True)
     options = {name: whole(value) for name, value in named if value is not None}
     if options.get("max_new_tokens") == 0:
         options["max_new_tokens"] = None
+    if options.get("sample") and "seed" not in options:
+        options["seed"] = random.randint(0, MAX_SEED)
     return options
 
 

@@ -37,6 +37,8 @@ class Timed(NamedTuple):
     seconds: float
     load_seconds: float
     """0 if the model was already loaded."""
+    decoding: DecodingConfig
+    """The decoding options used."""
 
 
 class Answer(NamedTuple):
@@ -115,7 +117,7 @@ class Handlers:
             translator.stream(text, decoding=decoding, prefix=prefix, n_together=n_together)
         )
         load_seconds = 0.0 if was_open else opened - start
-        return Timed(translation, time.perf_counter() - opened, load_seconds)
+        return Timed(translation, time.perf_counter() - opened, load_seconds, decoding)
 
     def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
         """Stream partial translations to the page, then yield the complete answer.

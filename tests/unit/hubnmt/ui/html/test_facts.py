@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.config import DecodingConfig
 from hubnmt.ui.html import facts
 from hubnmt.ui.services.translate import Answer, Timed
 
@@ -19,7 +20,7 @@ def test_notices_are_escaped_sentences():
 
 def _timing(n_tokens: int, probability: float, seconds: float, load_seconds: float) -> str:
     translation: Any = SimpleNamespace(tgt_tokens="x" * n_tokens, token_probability=probability)
-    return facts.timing_line(Timed(translation, seconds, load_seconds))
+    return facts.timing_line(Timed(translation, seconds, load_seconds, DecodingConfig()))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked:
 
 def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
-    answer = Answer(Timed(translation, 1.0, 0.0), {}, better_language="en")
+    answer = Answer(Timed(translation, 1.0, 0.0, DecodingConfig()), {}, better_language="en")
     html = facts.warning_notice(answer)
     assert "Translate from English" in html
     assert "list.value = 'en'" in html
