@@ -60,7 +60,7 @@ def _shapes(values: tuple[object, ...]) -> list[Shape]:
     return [tuple(value.shape) for value in values if isinstance(value, Tensor)]
 
 
-def dissect(config: ModelConfig, *, n_src_tokens: int, n_tgt_tokens: int) -> list[Stage]:
+def trace_shapes(config: ModelConfig, *, n_src_tokens: int, n_tgt_tokens: int) -> list[Stage]:
     """Trace one forward pass and return its stages in order.
 
     Args:
@@ -77,7 +77,7 @@ def dissect(config: ModelConfig, *, n_src_tokens: int, n_tgt_tokens: int) -> lis
     output = Stage(
         "output",
         None,
-        "Score every piece of the vocabulary",
+        "Score every token of the vocabulary",
         (NamedShape("logits", tuple(logits.shape)),),
         0 if config.tie_output else _count(model.output_proj),
     )
@@ -108,7 +108,7 @@ def _embedding(model: Transformer, calls: _Calls, part: str) -> Iterator[Stage]:
     (ids,), (vectors,) = calls.of(module, second if is_shared else 0)
     tensors = (NamedShape("ids", ids), NamedShape("vectors", vectors))
     n_parameters = 0 if second and is_shared else _count(module)
-    yield Stage(part, None, "Look up each piece", tensors, n_parameters)
+    yield Stage(part, None, "Look up each token", tensors, n_parameters)
     _, (placed,) = calls.of(model.positions, second)
     yield Stage(part, None, "Add its position", (NamedShape("vectors", placed),), 0)
 

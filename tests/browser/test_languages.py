@@ -59,3 +59,9 @@ def test_languages_are_chosen_and_swapped(visit: Any):
     page.click("#card summary")
     assert page.locator("#card h3").all_inner_texts()[:2] == ["Limits", "Scores"]
     assert visit.fits
+    visit.learn()
+    assert "piece" not in page.inner_text("#network")
+    page.select_option(".languages .src", "en")
+    page.wait_for_selector("#network q:has-text('I lost my keys')")
+    page.wait_for_selector("#run .stage-note:has-text('fine-tuned from')")
+    page.wait_for_function("!document.querySelector('#beam .results').innerText.includes('dog')")

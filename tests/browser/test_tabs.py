@@ -27,7 +27,10 @@ PAIRS = "id,de,en\n" + "".join(
 
 def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     page = visit.page
+    visit.translate("Zwei Frauen lachen.")
     visit.open_tab("Compare")
+    visit.until_value(page.locator("#compare-source textarea"), "Zwei Frauen lachen.")
+    page.fill("#compare-source textarea", "")
     page.click("#compare-go")
     page.wait_for_selector("[role=alert]:visible")
     assert "nothing to translate" in page.inner_text("[role=alert]:visible")
@@ -38,6 +41,7 @@ def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     marked = page.locator("[aria-label='Translation B'] mark").all_inner_texts()
     assert any("Yesterday" in text for text in marked)
     assert "perplexity" in page.inner_text("#comparison table")
+    assert "Beam size 1, prefix “Yesterday ”" in page.inner_text("[aria-label='Translation B']")
     outdated = page.locator(".compared")
     assert not outdated.is_visible()
     page.fill("#compare-source textarea", "Zwei Frauen")

@@ -1,5 +1,5 @@
 // Values of one attention head and its layer, step by step. props.value is the result of
-// `Lessons.values` with its `subject`, {subject, message}, or null. Triggers "select" when another
+// `Learn.values` with its `subject`, {subject, message}, or null. Triggers "select" when another
 // head is chosen. Tokens are inserted with textContent, never as HTML.
 
 const find = (name) => element.querySelector(`.${name}`);

@@ -46,7 +46,7 @@ function direction() {
 
 function say() {
   const n = words.reduce((sum, steps) => sum + at(steps, step).length, 0);
-  const pieces = `${n} ${n === 1 ? "subword" : "subwords"}`;
+  const pieces = `${n} ${n === 1 ? "token" : "tokens"}`;
   if (step === 0) return `Before the first merge: ${pieces}, one per byte.`;
   if (step < last()) return `After ${step} merges per word: ${pieces}.`;
   const size = props.value.vocabulary.toLocaleString("en");

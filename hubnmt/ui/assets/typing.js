@@ -123,7 +123,7 @@ function setPrefix(text) {
 }
 
 function takeOptions() {
-  shown = null;
+  shown = asked.text = null; // answers that are under way are of other options
   if (!source().value.trim()) return;
   mark("stale");
   if (isEditing || find("switch").control.checked) schedule();

@@ -6,6 +6,7 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import (
+    QUIET,
     RUNS,
     draw_static,
     error_notice,
@@ -25,6 +26,15 @@ LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "
     "highlighted, and each model scores both translations."
 )
+
+
+FILL = """(source, text) => {
+  const field = document.querySelector("#compare-source");
+  if (text && text !== field.dataset.filled) return text;
+  field.dataset.filled = source;
+  return source;
+}"""
+"""Takes the text over unless another one was typed here."""
 
 
 class _Side(NamedTuple):
@@ -69,8 +79,10 @@ class CompareTab:
             )
         return _Side(picker, panel)
 
-    def wire(self) -> None:
-        """Connect the events."""
+    def wire(self, tab: gr.Tab, source: gr.Textbox) -> None:
+        """Connect the events; the text begins as that of the Translate tab."""
+        texts = [source, self._source]
+        tab.select(None, texts, self._source, js=FILL, **QUIET)
         inputs: list[Any] = [self._source]
         for picker, panel in self._sides:
             inputs += [picker.field, *panel.components]

@@ -1,4 +1,4 @@
-"""The Learn tab: subwords, positions, network, next token, beam search and training history."""
+"""The Learn tab: tokens, positions, network, next token, beam search and training history."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,13 +19,13 @@ from hubnmt.ui.gradio.events import (
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results, training_run
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.text_format import sentence
-from hubnmt.ui.services.training_runs import Run, samples_figure
+from hubnmt.ui.services.training_runs import samples_figure
 from hubnmt.ui.services.translate import Chosen, Handlers
 
-PIECES = (
-    "The model reads subwords, not words. Byte-pair encoding splits a word into bytes and "
+TOKENS = (
+    "The model reads tokens, not words. Byte-pair encoding splits a word into bytes and "
     "repeatedly merges the adjacent pair that was most frequent in the training data, until no "
     "learned merge applies."
 )
@@ -55,17 +55,18 @@ RUN = (
     "training, and translations of the same sentences at each step."
 )
 NO_RECORD = '<p class="hint">This model has no training record.</p>'
+NO_SENTENCE = '<p class="hint">Translate a sentence in the Translate tab first.</p>'
 
 
 class LearnTab:
     """Components and events of the tab."""
 
-    def __init__(self, lessons: Lessons, handlers: Handlers, chosen: Chosen) -> None:
+    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
         """Create the components for a model."""
-        self._lessons, self._handlers = lessons, handlers
-        heading("Byte-pair encoding", PIECES)
+        self._learn = Learn(handlers)
+        heading("Byte-pair encoding", TOKENS)
         self._text = gr.Textbox(**_text(chosen), lines=1, max_lines=4, elem_id="pieces-text")
-        self._pieces = draw_static("pieces", "pieces")
+        self._merges = draw_static("pieces", "pieces")
         heading("Positional encoding", POSITIONS)
         self._positions = draw_static("positions", "positions")
         heading("Network and tensor shapes", NETWORK)
@@ -77,102 +78,80 @@ class LearnTab:
         heading("Beam search", BEAM)
         self._beam = draw_static("beam", "beam")
         heading("How it learned", RUN)
-        with gr.Row(visible=lessons.registry.allow_local, elem_id="run-row"):
-            self._folder = gr.Textbox(label="Run folder", placeholder="runs/my-run", max_lines=1)
-            self._show = gr.Button("Show", variant="secondary", elem_id="run-show")
         self._run = line(elem_id="run")
         self._samples = draw_static("history", "history")
+        self._model = draw_static("learn", value=chosen.facts.name)
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
         """Connect the events.
 
         Args:
-            tab: this tab; its contents are computed when it is opened.
+            tab: this tab; its contents are computed when it is opened, and again for a new model.
             model: component with the model reference.
             translated: the alternatives, which hold the translation state.
         """
         self._text.change(
-            self._show_pieces,
+            self._show_merges,
             [self._text, model],
-            self._pieces,
+            self._merges,
             trigger_mode="always_last",
             queue=False,
             **QUIET,
         )
+        opened = gr.on(
+            [tab.select, self._model.select],
+            on_model(self._draw),
+            [self._text, model],
+            [self._merges, self._positions, self._run, self._samples],
+            **RUNS,
+        )
         panels = [self._layer, self._next, self._beam]
-        drawn = [self._pieces, self._positions, self._network, self._run, self._samples]
-        opened = tab.select(on_model(self._draw), [self._text, model, translated], drawn, **RUNS)
-        opened.then(on_model(self._draw_panels), [model, translated], panels, **RUNS)
-        computes = (self._lessons.values, self._lessons.next_token, self._lessons.beam)
+        opened.then(
+            on_model(self._draw_sentence), [model, translated], [self._network, *panels], **RUNS
+        )
+        computes = (self._learn.values, self._learn.next_token, self._learn.beam)
         for panel, compute in zip(panels, computes, strict=True):
             panel.select(
                 on_model(_in_panel(compute)), panel, panel, trigger_mode="always_last", **RUNS
             )
-        gr.on(
-            [self._show.click, self._folder.submit],
-            self._show_run,
-            self._folder,
-            [self._run, self._samples],
-            **RUNS,
-        )
 
     @property
     def described(self) -> list[Any]:
         """Components that depend on the model; `describe` returns their values."""
-        return [self._text]
+        return [self._text, self._model]
 
     def describe(self, chosen: Chosen) -> list[Any]:
         """Return the components' values for a model."""
-        return [gr.Textbox(**_text(chosen))]
+        return [gr.Textbox(**_text(chosen)), chosen.facts.name]
 
-    def _show_pieces(self, text: str, model: str) -> dict[str, Any]:
+    def _show_merges(self, text: str, model: str) -> dict[str, Any]:
         try:
-            return self._lessons.pieces(text, model)
+            return self._learn.merges(text, model)
         except HubNMTError as error:
             return {"message": sentence(public_message(error))}
 
-    def _draw(self, text: str, model: str, translated: dict[str, Any] | None) -> tuple[Any, ...]:
-        """Update the first and the last sections; an error of the model itself is shown once."""
-        pieces = self._show_pieces(text, model)
+    def _draw(self, text: str, model: str) -> tuple[Any, ...]:
+        """Update the sections on the model itself."""
+        merges = self._show_merges(text, model)
         try:
-            positions = self._lessons.positions(model)
+            positions, run = self._learn.positions(model), self._learn.run(model)
         except HubNMTError as error:
-            return pieces, None, error_notice(error), "", None
-        return pieces, positions, self._network_for(model, translated), *self._run_of(model)
+            return merges, None, error_notice(error), None
+        drawn = (training_run.run(run), samples_figure(run)) if run else (NO_RECORD, None)
+        return merges, positions, *drawn
 
-    def _draw_panels(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
+    def _draw_sentence(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
         """Update the sections on one sentence."""
-        computes = (self._lessons.values, self._lessons.next_token, self._lessons.beam)
+        computes = (self._learn.values, self._learn.next_token, self._learn.beam)
         try:
-            subject = self._lessons.subject(self._handlers, model, translated)
+            subject = self._learn.subject(model, translated)
+            if subject is None:
+                return [NO_SENTENCE, {}, {}, {}]
+            network = results.diagram(self._learn.network(subject))
         except HubNMTError as error:
-            return [{"message": sentence(public_message(error))}] * len(computes)
-        if subject is None:
-            return [{}] * len(computes)
-        return [_in_panel(compute)({"subject": subject}) for compute in computes]
-
-    def _network_for(self, model: str, translated: dict[str, Any] | None) -> str:
-        try:
-            found = self._lessons.last_anatomy(self._handlers, model, translated)
-        except HubNMTError as error:
-            return error_notice(error)
-        nothing = '<p class="hint">Translate a sentence in the Translate tab first.</p>'
-        return results.diagram(found) if found else nothing
-
-    def _run_of(self, model: str) -> tuple[str, dict[str, Any] | None]:
-        return _show(lambda: self._lessons.run_of(model))
-
-    def _show_run(self, folder: str) -> tuple[str, dict[str, Any] | None]:
-        return _show(lambda: self._lessons.run_at(folder))
-
-
-def _show(read: Callable[[], Run | None]) -> tuple[str, dict[str, Any] | None]:
-    """Return the charts of a run and the data of its samples."""
-    try:
-        found = read()
-    except HubNMTError as error:
-        return error_notice(error), None
-    return (training_run.run(found), samples_figure(found)) if found else (NO_RECORD, None)
+            message = {"message": sentence(public_message(error))}
+            return [error_notice(error), *[message] * len(computes)]
+        return [network, *(_in_panel(compute)({"subject": subject}) for compute in computes)]
 
 
 def _in_panel(compute: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:

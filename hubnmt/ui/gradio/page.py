@@ -25,7 +25,6 @@ from hubnmt.ui.html.model_card import card_html
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.files import Files
 from hubnmt.ui.services.languages import language_lists
-from hubnmt.ui.services.learn import Lessons
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 MAX_QUEUED = 256
@@ -112,12 +111,12 @@ class _Page:
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Translate", id="translate"):
                 self._translate = TranslateTab(handlers, chosen)
-            with gr.Tab("Compare", id="compare", elem_id="compare"):
+            with gr.Tab("Compare", id="compare", elem_id="compare") as self._compare_component:
                 self._compare = CompareTab(handlers, chosen)
             with gr.Tab("Files", id="files"):
                 self._files = FilesTab(Files(handlers.registry))
             with gr.Tab("Learn", id="learn") as self._learn_component:
-                self._learn = LearnTab(Lessons(handlers.registry), handlers, chosen)
+                self._learn = LearnTab(handlers, chosen)
         tabs = (self._translate, self._compare, self._learn)
         in_tabs = (each for tab in tabs for each in tab.described)
         self._described = [self._languages, self._facts, self._card, *in_tabs]
@@ -139,7 +138,7 @@ class _Page:
         self._translate.wire(model)
         self._translate.wire_swap(self._languages, model)
         self._translate.open_link(model, demo)
-        self._compare.wire()
+        self._compare.wire(self._compare_component, self._translate.source)
         self._files.wire(model, self._translate.options)
         self._learn.wire(self._learn_component, model, self._translate.alternatives)
         self._picker.wire(self._notice, self._described, self._describe)

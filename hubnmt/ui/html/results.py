@@ -9,7 +9,7 @@ from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
 from hubnmt.ui.services.files import FileProgress, FileResult, Warned, Worst
-from hubnmt.ui.services.learn import Anatomy
+from hubnmt.ui.services.learn import NetworkShapes
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 
 MAX_WARNED = 20
@@ -157,13 +157,15 @@ def _side(name: str, side: Side) -> str:
             f"{len(side.timed.translation.tgt_tokens)} tokens",
         ]
     )
+    settings = f'<p class="hint">{html.escape(side.settings)}</p>'
     text = "".join(map(_span, side.spans)) or '<span class="nothing">(empty)</span>'
     warnings = "".join(
         f'<p class="hint">{html.escape(each)}</p>' for each in side.timed.translation.warnings
     )
     return (
         f'<section class="side-card" aria-label="Translation {name}"><h3>{name}</h3>'
-        f'<p class="said" dir="auto">{text}</p>{warnings}<div class="facts">{facts}</div></section>'
+        f'<p class="said" dir="auto">{text}</p>{warnings}{settings}'
+        f'<div class="facts">{facts}</div></section>'
     )
 
 
@@ -198,10 +200,10 @@ def _score(score: PairScore | None) -> str:
 # --- Learn ---
 
 
-def diagram(anatomy: Anatomy) -> str:
+def diagram(network: NetworkShapes) -> str:
     """Render the network's stages with their tensor shapes for one sentence pair."""
     columns = []
-    for part, stages in groupby(anatomy.stages, key=lambda stage: stage.part):
+    for part, stages in groupby(network.stages, key=lambda stage: stage.part):
         layers = "".join(
             _layer(number, list(group))
             for number, group in groupby(stages, key=lambda stage: stage.layer)
@@ -210,17 +212,17 @@ def diagram(anatomy: Anatomy) -> str:
         columns.append(
             f'<section class="part {part}" aria-label="{title}"><h3>{title}</h3>{layers}</section>'
         )
-    sentence = f'<p class="hint">For <q dir="auto">{html.escape(anatomy.src[:200])}</q></p>'
-    return f'{sentence}{_dimensions(anatomy)}<div class="diagram">{"".join(columns)}</div>'
+    sentence = f'<p class="hint">For <q dir="auto">{html.escape(network.src[:200])}</q></p>'
+    return f'{sentence}{_dimensions(network)}<div class="diagram">{"".join(columns)}</div>'
 
 
-def _dimensions(anatomy: Anatomy) -> str:
+def _dimensions(network: NetworkShapes) -> str:
     """Explain the dimensions that occur in the shapes."""
-    config = anatomy.config
+    config = network.config
     sizes = (
         ("1", "batch size"),
-        (anatomy.n_src_tokens, "source tokens"),
-        (anatomy.n_tgt_tokens, "target tokens"),
+        (network.n_src_tokens, "source tokens"),
+        (network.n_tgt_tokens, "target tokens"),
         (config.d_model, "model dimension"),
         (config.n_heads, "heads"),
         (config.d_model // config.n_heads, "dimensions per head"),

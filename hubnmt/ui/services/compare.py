@@ -1,19 +1,19 @@
 """Translate a text with two models or decoding configurations and compare the results."""
 
 import dataclasses
-import itertools
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.types import PairScore
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.translate import Handlers, Timed
 
-MAX_WORDS = 16_000
+MAX_WORDS = 8_000
 """Maximum number of tokens (words, punctuation, whitespace) for which a diff is computed."""
 
 WORDS = re.compile(r"\s+|[.,;:!?…।]+|[^\s.,;:!?…।]+")
@@ -29,10 +29,6 @@ class Span(NamedTuple):
     """Whether it occurs in this text only."""
 
 
-Place = tuple[int, int]
-"""A word boundary: an index into the words of the first text and of the second."""
-
-
 def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Compute a word-level diff of two texts.
 
@@ -41,56 +37,13 @@ def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[S
     words = WORDS.findall(first), WORDS.findall(second)
     if max(map(len, words)) > MAX_WORDS:
         return (Span(first, False),), (Span(second, False),)
-    spans: tuple[list[Span], list[Span]] = ([], [])
-    end = len(words[0]), len(words[1])
-    previous: Place = (0, 0)
-    for start, stop in [*_shared(*words), (end, end)]:
-        for side in (0, 1):
-            for a, b, is_different in (
-                (previous[side], start[side], True),
-                (start[side], stop[side], False),
-            ):
-                if a < b:
-                    spans[side].append(Span("".join(words[side][a:b]), is_different))
-        previous = stop
-    return tuple(spans[0]), tuple(spans[1])
-
-
-def _shared(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[Place, Place]]:
-    """Yield the start and end of each common run of words, in order."""
-    pairs = _match(first, second)
-    starts = [n for n, (i, j) in enumerate(pairs) if n == 0 or pairs[n - 1] != (i - 1, j - 1)]
-    for start, stop in itertools.pairwise([*starts, len(pairs)]):
-        last = pairs[stop - 1]
-        yield pairs[start], (last[0] + 1, last[1] + 1)
-
-
-def _match(first: Sequence[str], second: Sequence[str]) -> list[Place]:
-    """Return the index pairs of a longest common subsequence, by the bit-parallel algorithm.
-
-    `rows[j]` describes the first j words of `second`: bit i is 0 where the length of the longest
-    common subsequence increases from `first[:i]` to `first[:i + 1]`.
-    """
-    places: dict[str, int] = defaultdict(int)
-    for i, word in enumerate(first):
-        places[word] |= 1 << i
-    whole = (1 << len(first)) - 1
-    rows = [whole]
-    for word in second:
-        row = rows[-1]
-        common = row & places.get(word, 0)
-        rows.append((row + common | row - common) & whole)
-    pairs: list[Place] = []
-    i, j = len(first), len(second)
-    while i and j:
-        if first[i - 1] == second[j - 1]:  # always optimal, and keeps runs contiguous
-            i, j = i - 1, j - 1
-            pairs.append((i, j))
-        elif rows[j] >> i - 1 & 1:
-            i -= 1
-        else:
-            j -= 1
-    return pairs[::-1]
+    found = SequenceMatcher(str.isspace, *words).get_opcodes()
+    sides = (
+        [("".join(words[0][start:stop]), kind) for kind, start, stop, _, _ in found],
+        [("".join(words[1][start:stop]), kind) for kind, _, _, start, stop in found],
+    )
+    one, other = (tuple(Span(text, kind != "equal") for text, kind in s if text) for s in sides)
+    return one, other
 
 
 N_OPTIONS = len(decoding_controls.NAMES)
@@ -102,6 +55,8 @@ class Side:
 
     model: str
     timed: Timed
+    settings: str
+    """Search or sampling, and the options that are not the model's own."""
     spans: tuple[Span, ...]
     """The translation, split at the differences from the other."""
     scores: tuple[PairScore | None, PairScore | None]
@@ -133,11 +88,28 @@ def compare(
     texts = [each.translation.text for each in timed]
     spans = mark_differences(*texts)
     scores = [tuple(_score(handlers, model, text, tgt) for model in names) for tgt in texts]
+    settings = [
+        _settings(each.decoding, handlers.defaults(model), overrides.get("prefix", ""))
+        for each, model, overrides in zip(timed, models, options, strict=True)
+    ]
     first, second = (
-        Side(name, each, cut, (under[0], under[1]))
-        for name, each, cut, under in zip(names, timed, spans, scores, strict=True)
+        Side(name, each, used, cut, (under[0], under[1]))
+        for name, each, used, cut, under in zip(names, timed, settings, spans, scores, strict=True)
     )
     return first, second
+
+
+def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
+    """Describe the options of a translation: the method, and what is not the model's own."""
+    method = f"Sampling, seed {used.seed}" if used.sample else f"Beam size {used.beam_size}"
+    labels = {control.name: control.label.lower() for control in decoding_controls.CONTROLS}
+    said = ("beam_size", "sample", "seed", "n_best")
+    others = [
+        f"{labels[name]} {value}"
+        for name, value in used.to_dict().items()
+        if name not in said and value != getattr(own, name)
+    ]
+    return ", ".join([method, *others, *([f"prefix “{prefix}”"] if prefix else [])])
 
 
 def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:

@@ -1,27 +1,26 @@
-"""Data for the Learn tab: subwords, network, next token, beam search and training runs."""
+"""Data for the Learn tab: tokens, network, next token, beam search and training runs."""
 
 import base64
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.model.shape_trace import Stage, dissect, position_pattern
+from hubnmt.model.shape_trace import Stage, position_pattern, trace_shapes
+from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.beam_tree import beam_tree
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.layer_values import Choice, layer_values
 from hubnmt.ui.services.next_token import next_token
-from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, sentence_state
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers
 
-MAX_PIECES_BYTES = 400
+MAX_MERGED_BYTES = 400
 """Maximum size of a text whose merges are shown step by step."""
 
 N_POSITIONS = 64
@@ -29,7 +28,7 @@ N_POSITIONS = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Anatomy:
+class NetworkShapes:
     """Stages and tensor shapes of the network for one sentence pair."""
 
     config: ModelConfig
@@ -42,13 +41,13 @@ class Anatomy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lessons:
-    """Handlers of the Learn tab."""
+class Learn:
+    """Handlers of the Learn tab. All of them show the model that is selected in the page."""
 
-    registry: ModelRegistry
+    handlers: Handlers
 
-    def pieces(self, text: str, model: str) -> dict[str, Any]:
-        """Return the subwords of each word after every BPE merge, starting from bytes.
+    def merges(self, text: str, model: str) -> dict[str, Any]:
+        """Return the tokens of each word after every BPE merge, starting from bytes.
 
         The text is included because the page derives the writing direction from it.
 
@@ -59,12 +58,12 @@ class Lessons:
             raise InputError(f"the text must be a string, not {type(text).__name__}")
         limits.check_characters(text, "the text")
         n_bytes = len(text.encode())
-        if n_bytes > MAX_PIECES_BYTES:
+        if n_bytes > MAX_MERGED_BYTES:
             raise InputError(
-                f"the text has {n_bytes:,} bytes; the limit is {MAX_PIECES_BYTES}; enter a short "
+                f"the text has {n_bytes:,} bytes; the limit is {MAX_MERGED_BYTES}; enter a short "
                 "sentence"
             )
-        tokenizer = self.registry.get(model).tokenizers.src
+        tokenizer = self.handlers.registry.get(model).tokenizers.src
         words = tokenizer.pre_tokens(text)
         return {
             "words": [
@@ -77,7 +76,7 @@ class Lessons:
 
     def positions(self, model: str) -> dict[str, Any]:
         """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
-        d_model = self.registry.get(model).config.d_model
+        d_model = self.handlers.registry.get(model).config.d_model
         pattern = np.asarray(position_pattern(N_POSITIONS, d_model), dtype=np.float32)
         packed = np.rint(pattern * 127).astype(np.int8)
         return {
@@ -86,56 +85,15 @@ class Lessons:
             "values": base64.b64encode(packed.tobytes()).decode("ascii"),
         }
 
-    def anatomy(self, src: str, tgt: str, model: str) -> Anatomy:
-        """Return the network's stages and tensor shapes for a sentence pair.
+    def subject(self, model: str, translated: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the state of a page that holds one sentence and its translation by a model.
 
-        Raises:
-            HubNMTError: if a text is empty or too long, or the model is not available.
-        """
-        limits.check_text(src)
-        limits.check_characters(tgt, "the translation")
-        src, tgt = _first_line(src), _first_line(tgt)  # lines are translated separately
-        translator = self.registry.get(model)
-        n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
-        n_tgt_tokens = len(translator.tokenizers.tgt.encode(tgt)) + 1
-        config = translator.config
-        stages = dissect(config, n_src_tokens=n_src_tokens, n_tgt_tokens=n_tgt_tokens)
-        return Anatomy(config, src, n_src_tokens, n_tgt_tokens, stages)
-
-    def last_anatomy(
-        self, handlers: Handlers, model: str, translated: dict[str, Any] | None
-    ) -> Anatomy | None:
-        """Return the network's stages for the last translation, or for an example sentence.
+        It is the sentence selected in the page. If that was translated by another model, it is
+        translated again; an example takes its place if it is in another language.
 
         Args:
-            handlers: the page's handlers, which translate the example.
-            model: model reference, used if nothing was translated yet.
-            translated: translation state of the page: `src`, `model`, `candidates`, `selected`.
-
-        Returns:
-            None if nothing was translated yet and the language has no example.
-
-        Raises:
-            HubNMTError: see `anatomy`.
-        """
-        if translated:
-            text = translated["candidates"][translated["selected"]]["text"]
-            return self.anatomy(translated["src"], text, translated["model"])
-        language = self.registry.get(model).config.src_lang
-        src = next(iter(examples(language)), "")
-        if not src:
-            return None
-        return self.anatomy(src, handlers.translate_text(src, model).translation.text, model)
-
-    def subject(
-        self, handlers: Handlers, model: str, translated: dict[str, Any] | None
-    ) -> dict[str, Any] | None:
-        """Return the state of a page that holds only the selected sentence, or an example.
-
-        Args:
-            handlers: see `last_anatomy`.
-            model: see `last_anatomy`.
-            translated: see `last_anatomy`.
+            model: model reference.
+            translated: translation state of the page, or None.
 
         Returns:
             None if nothing was translated yet and the language has no example.
@@ -143,14 +101,26 @@ class Lessons:
         Raises:
             HubNMTError: if the state is malformed, or the model is not available.
         """
+        src_lang = main_tag(self.handlers.registry.get(model).config.src_lang)
+        src = next(iter(examples(src_lang)), "")
         if translated:
-            return self._read(translated)[1].alone
-        src = next(iter(examples(self.registry.get(model).config.src_lang)), "")
+            translator, subject = self._read(translated)
+            if translated["model"] == model:
+                return subject.alone
+            if main_tag(translator.config.src_lang) == src_lang:
+                src = subject.src
         if not src:
             return None
-        found = handlers.translate_text(src, model).translation
+        found = self.handlers.translate_text(src, model).translation
         start, end = found.sentences[0].src
         return sentence_state(model, src[start:end], found.n_best[0].tgt_ids[0])
+
+    def network(self, state: Any) -> NetworkShapes:
+        """Return the network's stages and tensor shapes for the sentence of `subject`."""
+        translator, subject = self._read(state)
+        pair, config = subject.pair(translator), translator.config
+        sizes = {"n_src_tokens": len(pair.src_ids) + 1, "n_tgt_tokens": len(pair.tgt_ids) + 1}
+        return NetworkShapes(config, subject.src, stages=trace_shapes(config, **sizes), **sizes)
 
     def values(self, value: Any) -> dict[str, Any]:
         """Return the values of the head that the page chose; see `layer_values`.
@@ -178,41 +148,26 @@ class Lessons:
         """
         return beam_tree(*self._read(value["subject"]), value.get("beam_size"))
 
-    def _read(self, state: Any) -> tuple[Translator, Subject]:
-        model = state.get("model") if isinstance(state, dict) else None
-        translator = self.registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
-        return translator, Subject.read(state, translator)
-
-    def run_of(self, model: str) -> Run | None:
+    def run(self, model: str) -> Run | None:
         """Read the training run of a model; None if its folder contains none.
 
         Raises:
             HubNMTError: if it cannot be read.
         """
-        known = self.registry.folder(self.registry.name(model))
-        folder = find_run(known or self.registry.cached_folder(model))
+        registry = self.handlers.registry
+        known = registry.folder(registry.name(model))
+        folder = find_run(known or registry.cached_folder(model))
         return None if folder is None else read_run(folder)
 
-    def run_at(self, folder: str) -> Run:
-        """Read a local run folder, if the page serves a single local user.
-
-        Raises:
-            HubNMTError: if local folders are not allowed, or there is no run.
-        """
-        if not self.registry.allow_local:
-            raise InputError("this page does not open local folders: other users can reach it")
-        if not folder.strip():
-            raise InputError("there is no folder yet: enter the path of a run folder")
-        return read_run(Path(folder.strip()).expanduser())
+    def _read(self, state: Any) -> tuple[Translator, Subject]:
+        model = state.get("model") if isinstance(state, dict) else None
+        translator = self.handlers.registry.get(model)  # type: ignore[arg-type]  # rejects others
+        return translator, Subject.read(state, translator)
 
 
-def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "")
-
-
-def _readable(piece: bytes) -> str:
-    """Decode a subword; incomplete UTF-8 is shown as hex bytes."""
+def _readable(token: bytes) -> str:
+    """Decode a token; incomplete UTF-8 is shown as hex bytes."""
     try:
-        return piece.decode("utf-8")
+        return token.decode("utf-8")
     except UnicodeDecodeError:
-        return f"<{piece.hex(' ').upper()}>"
+        return f"<{token.hex(' ').upper()}>"

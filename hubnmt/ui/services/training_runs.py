@@ -45,6 +45,8 @@ class Recipe:
     lr: float | None
     """Peak learning rate, or the factor of `noam`."""
     warmup_steps: float | None
+    started_from: str = ""
+    """Name of the pretrained model; empty if trained from scratch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,11 +159,16 @@ def _number(value: Any) -> float | None:
 def _read_recipe(folder: Path) -> Recipe | None:
     """Read the recipe of a run folder, or that in the card of a model folder."""
     tables: Any = None
+    pretrained: Any = ""
     try:
         if (folder / RECIPE).is_file():
             tables = json.loads(_read(folder / RECIPE))
+            pretrained = _table(tables, "run").get("pretrained")
         else:
-            block = re.search(r"(?ms)^## Training$.*?^```toml\n(.*?)^```$", _read(folder / CARD))
+            card = _read(folder / CARD)
+            started = re.search(r"(?m)^- started from: (.{1,200})$", card)
+            pretrained = started[1] if started else ""
+            block = re.search(r"(?ms)^## Training$.*?^```toml\n(.*?)^```$", card)
             tables = tomllib.loads(block[1]) if block else None
     except (ValueError, RecursionError):  # also invalid TOML
         return None
@@ -178,11 +185,12 @@ def _read_recipe(folder: Path) -> Recipe | None:
         schedule=str(optimizer.get("schedule", ""))[:40],
         lr=_number(optimizer.get("lr")),
         warmup_steps=_number(optimizer.get("warmup_steps")),
+        started_from=str(pretrained or "")[:200],
     )
 
 
-def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = tables.get(name)
+def _table(tables: Any, name: str) -> Mapping[str, Any]:
+    table = tables.get(name) if isinstance(tables, Mapping) else None
     return table if isinstance(table, Mapping) else {}
 
 

@@ -12,8 +12,9 @@ import pytest
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.hub.push import push
 from hubnmt.translator import Translator
-from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO
 from tests.hub_server import HubServer
 from training.config.data import DataConfig
@@ -74,10 +75,10 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     push(folder / "best", REPO)
     board = hub.repo(REPO).files()["runs/events.out.tfevents.hubnmt"]
     assert b"valid/bleu" in board
-    lessons = Lessons(ModelRegistry(Translator.from_pretrained, {}, opening=REPO))
-    assert lessons.run_of("") is None  # not downloaded for this alone
-    lessons.registry.get("")
-    found = lessons.run_of("")
+    learn = Learn(Handlers(ModelRegistry(Translator.from_pretrained, {}, opening=REPO)))
+    assert learn.run("") is None  # not downloaded for this alone
+    learn.handlers.registry.get("")
+    found = learn.run("")
     assert found is not None
     assert [step for step, _ in found.curves["bleu"]] == [4, 8]
     assert len(found.samples) == 3

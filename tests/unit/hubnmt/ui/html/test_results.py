@@ -3,11 +3,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hubnmt.model.shape_trace import trace_shapes
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.files import FileResult, Warned, find_worst
-from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.learn import NetworkShapes
 from hubnmt.ui.services.translate import Handlers
 
 MARKUP = "<img src=x onerror=alert(1)> & <script>alert(2)</script> ${x} {{y}}"
@@ -60,11 +61,11 @@ def test_differences_are_marked_and_everything_is_escaped(handlers: Handlers):
 
 
 def test_the_diagram_shows_every_shape_of_the_sentence(handlers: Handlers):
-    anatomy = Lessons(handlers.registry).anatomy(f"ein {MARKUP}", "A DOG", "")
-    page = results.diagram(anatomy)
+    config, S, T = handlers.registry.get("").config, 7, 4
+    stages = trace_shapes(config, n_src_tokens=S, n_tgt_tokens=T)
+    page = results.diagram(NetworkShapes(config, MARKUP, S, T, stages))
     said = _text(page)
-    assert page.count('class="stage"') == len(anatomy.stages)
-    S, T = anatomy.n_src_tokens, anatomy.n_tgt_tokens
+    assert page.count('class="stage"') == len(stages)
     for shape in (f"1 × 3 × {T} × {S}", f"1 × {S} × 12", f"1 × {T} × 300"):
         assert shape in said
     assert _is_safe(page)

@@ -3,38 +3,25 @@
 import dataclasses
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hubnmt.errors import InputError
-from hubnmt.ui.services.compare import WORDS, compare, mark_differences
+from hubnmt.ui.services.compare import compare, mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
 
-def test_no_character_is_lost_and_no_shared_word_overlooked():
+def test_no_character_is_lost_and_what_is_not_marked_is_shared():
     for seed, letters in itertools.product(range(25), (["a ", "b ", "c "], "ab ഒരു\n.,\u0d4d\t")):
         draw = random.Random(seed)
         first, second = ("".join(draw.choices(letters, k=draw.randrange(30))) for _ in "12")
         spans = mark_differences(first, second)
         assert ["".join(span.text for span in side) for side in spans] == [first, second]
-        same = [[span.text for span in side if not span.is_different] for side in spans]
+        same = ["".join(span.text for span in side if not span.is_different) for side in spans]
         assert same[0] == same[1]
-        n_shared = sum(len(WORDS.findall(text)) for text in same[0])
-        assert n_shared == _longest(WORDS.findall(first), WORDS.findall(second))
-
-
-def _longest(first: Sequence[str], second: Sequence[str]) -> int:
-    """Measure the longest common subsequence by its definition."""
-    row = [0] * (len(second) + 1)
-    for word in first:
-        above = row
-        row = [0]
-        for n, other in enumerate(second, 1):
-            row.append(above[n - 1] + 1 if word == other else max(above[n], row[-1]))
-    return row[-1]
 
 
 @pytest.mark.parametrize(
@@ -61,3 +48,10 @@ def test_models_of_different_pairs_are_not_compared(make_registry: Callable[...,
     other.config = dataclasses.replace(other.config, src_lang="ml")
     with pytest.raises(InputError, match="A translates German to English and B Malayalam to"):
         compare(Handlers(registry), TEXT, ["first", "second"], [{}, {}])
+
+
+def test_each_side_says_its_options(handlers: Handlers):
+    options = [{}, {"sample": True, "seed": 7, "top_p": 0.5, "prefix": "Oh"}]
+    first, second = compare(handlers, TEXT, ["first", "first"], options)
+    assert first.settings == "Beam size 4"
+    assert second.settings == "Sampling, seed 7, top p 0.5, prefix “Oh”"

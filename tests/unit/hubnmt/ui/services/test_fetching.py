@@ -9,9 +9,10 @@ from hubnmt.hub.push import push
 from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
-from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
 from hubnmt.ui.services.training_runs import samples_figure
+from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -56,16 +57,16 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     (model_folder / "samples.md").write_text(f"# Samples\n\n## Step 2\n\n{table}")
     push(model_folder, REPO)
     models = ModelRegistry(_load(False), {"own": model_folder}, allow_hub=True, allow_local=True)
-    lessons = Lessons(models)
+    learn = Learn(Handlers(models))
     models.get(REPO)
-    expected = lessons.run_of("own")
+    expected = learn.run("own")
     assert expected is not None
     assert expected.curves["lr"] == ((1, 0.1),)
     figure = samples_figure(expected)
     assert figure is not None
     assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
     for name in (REPO, str(model_folder)):
-        assert lessons.run_of(name) == expected
+        assert learn.run(name) == expected
 
 
 def test_a_page_for_strangers_takes_no_large_tokenizers(

@@ -15,7 +15,7 @@ from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import beam_tree, layer_values, next_token
-from hubnmt.ui.services.learn import Lessons
+from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject
 from hubnmt.ui.services.translate import Handlers
@@ -44,12 +44,12 @@ def handlers(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def lessons(handlers: Handlers) -> Lessons:
-    return Lessons(handlers.registry)
+def learn(handlers: Handlers) -> Learn:
+    return Learn(handlers)
 
 
 @pytest.fixture(scope="module")
-def value(lessons: Lessons, handlers: Handlers, translator: Translator) -> dict[str, Any]:
+def value(learn: Learn, translator: Translator) -> dict[str, Any]:
     found = translator.translate(SRC, split=False, guard=False)
     state = {
         "src": SRC,
@@ -59,7 +59,7 @@ def value(lessons: Lessons, handlers: Handlers, translator: Translator) -> dict[
         "selected": 0,
         "sentence": 0,
     }
-    subject = lessons.subject(handlers, "tiny", state)
+    subject = learn.subject("tiny", state)
     assert subject is not None
     return {"subject": subject}
 
@@ -72,10 +72,10 @@ def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", layer_values.KINDS)
 def test_packed_weights_are_those_that_the_page_shows_elsewhere(
-    lessons: Lessons, value: dict[str, Any], translator: Translator, kind: str
+    learn: Learn, value: dict[str, Any], translator: Translator, kind: str
 ):
     layer, head = (0 if kind == "encoder" else 1), 2
-    figure = lessons.values(value | {"choice": {"kind": kind, "layer": layer, "head": head}})
+    figure = learn.values(value | {"choice": {"kind": kind, "layer": layer, "head": head}})
     row = value["subject"]["candidates"][0]["rows"][0]
     maps = translator.attend(SRC, Subject.read(value["subject"], translator).candidate)
     shown = {"encoder": maps.encoder_self, "decoder": maps.decoder_self, "cross": maps.cross}
@@ -94,20 +94,20 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
 
 
 @pytest.mark.parametrize("subject", [None, {}, {"model": "tiny"}, "tiny", {"model": 3}])
-def test_a_malformed_state_is_refused(lessons: Lessons, subject: Any):
-    for compute in (lessons.values, lessons.next_token, lessons.beam):
+def test_a_malformed_state_is_refused(learn: Learn, subject: Any):
+    for compute in (learn.values, learn.next_token, learn.beam):
         with pytest.raises(HubNMTError):
             compute({"subject": subject})
 
 
 def test_probabilities_are_the_models_and_sum_to_one(
-    lessons: Lessons, value: dict[str, Any], translator: Translator
+    learn: Learn, value: dict[str, Any], translator: Translator
 ):
     row = value["subject"]["candidates"][0]["rows"][0]
     src_ids = translator.tokenizers.src.encode(SRC)
     (log_probs,) = translator.replay([(src_ids, row)])
     for position, expected in enumerate(log_probs):
-        found = lessons.next_token(value | {"asked": {"position": position}})
+        found = learn.next_token(value | {"asked": {"position": position}})
         probabilities = [each["probability"] for each in found["best"]]
         assert probabilities == sorted(probabilities, reverse=True)
         assert len(probabilities) == next_token.N_TOKENS
@@ -124,9 +124,9 @@ def test_probabilities_are_the_models_and_sum_to_one(
     [({"top_k": 3}, 3), ({"temperature": 0.1}, None), ({"top_p": 1e-6}, 1), ({"top_k": 2.0}, 2)],
 )
 def test_options_move_the_probabilities(
-    lessons: Lessons, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
+    learn: Learn, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
 ):
-    found = lessons.next_token(value | {"asked": options})
+    found = learn.next_token(value | {"asked": options})
     filtered = [each["filtered"] for each in found["best"]]
     assert sum(filtered) + found["rest"][1] == pytest.approx(1, abs=1e-5)
     assert filtered[0] > found["best"][0]["probability"]
@@ -138,9 +138,9 @@ def test_options_move_the_probabilities(
 
 @pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
 def test_the_tree_ends_in_what_the_model_translates(
-    lessons: Lessons, value: dict[str, Any], translator: Translator, beam_size: int
+    learn: Learn, value: dict[str, Any], translator: Translator, beam_size: int
 ):
-    tree = lessons.beam(value | {"beam_size": beam_size})
+    tree = learn.beam(value | {"beam_size": beam_size})
     expected = translator.translate(SRC, split=False, guard=False, beam_size=beam_size)
     first = tree["results"][0]
     assert first["text"] == expected.text
@@ -175,7 +175,7 @@ ASKED += [{"temperature": "hot"}, {"temperature": math.nan}, {"top_p": 0}, {"top
     ids=str,
 )
 def test_what_is_not_there_is_refused(
-    lessons: Lessons, value: dict[str, Any], panel: str, wish: dict[str, Any]
+    learn: Learn, value: dict[str, Any], panel: str, wish: dict[str, Any]
 ):
     with pytest.raises(HubNMTError):
-        getattr(lessons, panel)(value | wish)
+        getattr(learn, panel)(value | wish)

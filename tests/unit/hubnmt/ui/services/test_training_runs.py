@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,7 @@ CARD = """# A model
 
 ## Training
 
+- started from: an earlier model
 - seed: 4
 
 ```toml
@@ -81,13 +83,27 @@ def test_the_recipe_is_that_of_the_run_or_of_the_card(run: Path):
     assert read_run(run).recipe is None
     (run / "README.md").write_text(CARD)
     expected = Recipe(
-        label_smoothing=0.1, vocab_size=8017, schedule="cosine", lr=0.0008, warmup_steps=60
+        label_smoothing=0.1,
+        vocab_size=8017,
+        schedule="cosine",
+        lr=0.0008,
+        warmup_steps=60,
+        started_from="an earlier model",
     )
     assert read_run(run).recipe == expected
-    recipe = {"optimizer": {"label_smoothing": 0.2, "warmup_steps": None}, "tokenizer": 3}
+    recipe: dict[str, Any] = {
+        "optimizer": {"label_smoothing": 0.2, "warmup_steps": None},
+        "tokenizer": 3,
+    }
+    recipe["run"] = {"pretrained": "de-en"}
     (run / "recipe.json").write_text(json.dumps(recipe))
     assert read_run(run).recipe == Recipe(
-        label_smoothing=0.2, vocab_size=None, schedule="", lr=None, warmup_steps=None
+        label_smoothing=0.2,
+        vocab_size=None,
+        schedule="",
+        lr=None,
+        warmup_steps=None,
+        started_from="de-en",
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hubnmt.ui.services.objective import least_loss, loss_curve, token_loss
+from hubnmt.ui.html.training_run import least_loss, loss_curve, token_loss
 from training.optim.loss import projected_cross_entropy
 
 V = 23
