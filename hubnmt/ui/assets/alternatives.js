@@ -6,10 +6,6 @@ const place = element.querySelector(".alternatives");
 const UNSURE = 0.5; // same value in types.py
 const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
-function make(tag, name, text) {
-  return Object.assign(document.createElement(tag), { className: name, textContent: text });
-}
-
 // A part of a translation, with the words underlined that the model is unsure of. Offsets count code
 // points, as in Python.
 function underline({ text, unsure = [] }, from = 0, to = Infinity) {

@@ -2,18 +2,10 @@
 // its `subject`, {subject, message}, or null. Triggers "select" when another beam size is chosen.
 // Tokens are inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const BUSY_MS = 10000; // after which the card is enabled again even without an answer
 const [COLUMN_PX, ROW_PX, NODE_PX, NODE_HEIGHT_PX, EDGE_PX] = [122, 34, 100, 26, 12];
 let value = null; // the last answer with steps
 let at = null; // [step, index] of the selected hypothesis
-
-function svgNode(tag, attributes = {}, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  Object.entries(attributes).forEach(([name, each]) => node.setAttribute(name, each));
-  node.textContent = text;
-  return node;
-}
 
 // A hyphen marks a piece that continues a word.
 function readable(token) {

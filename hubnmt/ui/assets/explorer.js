@@ -2,7 +2,6 @@
 // of `explorer_figure`, {message} if nothing can be shown, or null. Tokens are inserted with
 // textContent, never as HTML. All interaction runs in the browser on the weights in props.value.
 
-const find = (name) => element.querySelector(`.${name}`);
 const EMPTY = "Computing the attention \u2026";
 const NAMES = {
   cross: ["Translation", "Source"],
@@ -216,13 +215,6 @@ function drawThreads(active, weight) {
     }
   }
   svg.replaceChildren(...lines);
-}
-
-function svgNode(tag, attributes = {}, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  Object.entries(attributes).forEach(([name, value]) => node.setAttribute(name, value));
-  node.textContent = text;
-  return node;
 }
 
 // --- choices ---

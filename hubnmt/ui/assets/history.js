@@ -2,17 +2,13 @@
 // slider selects a validation and starts at the last one; words that are new since the validation
 // before are marked. Texts are inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const PAUSE_MS = 900;
 let place = 0;
-let timer = null;
 
 const steps = () => props.value?.steps ?? [];
 
-function make(tag, name = "", text = "") {
-  const item = Object.assign(document.createElement(tag), { className: name, textContent: text });
-  if (text) item.dir = "auto";
-  return item;
+function paragraph(name, text) {
+  return Object.assign(make("p", name, text), { dir: "auto" });
 }
 
 // The translation at a step: that of the last change up to then.
@@ -23,8 +19,7 @@ function textAt(translations, n) {
 
 function marked(text, before) {
   const known = new Set(before.split(/\s+/));
-  const said = make("p", "said");
-  said.dir = "auto";
+  const said = paragraph("said", "");
   for (const word of text.split(/(\s+)/)) {
     said.append(word.trim() && before && !known.has(word) ? make("mark", "", word) : word);
   }
@@ -36,7 +31,7 @@ function sentence({ src, reference, translations }) {
   const item = make("li");
   const text = textAt(translations, place);
   const before = place ? textAt(translations, place - 1) : "";
-  item.append(make("p", "src", src), marked(text, before), make("p", "reference", reference));
+  item.append(paragraph("src", src), marked(text, before), paragraph("reference", reference));
   return item;
 }
 
@@ -49,47 +44,23 @@ function say() {
   return [`Step ${step.toLocaleString("en")} of ${steps().at(-1).step.toLocaleString("en")}`, ...measures].join(", ");
 }
 
-function draw() {
-  find("step").value = place;
+function draw(n) {
+  place = n;
   find("step").setAttribute("aria-valuetext", say());
-  find("back").disabled = place === 0;
-  find("next").disabled = place === steps().length - 1;
   find("count").textContent = say();
   find("sentences-list").replaceChildren(...props.value.sentences.map(sentence));
 }
 
-function go(to) {
-  place = Math.max(0, Math.min(steps().length - 1, to));
-  draw();
-}
-
-function stop() {
-  clearInterval(timer);
-  timer = null;
-  find("play").textContent = "Play";
-}
-
-function play() {
-  if (timer) return stop();
-  go(place === steps().length - 1 ? 0 : place);
-  find("play").textContent = "Pause";
-  timer = setInterval(() => (place === steps().length - 1 ? stop() : go(place + 1)), PAUSE_MS);
-}
+const begin = stepper(() => steps().length - 1, draw, PAUSE_MS);
 
 function show() {
-  stop();
   const { sentences, n_sentences } = props.value ?? {};
   element.hidden = find("history").hidden = !steps().length;
   if (!steps().length) return;
-  find("step").max = steps().length - 1;
   find("cut").hidden = n_sentences === sentences.length;
   find("cut").textContent = `Shown: ${sentences.length} of ${n_sentences} sentences.`;
-  go(steps().length - 1);
+  begin();
 }
 
-find("back").addEventListener("click", () => (stop(), go(place - 1)));
-find("next").addEventListener("click", () => (stop(), go(place + 1)));
-find("play").addEventListener("click", play);
-find("step").addEventListener("input", (event) => (stop(), go(Number(event.target.value))));
 show();
 watch("value", show);

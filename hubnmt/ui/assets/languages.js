@@ -3,7 +3,6 @@
 // to open a model, or "click" to open the model of the other direction with the translation as text.
 // typing.js dispatches "detected" with the language of a text that is not the model's.
 
-const find = (name) => element.querySelector(`.${name}`);
 const more = () => document.querySelector("#more");
 const BUSY_MS = 10000;
 const AUTO = "auto";

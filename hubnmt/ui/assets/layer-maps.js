@@ -11,10 +11,6 @@ function unpack({ rows, columns, scale, values }) {
   return { rows, columns, scale, numbers };
 }
 
-function make(tag, name = "", text = "") {
-  return Object.assign(document.createElement(tag), { className: name, textContent: text });
-}
-
 const readable = (token) => token.trim() || "\u2423";
 const number = (value) => value.toPrecision(3).replace("-", "\u2212");
 

@@ -2,7 +2,6 @@
 // `Learn.values` with its `subject`, {subject, message}, or null. Triggers "select" when another
 // head is chosen. Tokens are inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const BUSY_MS = 10000; // after which the card is enabled again even without an answer
 let value = null; // the last answer with tensors
 let tensors = {};

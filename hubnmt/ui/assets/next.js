@@ -2,15 +2,10 @@
 // `subject`, {subject, message}, or null. Triggers "select" when a token is selected or a slider
 // moves. Tokens are inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const sliders = [...element.querySelectorAll(".sliders input")];
 const NONE = { temperature: 1, top_k: 0, top_p: 1 }; // options that change nothing
 let value = null; // the last answer with tokens
 let asked = { position: 0, ...NONE };
-
-function make(tag, name = "", text = "") {
-  return Object.assign(document.createElement(tag), { className: name, textContent: text });
-}
 
 // A hyphen marks a piece that continues a word.
 function readable(token) {

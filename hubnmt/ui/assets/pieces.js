@@ -2,11 +2,9 @@
 // text}, {message} or null. Each step applies one merge per word; the slider selects the step and
 // starts at the last, the model's input. Pieces are inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const PAUSE_MS = 450;
 let words = [];
 let step = 0;
-let timer = null;
 
 const last = () => Math.max(0, ...words.map((steps) => steps.length - 1));
 const at = (steps, n) => steps[Math.min(n, steps.length - 1)];
@@ -53,46 +51,21 @@ function say() {
   return `Final result: ${pieces} from a vocabulary of ${size}. This is the model's input.`;
 }
 
-function draw() {
-  find("step").value = step;
-  find("back").disabled = step === 0;
-  find("next").disabled = step === last();
+function draw(n) {
+  step = n;
   find("words").replaceChildren(direction(), ...words.map(word));
   find("count").textContent = say();
 }
 
-function go(to) {
-  step = Math.max(0, Math.min(last(), to));
-  draw();
-}
-
-function stop() {
-  clearInterval(timer);
-  timer = null;
-  find("play").textContent = "Play";
-}
-
-function play() {
-  if (timer) return stop();
-  go(step === last() ? 0 : step);
-  find("play").textContent = "Pause";
-  timer = setInterval(() => (step === last() ? stop() : go(step + 1)), PAUSE_MS);
-}
+const begin = stepper(last, draw, PAUSE_MS);
 
 function show() {
-  stop();
   words = props.value?.words ?? [];
   find("empty").textContent = props.value?.message ?? "Enter text above.";
   find("empty").hidden = words.length > 0;
   find("body").hidden = words.length === 0;
-  if (!words.length) return;
-  find("step").max = last();
-  go(last());
+  if (words.length) begin();
 }
 
-find("back").addEventListener("click", () => (stop(), go(step - 1)));
-find("next").addEventListener("click", () => (stop(), go(step + 1)));
-find("play").addEventListener("click", play);
-find("step").addEventListener("input", (event) => (stop(), go(Number(event.target.value))));
 show();
 watch("value", show);

@@ -1,7 +1,6 @@
 // Positional encodings as an image. props.value is {rows, columns, values: base64 of signed bytes} or
 // null; one row per position, one column per feature.
 
-const find = (name) => element.querySelector(`.${name}`);
 const canvas = element.querySelector("canvas");
 let values = null;
 

@@ -3,7 +3,6 @@
 // a word is clicked, and "submit" when an alternative is chosen or a continuation typed. Texts are
 // inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const card = find("steering");
 const isEnd = (text) => text === "<eos>";
 const chance = (probability) =>
@@ -14,10 +13,6 @@ let words = []; // of the current translation; answers for another one are ignor
 let place = null; // index of the word clicked last; answers for another one are ignored
 let current = {}; // the value shown, which an ignored answer must not replace
 let isSteered = false; // whether the next translation is an answer to this row
-
-function make(tag, name, text = "") {
-  return Object.assign(document.createElement(tag), { className: name, textContent: text });
-}
 
 // Words with low probability are tinted, more strongly the lower it is; the label has the value.
 function word({ text, probability }, i) {

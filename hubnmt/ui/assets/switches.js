@@ -3,7 +3,6 @@
 // heads are switched. The state of the switches is kept here, so late answers are ignored. Texts are
 // inserted with textContent, never as HTML.
 
-const find = (name) => element.querySelector(`.${name}`);
 const card = find("switches");
 const NAMES = {
   encoder: ["Encoder", "encoder self-attention"],
@@ -11,10 +10,6 @@ const NAMES = {
   cross: ["Cross", "cross-attention"],
 };
 let off = new Set(); // "part layer head"
-
-function make(tag, name, text = "") {
-  return Object.assign(document.createElement(tag), { className: name, textContent: text });
-}
 
 const keys = (part, layer, heads) => Array.from({ length: heads }, (_, head) => `${part} ${layer} ${head}`);
 

@@ -7,7 +7,6 @@
 // "click" for the prefix that Clear empties and Undo fills, and "edit" when the beginning of the
 // translation was edited, which is the prefix of the next one.
 
-const find = (name) => element.querySelector(`.${name}`);
 const source = () => document.querySelector("#source textarea");
 const target = () => document.querySelector("#target textarea");
 const isPhone = matchMedia("(pointer: coarse)");

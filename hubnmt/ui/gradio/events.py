@@ -56,9 +56,10 @@ RUNS = HEAVY | QUIET
 
 
 def draw_static(name: str, elem_id: str | None = None, value: Any = None) -> gr.HTML:
-    """Create a component from `assets/NAME.html` and the scripts `NAME-*.js` and `NAME.js`."""
+    """Create a component from `NAME.html` and the scripts `NAME-*.js` and `NAME.js` in `assets`."""
     html = (ASSETS / f"{name}.html").read_text("utf-8")
-    script = "\n".join(path.read_text("utf-8") for path in sorted(ASSETS.glob(f"{name}*.js")))
+    paths = [ASSETS / "shared.js", *sorted(ASSETS.glob(f"{name}*.js"))]
+    script = "\n".join(path.read_text("utf-8") for path in paths)
     return gr.HTML(
         value, html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id
     )
