@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import Tokenizer
 from training.config.recipe import RunConfig, load_recipe
-from training.data import prepare
 from training.data.prepare import cached, prepare_corpus
 
 
@@ -41,21 +39,6 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
     assert list(again.train) == list(first.train)
     assert (again.tokenizers.src is again.tokenizers.tgt) == joint
     assert (tmp_path / "cleaning.json").exists()
-
-
-def test_a_second_start_reads_nothing_but_the_cache(
-    config: RunConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = prepare_corpus(config, None)
-    for name in ("read_clean", "read_valid", "write_pairs"):
-        monkeypatch.setattr(prepare, name, None)
-    monkeypatch.setattr(Tokenizer, "train", None)
-    monkeypatch.setattr(Tokenizer, "encode_batch", None)
-    again = prepare_corpus(config, None)
-    assert list(again.train) == list(first.train)
-    assert again.valid == first.valid
-    assert again.report == first.report
-    assert again.tokenizers.src.to_json() == first.tokenizers.src.to_json()
 
 
 def write_hello(folder: Path) -> None:
