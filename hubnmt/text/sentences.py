@@ -10,6 +10,7 @@ from typing import NamedTuple
 import sentencex
 
 from hubnmt.text.graphemes import CLUSTER
+from hubnmt.text.languages import main_tag
 
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
@@ -22,23 +23,6 @@ ORDINAL_LANGUAGES = frozenset(
 )
 """Languages that write "3." for "third"."""
 ORDINAL_END = re.compile(r"(?:^|\s)\d{1,3}\.$")
-_CODES = (
-    "af afr, am amh, ar ara arb, as asm, az aze azj, be bel, bg bul, bn ben, bs bos, ca cat, "
-    "cs ces cze, cy cym wel, da dan, de deu ger, el ell gre, en eng, es spa, et ekk est, "
-    "eu baq eus, fa fas per pes, fi fin, fo fao, fr fra fre, ga gle, gl glg, gu guj, he heb, "
-    "hi hin, hr hrv, hu hun, hy arm hye, id ind, is ice isl, it ita, ja jpn, ka geo kat, "
-    "kk kaz, km khm, kn kan, ko kor, ky kir, lb ltz, lo lao, lt lit, lv lav lvs, mk mac mkd, "
-    "ml mal, mn khk mon, mr mar, ms may msa zsm, mt mlt, my bur mya, nb nob, ne nep npi, "
-    "nl dut nld, nn nno, no nor, or ori ory, pa pan, pl pol, ps pus, pt por, ro ron rum, "
-    "ru rus, sa san, si sin, sk slk slo, sl slv, sq alb sqi, sr srp, sv swe, sw swa swh, "
-    "ta tam, te tel, tg tgk, th tha, tl tgl, tr tur, uk ukr, ur urd, uz uzb uzn, vi vie, "
-    "yi yid, zh chi cmn zho"
-)
-TWO_LETTERS = {
-    long: short for short, *longs in map(str.split, _CODES.split(", ")) for long in longs
-}
-"""ISO 639-2 and 639-3 codes to ISO 639-1 codes, for languages with rules in `sentencex` or
-`ORDINAL_LANGUAGES`. Source: the package `iso-codes`."""
 IN_LINE_SPACES = (" ", "\u00a0", "\u2009", "\u202f")
 """Spaces that may follow "3." within a line: normal, no-break and thin ones."""
 
@@ -77,7 +61,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment("", line))
             continue
         position = 0
-        for sentence in _splitter(line, base_language(language)):
+        for sentence in _splitter(line, main_tag(language)):
             start = line.find(sentence, position) if sentence else position
             if start < 0:  # the library changed characters: do not split the rest
                 break
@@ -91,7 +75,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
             segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
         else:
             _append(segments, rest)
-    return _join_ordinals(segments) if base_language(language) in ORDINAL_LANGUAGES else segments
+    return _join_ordinals(segments) if main_tag(language) in ORDINAL_LANGUAGES else segments
 
 
 def _join_ordinals(segments: list[Segment]) -> list[Segment]:
@@ -121,12 +105,6 @@ def split_off_emoji(words: str) -> tuple[str, str, str]:
     core = words[start:end].strip() if start < end else ""
     start = words.index(core, start) if core else len(words)
     return words[:start], core, words[start + len(core) :]
-
-
-def base_language(language: str) -> str:
-    """Return the language subtag of a tag, as an ISO 639-1 code if there is one."""
-    code = language.replace("_", "-").split("-")[0].lower()
-    return TWO_LETTERS.get(code, code)
 
 
 def _append(segments: list[Segment], space: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hubnmt.text.sentences import base_language
+from hubnmt.text.languages import main_tag
 from training.augment.tables import check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.augmentation import FINAL_MARK
@@ -54,7 +54,7 @@ def add_variants(pairs: Iterable[TextPair], *, src_lang: str) -> list[TextPair]:
     known = {src for src, _ in entries}
     variants: dict[str, str] = {}
     for src, tgt in entries:
-        for variant, target in _make_variants(src, tgt, language=base_language(src_lang)):
+        for variant, target in _make_variants(src, tgt, language=main_tag(src_lang)):
             if variant not in known:
                 variants.setdefault(variant, target)
     return [*entries, *variants.items()]

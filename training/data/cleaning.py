@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from hubnmt.errors import InputError
+from hubnmt.text.languages import main_tag
 from hubnmt.text.normalization import normalize, single_spaced
-from hubnmt.text.sentences import base_language
 from training.config.data import DataConfig
 
 _LANGUAGES = {
@@ -46,7 +46,7 @@ def scripts_of(language: str) -> frozenset[str]:
     for subtag in language.lower().replace("_", "-").split("-")[1:]:
         if subtag in SUBTAGS:
             return frozenset({SUBTAGS[subtag]})
-    return SCRIPTS.get(base_language(language), frozenset())
+    return SCRIPTS.get(main_tag(language), frozenset())
 
 
 def script_share(text: str, scripts: frozenset[str]) -> float:

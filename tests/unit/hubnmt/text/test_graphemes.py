@@ -66,5 +66,8 @@ def test_languages_are_called_by_name_and_unknown_ones_by_tag(tag: str, name: st
     assert language_name(tag) == name
 
 
-def test_script_and_region_are_left_out():
-    assert [main_tag(tag) for tag in ("pt-BR", "zh_Hans", "EN")] == ["pt", "zh", "en"]
+@pytest.mark.parametrize(
+    ("tag", "code"), [("pt-BR", "pt"), ("zh_Hans", "zh"), ("EN", "en"), ("deu_Latn", "de")]
+)
+def test_a_tag_is_reduced_to_its_language(tag: str, code: str):
+    assert main_tag(tag) == code
