@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from hubnmt.errors import InputError
 from hubnmt.text.normalization import normalize, single_spaced
-from hubnmt.text.protected_spans import PROTECTED, choose_spans, is_only_spans, protect
+from hubnmt.text.protected_spans import (
+    PROTECTED,
+    choose_spans,
+    is_only_spans,
+    protect,
+    unmark_times,
+)
 from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentences
 from hubnmt.text.tokenizer import Tokenizer
 
@@ -175,6 +181,8 @@ def _encode(
         lower_capitals: see `make_plan`.
         is_lowered: decides in place of `_is_all_caps`.
     """
+    if tokenizer.has_placeholders:
+        text = unmark_times(text)
     protected = find_protected(text, tokenizer)
     text = protect(text, protected)
     if is_lowered is None:

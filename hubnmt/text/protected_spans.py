@@ -31,6 +31,29 @@ PROTECTED: Final = re.compile(
 """Spans that are usually the same in every language."""
 
 
+_MARKED_TIME: Final = re.compile(
+    r"(?<![\w:.])(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)\s?(?:(?P<half>[ap])\.?m\b\.?|uhr\b)",
+    re.IGNORECASE,
+)
+"""A time of day with its mark: "2:30 p.m.", "14:30 Uhr"."""
+
+
+def unmark_times(text: str) -> str:
+    """Replace marked times by those of 24 hours, "2:30 p.m." by "14:30".
+
+    Translations then contain these, and never the time of one language with the mark of another.
+    """
+
+    def unmark(match: re.Match[str]) -> str:
+        hour, half = int(match["hour"]), (match["half"] or "").lower()
+        if half and hour <= 12:
+            hour = hour % 12 + 12 * (half == "p")
+        is_end = match.end() == len(text) and match.group().endswith(".")
+        return f"{hour}:{match['minute']}" + "." * is_end
+
+    return _MARKED_TIME.sub(unmark, text)
+
+
 def find_spans(text: str) -> list[str]:
     """Return the protected spans of a text in order, with repetitions."""
     return PROTECTED.findall(text)

@@ -4,7 +4,13 @@ import time
 
 import pytest
 
-from hubnmt.text.protected_spans import PLACEHOLDERS, choose_spans, find_spans, protect
+from hubnmt.text.protected_spans import (
+    PLACEHOLDERS,
+    choose_spans,
+    find_spans,
+    protect,
+    unmark_times,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +57,17 @@ def test_spans_are_found_in_linear_time(unit: str) -> None:
     started = time.process_time()
     find_spans(unit * 50_000 + "!")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("At 2:30 p.m. today.", "At 14:30 today."),
+        ("We meet at 2:30 p.m.", "We meet at 14:30."),
+        ("12:10 AM or 12:10pm?", "0:10 or 12:10?"),
+        ("um 14:30 Uhr.", "um 14:30."),
+        ("at 9:30 amid, 9:75 Uhr, 1:2:30 Uhr", "at 9:30 amid, 9:75 Uhr, 1:2:30 Uhr"),
+    ],
+)
+def test_marked_times_become_those_of_24_hours(text: str, expected: str) -> None:
+    assert unmark_times(text) == expected
