@@ -23,6 +23,7 @@ class Vocabulary(Tokenizer):
     def __init__(self, size: int) -> None:
         self.pad_id, self.bos_id, self.eos_id = PAD_ID, BOS_ID, EOS_ID
         self._piece_bytes = [b""] * 3 + [f"{i:06d}".encode() for i in range(3, size)]
+        self._span_bytes = {}
 
     def to_json(self) -> str:
         """Return an empty file, for the export to CTranslate2."""
