@@ -88,22 +88,18 @@ def _prepare_streams() -> None:
 
 
 def _report(*messages: str) -> None:
-    """Print messages to standard error, joined into one line."""
     print(f"hubnmt: {_one_line('; '.join(filter(None, messages)))}", file=sys.stderr)
 
 
 def _notes(error: BaseException) -> list[str]:
-    """Return the notes added to an exception (PEP 678)."""
     return getattr(error, "__notes__", [])
 
 
 def _discard_output() -> None:
-    """Redirect standard output to the null device, so that flushing at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(text: str) -> str:
-    """Replace control characters by spaces: messages may quote untrusted files or Hub content."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

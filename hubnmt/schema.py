@@ -98,7 +98,6 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_unknown(key: str, fields: list[str]) -> str:
-    """Describe an unknown key and suggest the closest known one."""
     near = nearest_name(key, fields)
     hint = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
     return f"unknown key {_SHORT.repr(key)} ({hint})"
@@ -164,7 +163,6 @@ def require(*checks: tuple[bool, str]) -> None:
 
 
 def _shorten(message: str) -> str:
-    """Shorten a long message in the middle."""
     end = MAX_PROBLEM_CHARS // 2
     return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
 

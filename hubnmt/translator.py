@@ -506,6 +506,5 @@ def _list_texts(texts: Iterable[str]) -> list[str]:
 
 @functools.cache
 def _use_one_thread_in_forks() -> None:
-    """Limit forked processes to one thread: those of OpenMP do not survive, which would hang."""
     if hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))

@@ -120,7 +120,6 @@ class Attention:
     """1 if that head aligns a token one step after it is generated, as the input; else 0."""
 
     def _repr_html_(self) -> str:
-        """Return the page's interactive maps, for notebooks."""
         from hubnmt.attention.notebook import explorer_html  # which imports this module
 
         return explorer_html(self)
@@ -199,7 +198,6 @@ class Attention:
 
 
 def _pool(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
-    """Sum over keys and average over queries of each group: (L, H, Q, K) to (L, H, q, k)."""
     keys = torch.stack([part.sum(-1) for part in torch.split(weights, key_sizes, dim=-1)], dim=-1)
     return torch.stack([part.mean(-2) for part in torch.split(keys, query_sizes, dim=-2)], dim=-2)
 

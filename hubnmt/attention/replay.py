@@ -59,7 +59,6 @@ def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
 def _batch_sources(
     rows: Sequence[Sequence[int]], tokenizer: Tokenizer, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return source ids and padding mask, (B, S) each, on a device."""
     batch = batch_sources(rows, pad_id=tokenizer.pad_id, eos_id=tokenizer.eos_id)
     return batch.src_ids.to(device), batch.src_pad_mask.to(device)
 

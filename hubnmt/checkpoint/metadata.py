@@ -146,6 +146,5 @@ def _number(value: Any) -> float:
 
 
 def _dicts(value: Any) -> Iterator[dict[Any, Any]]:
-    """Yield the dictionaries of a list; nothing if it is not a list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))

@@ -76,7 +76,6 @@ def load_weights(model: Transformer, path: Path) -> None:
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Check minimum and maximum, which are NaN if any value is: one pass, no temporary array."""
     return all(extreme.isfinite() for extreme in tensor.detach().aminmax())
 
 

@@ -133,7 +133,6 @@ class ForcedPrefix:
         return (self._count_bytes(tokens).cumsum(2) > len(self._open_bytes)).sum(2)
 
     def _count_bytes(self, tokens: Tensor) -> Tensor:
-        """Return bytes per token after the forced ones: (B, W, t) to (B, W, t - forced)."""
         return self._n_bytes.to(tokens.device)[tokens[:, :, len(self._forced_ids) :]]
 
     def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:

@@ -138,6 +138,5 @@ def _explain_unreachable(error: BaseException) -> str:
 
 
 def _first_line(error: object) -> str:
-    """Return the first line of a message, shortened and without tokens."""
     line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return TOKEN.sub("hf_***", line.strip())[:300]

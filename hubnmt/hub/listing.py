@@ -194,7 +194,6 @@ class Catalogue:
 
 
 def _list_first(period: int, author: str, search: str, size: int) -> list[ListedModel]:
-    """Return the first models of the list; `period` makes a cached one expire."""
     return list(itertools.islice(list_hub(author=author, search=search), size))
 
 
@@ -224,7 +223,6 @@ def evict_lru(limit: int) -> tuple[str, ...]:
 
 
 def _last_used(repo: CachedRepoInfo) -> float:
-    """Return when the weights were last read; listing the cache reads the other files."""
     files = (file for revision in repo.revisions for file in revision.files)
     read = (file.blob_last_accessed for file in files if file.file_name == WEIGHTS)
     return max(read, default=0.0)

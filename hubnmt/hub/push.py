@@ -146,13 +146,11 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
 
 
 def _is_shared(path: Path, name: str) -> bool:
-    """Return whether a file exists within its limit, which the weights do not have."""
     limit_mib = {**LIMITS_MIB, BOARD: MAX_BOARD_MIB}.get(name, math.inf)
     return path.is_file() and path.stat().st_size <= limit_mib * 2**20
 
 
 def _check_link(path: Path, folder: Path) -> None:
-    """Refuse links out of the folder, except those in the cache of `huggingface_hub`."""
     blobs = folder.resolve().parent.parent / "blobs"
     if not any(path.resolve().is_relative_to(home) for home in (folder.resolve(), blobs)):
         raise ModelFolderError(f"{path}: a link to a file outside the folder; copy that file here")

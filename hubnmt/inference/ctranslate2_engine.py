@@ -131,7 +131,6 @@ class CTranslate2Engine:
         return ids
 
     def _are_complete(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
-        """Return whether all hypotheses are complete and free of pad and bos."""
         forbidden = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
         limit = min(cap, N_POSITIONS - 1)
         return all(len(ids) < limit and forbidden.isdisjoint(ids) for ids in hypotheses)
@@ -167,7 +166,6 @@ class CTranslate2Engine:
 
 
 def _is_supported(decoding: DecodingConfig) -> bool:
-    """Return whether CTranslate2 implements these options with the same semantics."""
     blocks_in_beam = decoding.no_repeat_ngram_size and decoding.beam_size > 1
     return not (decoding.sample or decoding.repetition_penalty != 1 or blocks_in_beam)
 

@@ -206,5 +206,4 @@ def _linear(target: Any, linear: nn.Linear) -> None:
 
 
 def _array(tensor: Tensor) -> Any:
-    """Return a contiguous float32 array."""
     return tensor.detach().float().cpu().contiguous().numpy()

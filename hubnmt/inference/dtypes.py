@@ -65,10 +65,6 @@ def resolve_training_dtype(name: str, device: torch.device) -> str:
 
 
 def _cpu_features() -> Mapping[str, Any]:
-    """Return the CPU's features by name; empty if PyTorch is too old to report them.
-
-    Source: https://docs.pytorch.org/docs/main/generated/torch.cpu.get_capabilities.html
-    """
     return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 

@@ -254,6 +254,5 @@ def fork_prefix(shared: Sequence[int], forks: Sequence[int], tokenizer: Tokenize
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:
-    """Seed a generator with the user's seed and the sentence, independent of the batch."""
     digest = zlib.crc32(repr((seed, list(row))).encode())
     return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)

@@ -120,7 +120,6 @@ class FastAttention(MultiHeadAttention):
         )
 
     def _split_parts(self, x: Tensor, n_parts: int) -> tuple[Tensor, ...]:
-        """Split features into parts and heads: (B, N, parts D) to (B, H, N, E) each."""
         parts = x.view(*x.shape[:2], n_parts, self.n_heads, -1)  # (B, N, parts, H, E)
         return parts.permute(2, 0, 3, 1, 4).unbind()
 
@@ -140,10 +139,8 @@ def has_onednn() -> bool:
 
 
 def _pack(weight: Tensor) -> Tensor:
-    """Bring a weight (out, in) into oneDNN's layout."""
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _LAYOUT_ROWS)  # type: ignore[no-any-return]
 
 
 def _multiply(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    """Map (..., in) to (..., out)."""
     return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")  # type: ignore[no-any-return]

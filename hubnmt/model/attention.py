@@ -122,5 +122,4 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(merged), weights if need_weights else None
 
     def _split(self, x: Tensor) -> Tensor:
-        """Split features into heads: (B, N, D) to (B, H, N, E)."""
         return torch.unflatten(x, -1, (self.n_heads, -1)).transpose(1, 2)  # (B, H, N, E)

@@ -94,7 +94,6 @@ def _gather(rows: Ragged, pad_id: int) -> Tensor:
 
 
 def _end_rows(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[Tensor, Tensor]:
-    """Append eos to each row of (B, N) ids: (B, N + 1) ids and pad_mask."""
     ended = torch.cat([ids, ids.new_full((len(ids), 1), pad_id)], dim=1)  # (B, N + 1)
     ended.scatter_(1, lengths[:, None], eos_id)
     return ended, torch.arange(ended.shape[1]) > lengths[:, None]

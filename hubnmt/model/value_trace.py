@@ -185,6 +185,5 @@ def _join(
 
 
 def _unbatch(x: Tensor) -> Tensor:
-    """Return the only sentence of a batch; bfloat16 and float16 become float32."""
     row = x[0].cpu()
     return row.float() if row.dtype in (torch.bfloat16, torch.float16) else row

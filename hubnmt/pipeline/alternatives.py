@@ -177,7 +177,6 @@ def _translate(
 
 
 def _choose(token_id: int, forced: ForcedPrefix | None, tokenizer: Tokenizer) -> ForcedPrefix:
-    """Extend the forced prefix by one token; bytes of an open word beyond it remain forced."""
     ids, open_bytes = ((), b"") if forced is None else (forced.forced_ids, forced.open_bytes)
     remaining = open_bytes[len(tokenizer.piece_bytes(token_id)) :]
     return force_tokens([*ids, token_id], tokenizer, remaining)

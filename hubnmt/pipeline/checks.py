@@ -135,7 +135,6 @@ def find_missing_numbers(src: str, text: str, *, tgt_lang: str) -> list[str]:
 
 
 def _take_times(text: str) -> tuple[list[_Time], str]:
-    """Return the times of day in a text, and the text without them."""
     times = [_read_time(found) for found in TIME.finditer(text) if _is_time(found)]
     return times, TIME.sub(lambda found: " " if _is_time(found) else found.group(), text)
 
@@ -153,12 +152,10 @@ def _read_time(found: re.Match[str]) -> _Time:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Map runs of digits in any script to their values; thousands may be separated."""
     return {digits: int(digits) for digits in re.findall(r"\d+", GROUPED.sub("", text))}
 
 
 def _spelled_numbers(text: str, language: str) -> set[int]:
-    """Return the numbers up to twelve that a text writes as words."""
     words = set(WORD.findall(text.casefold()))
     numbers = enumerate(NUMBER_WORDS.get(main_tag(language), "").split(","))
     return {number for number, forms in numbers if not words.isdisjoint(forms.split())}

@@ -59,7 +59,6 @@ def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
 
 
 def _default_settings() -> dict[str, Any]:
-    """Return the settings of a hubnmt tokenizer with an empty vocabulary."""
     settings: dict[str, Any] = json.loads(assemble(models.BPE()).to_str())
     return settings
 
@@ -80,11 +79,6 @@ def _check_rules(settings: dict[str, Any]) -> None:
 
 
 def _check_number(content: bytes, vocab_size: int) -> None:
-    """Bound the number of JSON values before parsing, which could otherwise take gigabytes.
-
-    Raises:
-        ModelFolderError: without the name of the file.
-    """
     if content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
         raise ModelFolderError(f"far more pieces or merges than the {vocab_size:,} it should have")
 

@@ -228,10 +228,6 @@ class Run:
         return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
 
     def _time_used(self) -> float:
-        """Return the share of the time limit that is used; 0 without a limit.
-
-        The time of the final validation is reserved, up to half of the limit.
-        """
         limit = 60 * (self.config.run.max_minutes or math.inf)
         reserved = self.progress.validation_s or FIRST_VALIDATION * limit
         return self.progress.seconds / max(limit - reserved, limit / 2)

@@ -111,7 +111,6 @@ class CompareTab:
         return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
 
     def _describe_first(self, chosen: Chosen) -> list[Any]:
-        """Return the values that depend on model A: source field and options."""
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
     def _compare(self, text: str, *sides: Any) -> tuple[str, str, dict[str, str] | None]:

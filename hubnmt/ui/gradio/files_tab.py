@@ -154,6 +154,5 @@ def _columns(label: str, elem_id: str) -> gr.Dropdown:
 
 
 def _choices(columns: tuple[str, ...], chosen: str = "") -> gr.Dropdown:
-    """Return a dropdown of columns, visible if there is more than one."""
     named = [(name or "none", name) for name in columns]
     return gr.Dropdown(named, value=chosen if columns else None, visible=len(columns) > 1)

@@ -59,7 +59,6 @@ def libretranslate_routes(handlers: Handlers) -> list[Route]:
 
 
 def _to_response(value: Any, status: int = 200) -> Response:
-    """Return JSON that a page of any origin may read: there are no cookies and no secrets."""
     return JSONResponse(value, status, {"Access-Control-Allow-Origin": "*"})
 
 

@@ -108,7 +108,6 @@ class OptionsPanel:
 
 
 def _preset_values(defaults: Callable[[str], DecodingConfig], name: str, model: str) -> list[Any]:
-    """Return the preset's values of all controls except the prefix, which presets keep."""
     values = decoding_controls.control_values(defaults(model), name)
     return [value for name, value in values.items() if name != "prefix"]
 

@@ -184,11 +184,9 @@ class TranslateTab:
         self.options.wire(self._handlers.defaults, model, self._ask_again)
 
     def _ask_again(self, event: Any) -> None:
-        """Tell `assets/typing.js` that the decoding options changed."""
         event(None, None, self._typing, js="() => ({ changed: Date.now() })", **QUIET)
 
     def _look(self, event: Any, *, is_new: bool) -> None:
-        """Ask `assets/typing.js` to inspect what is shown, if it is not, or the tab is not open."""
         js = f"() => ({{ look: Date.now(), isNew: {json.dumps(is_new)} }})"
         event(None, None, self._typing, js=js, **QUIET)
 

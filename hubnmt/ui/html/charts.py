@@ -134,6 +134,5 @@ def _short(value: float) -> str:
 
 
 def _thin(points: Points) -> Points:
-    """Subsample points to the drawable resolution, keeping the last one."""
     every = math.ceil(len(points) / MAX_DRAWN_POINTS)
     return [*points[:-1:every], points[-1]]

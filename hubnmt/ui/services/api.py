@@ -247,11 +247,6 @@ def _file_details(result: FileResult) -> dict[str, Any]:
 
 
 def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
-    """Return slice `number` of the first axis, from 1, or the mean over the axis for 0.
-
-    Raises:
-        InputError: if the number is out of range.
-    """
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
         raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
     return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy

@@ -77,7 +77,6 @@ def _decoding(decoding: DecodingConfig, beam_size: Any) -> DecodingConfig:
 
 
 def _engine(translator: Translator) -> TorchEngine:
-    """Return the PyTorch engine, which can be observed."""
     if isinstance(translator.engine, TorchEngine):
         return translator.engine
     return TorchEngine(translator.model, translator.tokenizers)

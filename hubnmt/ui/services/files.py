@@ -185,7 +185,6 @@ def chunk_rows(rows: Sequence[str], n_hypotheses: int) -> Iterator[slice]:
 
 
 def _name_result(upload: Path, config: ModelConfig) -> str:
-    """Name a translation into German of `letter.txt` or `letter.en.txt`: `letter.de.txt`."""
     stem = upload.stem.removesuffix(f".{config.src_lang}")[:MAX_NAME_CHARS]
     return f"{stem}.{config.tgt_lang}{upload.suffix.lower()}"
 

@@ -146,11 +146,6 @@ class Inspector:
         return {**switches, "answer": answer, "message": ""}
 
     def _read(self, value: Any) -> tuple[Translator, Subject]:
-        """Return the model of a translation and validate the page's state.
-
-        Raises:
-            HubNMTError: if the model is unavailable or the state is malformed.
-        """
         model = value.get("model") if isinstance(value, dict) else None
         translator = self.registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
         return translator, Subject.read(value, translator)
@@ -257,7 +252,6 @@ def _complete(
 
 
 def _switches(config: ModelConfig) -> dict[str, Any]:
-    """Return the heads of a model, all switched on."""
     layers = (config.n_encoder_layers, config.n_decoder_layers, config.n_decoder_layers)
     parts = [[part, n, config.n_heads] for part, n in zip(PARTS, layers, strict=True)]
     return {"parts": parts, "alignment": config.alignment_head, "off": []}

@@ -101,7 +101,6 @@ def _trace(translator: Translator, pair: Pair, choice: Choice) -> LayerTrace:
 
 
 def _side(ids: list[int], tokenizers: Tokenizers, *, is_src: bool) -> dict[str, Any]:
-    """Return the readable tokens that are shown, and the number of all tokens."""
     tokenizer = tokenizers.src if is_src else tokenizers.tgt
     tokens = readable_pieces(ids[:MAX_SHOWN_TOKENS], tokenizer)
     return {"tokens": tokens, "n_tokens": len(ids), "is_src": is_src}

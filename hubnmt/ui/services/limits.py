@@ -223,6 +223,5 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
 
 
 def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:
-    """Return the numbers of source and target tokens of a pair, including eos."""
     n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     return n_src_tokens, len(translator.tokenizers.tgt.encode(tgt)) + 1

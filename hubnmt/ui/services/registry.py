@@ -126,7 +126,6 @@ def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -
 
 
 def _folder_size(folder: Path) -> int:
-    """Return the total size of the files directly in a folder, in bytes."""
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 

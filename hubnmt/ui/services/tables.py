@@ -219,13 +219,11 @@ def write_table(table: Table, translations: Sequence[str], source: str = "") -> 
 
 
 def _quote_formula(text: str, source: str) -> str:
-    """Prefix an apostrophe to a translation that starts like a formula, unless its source does."""
     first = text.lstrip()[:1]
     return f"'{text}" if first in FORMULA_SIGNS and first != source.lstrip()[:1] else text
 
 
 def _one_line(text: str) -> str:
-    """Replace line breaks and tabs by spaces."""
     return " ".join(text.replace("\t", " ").splitlines())
 
 

@@ -151,7 +151,6 @@ def _records(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number as a float; None for anything else."""
     is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
     return float(value) if is_number else None
 
@@ -217,5 +216,4 @@ def _read_samples(text: str) -> tuple[tuple[Sample, ...], tuple[int, ...]]:
 
 
 def _unescape(cell: str) -> str:
-    """Invert `hubnmt.checkpoint.card.escape_cell`."""
     return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))
