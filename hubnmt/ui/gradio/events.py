@@ -83,7 +83,7 @@ def heading(title: str, lead: str) -> gr.HTML:
     return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
 
 
-def said_in_page(
+def show_errors(
     event: Callable[..., tuple[Any, ...]], blank: tuple[Any, ...]
 ) -> Callable[..., Any]:
     """Wrap a handler to return an error notice as its first output and `blank` as the others."""

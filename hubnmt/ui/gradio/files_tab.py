@@ -15,7 +15,7 @@ from hubnmt.ui.gradio.events import (
     heading,
     line,
     on_model,
-    said_in_page,
+    show_errors,
 )
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
@@ -73,7 +73,7 @@ class FilesTab:
         described = [self._notice, self._source, self._reference, self._has_header, self._cancel]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
-            said_in_page(self._describe, blank=(gr.skip(),) * 4),
+            show_errors(self._describe, blank=(gr.skip(),) * 4),
             [self._upload, model, self._has_header],
             described,
             **RUNS,

@@ -8,7 +8,7 @@ from hubnmt.text.languages import language_name
 from hubnmt.types import UNSURE
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
-from hubnmt.ui.services.translate import Answer, Timed
+from hubnmt.ui.services.translate import Answer, TimedTranslation
 
 CHANGE = (
     "const list = document.querySelector('.languages .src'); list.value = 'CODE'; "
@@ -50,7 +50,7 @@ def model_line(facts: ModelFacts) -> str:
     return f'<div class="facts">{fact_row(parts)}</div>'
 
 
-def timing_line(timed: Timed) -> str:
+def timing_line(timed: TimedTranslation) -> str:
     """Render duration, length, the seed of a sample, and token probability of a translation."""
     n_tokens = len(timed.translation.tgt_tokens)
     token_probability = timed.translation.token_probability

@@ -12,7 +12,7 @@ from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
 from hubnmt.ui.services.languages import find_model, list_pairs
-from hubnmt.ui.services.translate import Handlers, Timed
+from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
     "pieces": lambda maps: maps,
@@ -200,7 +200,7 @@ class Endpoints:
         ]
 
 
-def _text_details(timed: Timed) -> dict[str, Any]:
+def _text_details(timed: TimedTranslation) -> dict[str, Any]:
     found = timed.translation
     return {
         "text": found.text,

@@ -11,7 +11,7 @@ from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.types import PairScore
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.translate import Handlers, Timed
+from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
 MAX_WORDS = 8_000
 """Maximum number of tokens (words, punctuation, whitespace) for which a diff is computed."""
@@ -54,7 +54,7 @@ class Side:
     """One of the two translations."""
 
     model: str
-    timed: Timed
+    timed: TimedTranslation
     settings: str
     """Search or sampling, and the options that are not the model's own."""
     spans: tuple[Span, ...]

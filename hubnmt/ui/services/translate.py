@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
     """The model's default decoding options."""
 
 
-class Timed(NamedTuple):
+class TimedTranslation(NamedTuple):
     """A translation with its duration."""
 
     translation: Translation
@@ -44,7 +44,7 @@ class Timed(NamedTuple):
 class Answer(NamedTuple):
     """A translation as shown in the page."""
 
-    timed: Timed
+    timed: TimedTranslation
     alternatives: dict[str, Any]
     """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
     `candidates` with token ids per sentence and the spans of `unsure` words, and the indices
@@ -78,7 +78,7 @@ class Handlers:
 
     def translate_text(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
-    ) -> Timed:
+    ) -> TimedTranslation:
         """Translate a text and measure the time.
 
         Args:
@@ -94,7 +94,7 @@ class Handlers:
 
     def stream_text(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
-    ) -> Generator[str, None, Timed]:
+    ) -> Generator[str, None, TimedTranslation]:
         """Stream partial translations; return the result of `translate_text`.
 
         Raises:
@@ -105,7 +105,7 @@ class Handlers:
 
     def _search(
         self, text: str, model: str, prefix: str, options: DecodingOptions, *, n_together: int
-    ) -> Generator[str, None, Timed]:
+    ) -> Generator[str, None, TimedTranslation]:
         limits.check_text(text)
         was_open = self.registry.is_open(model)
         start = time.perf_counter()
@@ -117,7 +117,7 @@ class Handlers:
             translator.stream(text, decoding=decoding, prefix=prefix, n_together=n_together)
         )
         load_seconds = 0.0 if was_open else opened - start
-        return Timed(translation, time.perf_counter() - opened, load_seconds, decoding)
+        return TimedTranslation(translation, time.perf_counter() - opened, load_seconds, decoding)
 
     def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
         """Stream partial translations to the page, then yield the complete answer.
@@ -135,7 +135,7 @@ class Handlers:
         yield answer._replace(better_language=other if other in known else "")
 
 
-def _answer(text: str, model: str, timed: Timed, translator: Translator) -> Answer:
+def _answer(text: str, model: str, timed: TimedTranslation, translator: Translator) -> Answer:
     """Build the page's answer, including the state for later inspection."""
     found = timed.translation
     bound = [bind_sentence(translator, text[slice(*each.src)]) for each in found.sentences]

@@ -5,7 +5,7 @@ import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.translate import Answer, Timed
+from hubnmt.ui.services.translate import Answer, TimedTranslation
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
@@ -20,7 +20,8 @@ def test_notices_are_escaped_sentences():
 
 def _timing(n_tokens: int, probability: float, seconds: float, load_seconds: float) -> str:
     translation: Any = SimpleNamespace(tgt_tokens="x" * n_tokens, token_probability=probability)
-    return facts.timing_line(Timed(translation, seconds, load_seconds, DecodingConfig()))
+    timed = TimedTranslation(translation, seconds, load_seconds, DecodingConfig())
+    return facts.timing_line(timed)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,9 @@ def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked:
 
 def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
-    answer = Answer(Timed(translation, 1.0, 0.0, DecodingConfig()), {}, better_language="en")
+    answer = Answer(
+        TimedTranslation(translation, 1.0, 0.0, DecodingConfig()), {}, better_language="en"
+    )
     html = facts.warning_notice(answer)
     assert "Translate from English" in html
     assert "list.value = 'en'" in html
