@@ -1,14 +1,16 @@
 """Decoding speed beside the peers, all in one run, as a Markdown table.
 
     python tests/benchmarks/decode.py [--threads 1 2] [--shapes tiny small base]
-        [--rounds N] [--cpu-time] [--model MODEL --text FILE [--ref FILE]]
+        [--rounds N] [--cpu-time] [--model MODEL] [--text FILE] [--ref FILE]
 
 Synthetic part: the same shape in every system, 16 source tokens in, 16 target tokens out. Ours and
 CTranslate2 share random weights (through `hubnmt.inference.ctranslate2_export`); `transformers`
-Marian has its own. Real part (`--text`, one sentence a line): one model in ours and in CTranslate2,
-with BLEU if there are references. Systems take turns, so that a busy machine slows all of them.
-Printed are medians of wall-clock time, or with `--cpu-time` (for a machine that others use, with
-one thread) the least CPU time of the process; in brackets, how much faster ours in float32 is.
+Marian has its own. Real part (`--text`, one sentence a line; 200 lines of news by default): one
+model, the bare search of ours and of CTranslate2, and as used: `Translator.translate` with its
+guard, alone and with the engine CTranslate2; with BLEU if there are references. Systems take turns,
+so that a busy machine slows all of them. Printed are medians of wall-clock time, or with
+`--cpu-time` (for a machine that others use, with one thread) the least CPU time of the process; in
+brackets, how much faster ours in float32 is.
 Asserts nothing.
 """
 
@@ -50,11 +52,15 @@ SHAPES = {
     "base": {"n": 6, "d_model": 512, "n_heads": 8, "d_ff": 2048, "vocab_size": 16000},
 }
 N_TOKENS = 16
+NEWS = Path(__file__).parents[1] / "fixtures" / "news.en"
 
 
 COLUMNS = (
     "hubnmt",
     "hubnmt bf16",
+    "hubnmt as used",
+    "hubnmt as used, ctranslate2",
+    "hubnmt as used, ctranslate2 int8",
     "transformers",
     "ctranslate2 float32",
     "ctranslate2 int8",
@@ -156,6 +162,10 @@ def real(
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
     half = Translator(load_model(find_model(model)), dtype="bfloat16")
+    fast = {
+        dtype: Translator(load_model(find_model(model)), dtype=dtype, engine="ctranslate2")
+        for dtype in ("float32", "int8")
+    }
     pieces = stored.tokenizers.src.pieces
     lines = text.read_text(encoding="utf-8").splitlines()
     rows = stored.tokenizers.src.encode_batch(lines)
@@ -167,10 +177,10 @@ def real(
         )
         for kind in ("float32", "int8")
     }
-    for beam_size in (1, 5):
+    for beam_size in (1, 4):
 
-        def ours(translator: Translator, b: int = beam_size) -> list[str]:
-            return [t.text for t in translator.translate(lines, beam_size=b, guard=False)]
+        def ours(translator: Translator, *, guard: bool = False, b: int = beam_size) -> list[str]:
+            return [t.text for t in translator.translate(lines, beam_size=b, guard=guard)]
 
         def theirs(kind: str, b: int = beam_size) -> list[str]:
             answers = peers[kind].translate_batch(
@@ -186,6 +196,9 @@ def real(
         jobs: dict[str, Callable[[], list[str]]] = {
             "hubnmt": lambda: ours(exact),
             "hubnmt bf16": lambda: ours(half),
+            "hubnmt as used": lambda: ours(exact, guard=True),
+            "hubnmt as used, ctranslate2": lambda: ours(fast["float32"], guard=True),
+            "hubnmt as used, ctranslate2 int8": lambda: ours(fast["int8"], guard=True),
             **{f"ctranslate2 {kind}": lambda k=kind: theirs(k) for kind in peers},
         }
         texts = {name: job() for name, job in jobs.items()}
@@ -209,8 +222,8 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES)[1:])
     parser.add_argument("--rounds", type=int, help="default: 9 for one sentence, 3 for more")
     parser.add_argument("--cpu-time", action="store_true")
-    parser.add_argument("--model", default="de-en-multi30k")
-    parser.add_argument("--text", type=Path)
+    parser.add_argument("--model", default="en-fr")
+    parser.add_argument("--text", type=Path, default=NEWS)
     parser.add_argument("--ref", type=Path)
     options = parser.parse_args()
     libraries = filter(None, (torch, transformers, ctranslate2))
@@ -223,15 +236,14 @@ def main() -> None:
             folder = Path(name)
             for shape in options.shapes:
                 synthetic(shape, threads=threads, folder=folder, timing=timing)
-            if options.text:
-                real(
-                    options.model,
-                    options.text,
-                    options.ref,
-                    threads=threads,
-                    folder=folder,
-                    timing=timing,
-                )
+            real(
+                options.model,
+                options.text,
+                options.ref,
+                threads=threads,
+                folder=folder,
+                timing=timing,
+            )
 
 
 if __name__ == "__main__":

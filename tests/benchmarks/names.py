@@ -5,12 +5,15 @@
 Fills the frames of `tests/fixtures/name_frames.tsv` in the model's source language `--times` times:
 20 frames, so 500 sentences by default. The names are those of locales of the library `faker` that
 `training.augment.synthetic_pairs` does not use, without any that it does, and a fifth is synthetic.
-A value is kept if the translation contains it. Asserts nothing.
+A value is kept if the translation contains it. A language of another script spells names in its
+own letters: there "in Latin letters" counts sentences with a name and without a span whose
+translation has such letters, which is a fault. Asserts nothing.
 """
 
 import argparse
 import csv
 import random
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,6 +26,8 @@ from training.data.augmentation import make_name
 FRAMES = Path(__file__).parents[1] / "fixtures" / "name_frames.tsv"
 LOCALES = ("da_DK", "fi_FI", "pt_BR", "cs_CZ", "hu_HU", "ro_RO", "en_AU", "de_AT", "fr_CA")
 NAMES = ("name", "surname", "city")
+SPANS = re.compile(r"\{(span|code|number|emoji)\}")
+LATIN = re.compile("[A-Za-z]")
 N_DRAWS = 300
 SYNTHETIC_SHARE = 0.2
 N_SHOWN = 10
@@ -97,6 +102,13 @@ def main() -> None:
         spans = [each for name, found in kept.items() if name != "name" for each in found]
         for name, found in {**kept, "all spans": spans}.items():
             print(f"| {name} | {sum(found)} of {len(found)} | {sum(found) / len(found):.1%} |")
+        latin = [
+            bool(LATIN.search(text))
+            for (frame, _), text in zip(filled, texts, strict=True)
+            if any(f"{{{name}}}" in frame for name in NAMES) and not SPANS.search(frame)
+        ]
+        share = sum(latin) / len(latin)
+        print(f"| in Latin letters | {sum(latin)} of {len(latin)} | {share:.1%} |")
         print(
             "\nLost, for example:",
             *random.Random(1).sample(lost, min(N_SHOWN, len(lost))),
