@@ -12,10 +12,9 @@ from hubnmt.model.shape_trace import Stage, position_pattern, trace_shapes
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.beam_tree import beam_tree
+from hubnmt.ui.services.decoding_steps import beam_tree, next_token
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.layer_values import Choice, layer_values
-from hubnmt.ui.services.next_token import next_token
 from hubnmt.ui.services.subject import Subject, sentence_state
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers

@@ -1,22 +1,24 @@
-"""Validate the translation state that the browser sends back and select one sentence of it.
+"""The translation state that the page keeps: one sentence of it, and the words that are unsure.
 
 The browser is untrusted: every field is checked before it reaches a model.
 """
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
 from hubnmt.pipeline.align_sentences import Pair, pair_sentences
-from hubnmt.pipeline.segmentation import encode_whole
+from hubnmt.pipeline.segmentation import encode_whole, find_protected
 from hubnmt.pipeline.sentence import decode_line
+from hubnmt.text.graphemes import number_words
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from hubnmt.types import Candidate
+from hubnmt.types import UNSURE, Candidate
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.unsure import bind_sentence, find_unsure
 
 MAX_KEPT = 16
 """Maximum number of candidate translations kept per source text."""
@@ -159,3 +161,41 @@ def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
         "selected": 0,
         "sentence": 0,
     }
+
+
+def bind_sentence(translator: Translator, sentence: str) -> Tokenizer:
+    """Return the target tokenizer with the protected spans of a source sentence."""
+    protected = find_protected(sentence, translator.tokenizers.src)
+    return translator.tokenizers.tgt.with_spans(protected)
+
+
+def find_unsure(
+    text: str,
+    rows: Sequence[Sequence[int]],
+    log_probs: Sequence[Sequence[float]],
+    tokenizers: Sequence[Tokenizer],
+) -> list[list[int]]:
+    """Return the start and end, in characters, of each word less probable than `UNSURE`.
+
+    A word's probability is the product of its tokens', as in the steering row.
+
+    Args:
+        text: the translation.
+        rows: token ids of each of its sentences, without special tokens.
+        log_probs: log-probability of each token and eos of each sentence, nats.
+        tokenizers: target tokenizer with the protected spans of each sentence.
+    """
+    found: list[list[int]] = []
+    behind = 0
+    for row, values, tokenizer in zip(rows, log_probs, tokenizers, strict=False):
+        words, sizes = locate(row, tokenizer).group(number_words)
+        sentence = words.text.strip()
+        start = max(text.find(sentence, behind), behind)
+        moved = start - words.text.index(sentence)
+        for number, end in enumerate(itertools.accumulate(sizes)):
+            probability = math.exp(min(sum(values[end - sizes[number] : end]), 0.0))
+            first, last = words.word_span(number)
+            if probability < UNSURE and any(map(str.isalnum, words.text[first:last])):
+                found.append([first + moved, last + moved])
+        behind = start + len(sentence)
+    return found

@@ -15,8 +15,8 @@ from hubnmt.types import Translation
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.languages import list_pairs
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
+from hubnmt.ui.services.subject import bind_sentence, find_unsure
 from hubnmt.ui.services.turns import in_turns
-from hubnmt.ui.services.unsure import bind_sentence, find_unsure
 
 MAX_STREAMED_CHARS = 1_000
 """Longer texts are decoded in batches of sentences, which takes a fifth of the time."""

@@ -14,7 +14,7 @@ from hubnmt.errors import HubNMTError
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
-from hubnmt.ui.services import beam_tree, layer_values, next_token
+from hubnmt.ui.services import decoding_steps, layer_values
 from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject
@@ -110,7 +110,7 @@ def test_probabilities_are_the_models_and_sum_to_one(
         found = learn.next_token(value | {"asked": {"position": position}})
         probabilities = [each["probability"] for each in found["best"]]
         assert probabilities == sorted(probabilities, reverse=True)
-        assert len(probabilities) == next_token.N_TOKENS
+        assert len(probabilities) == decoding_steps.N_TOKENS
         # pad and bos are never drawn, and their probability is not given to others
         assert 0.9 < sum(probabilities) + found["rest"][0] < 1 + 1e-5
         chosen = [each for each in found["best"] if each["id"] == found["chosen"]]
@@ -136,7 +136,9 @@ def test_options_move_the_probabilities(
         assert found["rest"][1] == 0
 
 
-@pytest.mark.parametrize("beam_size", [beam_tree.BEAM_SIZES[0], 3, beam_tree.BEAM_SIZES[-1]])
+@pytest.mark.parametrize(
+    "beam_size", [decoding_steps.BEAM_SIZES[0], 3, decoding_steps.BEAM_SIZES[-1]]
+)
 def test_the_tree_ends_in_what_the_model_translates(
     learn: Learn, value: dict[str, Any], translator: Translator, beam_size: int
 ):
