@@ -3,11 +3,16 @@
 Two properties of Gradio 6.31 matter here. A `gr.HTML` template is compiled twice, so user text
 inside `{{...}}` would run as script; therefore templates are constant and texts are passed as
 values. A generator listener is closed when its event is cancelled, which frees the worker.
+
+A ZeroGPU Space lends a GPU for each call. It only starts if some function requests one, and state
+created during a request is lost afterwards; therefore the default model is loaded at start-up.
+Source: https://huggingface.co/docs/hub/spaces-zerogpu
 """
 
 import contextvars
 import functools
 import inspect
+import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,9 +23,13 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.zero_gpu import is_lent, on_gpu
 from hubnmt.ui.html.facts import notice
 from hubnmt.ui.services.turns import CLIENT, AbandonedError, Client
+
+try:
+    import spaces  # provided by a Space of Hugging Face only
+except ImportError:
+    spaces = None
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -95,6 +104,17 @@ def show_errors(
             return error_notice(error), *blank
 
     return as_client(said)
+
+
+def is_lent() -> bool:
+    """Return whether this is a ZeroGPU Space."""
+    return spaces is not None and bool(os.environ.get("SPACES_ZERO_GPU"))
+
+
+def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function to request the GPU on a ZeroGPU Space; return it unchanged elsewhere."""
+    wrapped: Callable[..., Any] = spaces.GPU(function) if is_lent() else function
+    return wrapped
 
 
 def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:

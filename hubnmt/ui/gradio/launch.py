@@ -14,8 +14,8 @@ from pathlib import Path
 from hubnmt import Translator
 from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import ConfigError
+from hubnmt.ui.gradio.events import is_lent
 from hubnmt.ui.gradio.page import build_demo, launch_options
-from hubnmt.ui.gradio.zero_gpu import device
 from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 
@@ -60,7 +60,7 @@ def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelR
         ModelNotFoundError: if there is no initial model.
     """
     is_own = is_private(options, environment)
-    load = functools.partial(Translator.from_pretrained, device=device())
+    load = functools.partial(Translator.from_pretrained, device="cuda" if is_lent() else "cpu")
     return ModelRegistry(
         BoundedLoad(load, forgets=not is_own),
         bundled_models(),

@@ -1,4 +1,4 @@
-"""The Gradio app: model picker, tabs and launch options.
+"""The Gradio app: model picker, tabs, named endpoints and launch options.
 
 Nothing may be loaded from other hosts, hence system fonts and `analytics_enabled=False`.
 """
@@ -7,13 +7,23 @@ import os
 from typing import Any
 
 import gradio as gr
+from gradio.events import api
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hubnmt.ui.gradio.api import add_endpoints
 from hubnmt.ui.gradio.compare_tab import CompareTab
-from hubnmt.ui.gradio.events import ASSETS, KEPT_SESSIONS, QUIET, draw_static, line
+from hubnmt.ui.gradio.events import (
+    ASSETS,
+    HEAVY,
+    KEPT_SESSIONS,
+    LONG,
+    QUIET,
+    draw_static,
+    line,
+    on_model,
+    said_to_client,
+)
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.gradio.libretranslate import libretranslate_routes
@@ -23,6 +33,7 @@ from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import model_line
 from hubnmt.ui.html.model_card import card_html
 from hubnmt.ui.services import tables
+from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.files import Files
 from hubnmt.ui.services.languages import language_lists
 from hubnmt.ui.services.translate import Chosen, Handlers
@@ -64,7 +75,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     with demo:
         draw_static("header")
         _Page(handlers, chosen).wire(demo)
-        add_endpoints(handlers)
+        _add_endpoints(handlers)
     demo.queue(max_size=MAX_QUEUED)
     return demo
 
@@ -153,3 +164,34 @@ class _Page:
             *self._compare.describe(chosen),
             *self._learn.describe(chosen),
         ]
+
+
+def _add_endpoints(handlers: Handlers) -> None:
+    """Register the named endpoints, inside the page's `gr.Blocks`."""
+    endpoints = Endpoints(handlers)
+    for name in ("translate", "attention", "score"):
+        api(on_model(said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
+    api(said_to_client(endpoints.models), api_name="models")
+    _add_translate_file(endpoints)
+
+
+def _add_translate_file(endpoints: Endpoints) -> None:
+    """Register `/translate_file` on hidden components.
+
+    Only a `gr.File` input verifies that a path is an upload of this page and not another file of
+    the server.
+    """
+    with gr.Row(visible=False):
+        texts = [
+            gr.Textbox("", label=label) for label in ("Model", "Source column", "Reference column")
+        ]
+        inputs = [gr.File(label="File"), *texts, gr.Checkbox(True, label="Has a header")]
+        inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
+        outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]
+        gr.Button("Translate").click(
+            on_model(said_to_client(endpoints.translate_file)),
+            inputs,
+            outputs,
+            api_name="translate_file",
+            **LONG,
+        )
