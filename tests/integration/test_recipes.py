@@ -68,6 +68,8 @@ def test_a_recipe_is_whole_and_explains_itself(name: str) -> None:
     config = load(name)
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     assert config.run.name == name
+    # As a run folder stores it, so that a run goes on without the file.
+    assert load_recipe(json.loads(json.dumps(config.to_dict()))) == config
     assert text.startswith("# ")
     assert all((config.card.title, config.card.data, config.card.data_license, config.card.limits))
     model = config.model_config(src_vocab_size=8000, tgt_vocab_size=8000)

@@ -1,7 +1,6 @@
 """The tour for teachers runs from its first cell to its last, and opens as a notebook."""
 
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -35,14 +34,3 @@ def test_the_tour_runs_in_under_a_minute(repo: Path, tour: Path, tmp_path: Path)
     assert done.stderr == ""
     assert "Two dogs are running and playing in the snow." in done.stdout
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MAX_CPU_S
-
-
-def test_the_tour_is_in_percent_format(tour: Path) -> None:
-    text = tour.read_text(encoding="utf-8")
-    first, *cells = re.split(r"^(?=# %%)", text, flags=re.MULTILINE)
-    assert first == ""
-    assert {cell.splitlines()[0] for cell in cells} == {"# %%", "# %% [markdown]"}
-    for cell in cells[1:]:  # the words of the first cell are the docstring
-        head, *lines = cell.strip().splitlines()
-        is_text = all(line.startswith("#") for line in lines)
-        assert is_text == (head == "# %% [markdown]"), cell

@@ -1,6 +1,5 @@
 """A user's mistake before or in a training run: one line, status 2, and no harm done."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,14 +109,6 @@ def test_files_of_different_length_are_refused_with_both_counts(
     assert "farm.train.en has 121" in line
 
 
-def test_without_the_datasets_library_the_message_says_what_to_install(
-    desk: Desk, one_line: OneLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    assert desk.train("data.train=", "data.dataset=nobody/nothing") == 2
-    assert "pip install 'hubnmt[train]'" in one_line()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -140,13 +131,6 @@ def test_a_table_that_cannot_be_used_is_named(
         desk_settings = (f"data.train={desk.folder / name}",)
     assert desk.train(*desk_settings) == 2
     assert message in one_line()
-
-
-def test_a_cache_that_cannot_be_written_names_the_way_out(desk: Desk, one_line: OneLine) -> None:
-    (desk.folder / "file").write_text("in the way", encoding="utf-8")
-    assert desk.train(f"data.cache={desk.folder / 'file' / 'cache'}") == 2
-    assert "the cache cannot be written" in (line := one_line())
-    assert "data.cache=FOLDER" in line
 
 
 # --- the run folder ------------------------------------------------------------------------------

@@ -44,14 +44,6 @@ sys.exit(status)
 THREADS_LEFT = re.compile(r"(\d+) gloo threads left")
 
 
-@pytest.mark.parametrize("name", ["cuda", "cuda:99", "mps", "meta"])
-def test_a_device_that_is_not_there_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match=f"run.device = '{name}'"):
-        pick_device(name)
-
-
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

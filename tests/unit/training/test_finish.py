@@ -10,10 +10,8 @@ import pytest
 import yaml
 
 from hubnmt.checkpoint.folder import load_model
-from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
-from hubnmt.ui.services.training_runs import read_run
 from training import finish as finishing
 from training.finish import main
 from training.release.alignment_head import choose_head
@@ -106,15 +104,6 @@ def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Pa
     assert chosen in stored.card
 
 
-def test_the_page_reads_the_settings_of_the_run_from_the_card(
-    finish_run: Finish, run_dir: Path
-) -> None:
-    wanted = json.loads((run_dir / "recipe.json").read_text(encoding="utf-8"))["optimizer"]
-    recipe = read_run(finish_run()).recipe
-    assert recipe is not None
-    assert (recipe.lr, recipe.label_smoothing) == (wanted["lr"], wanted["label_smoothing"])
-
-
 MISTAKES = {
     "no arguments": "",
     "missing file": "{run} {at}/dest --set data.valid={at}/none.de,{at}/test.en",
@@ -141,33 +130,6 @@ def test_a_mistake_is_refused_without_a_traceback(
     assert status == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "dest").exists()
-
-
-def test_it_ends_with_the_folder_and_the_command_to_push_it(
-    finish_run: Finish, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO", logger="training"):
-        dest = finish_run()
-    folder, push = caplog.messages[-2:]
-    assert folder == f"the model is in {dest}; to publish it:"
-    assert push == f"  hubnmt push {dest} USER/de-en-farm --private"
-
-
-def test_the_test_set_is_translated_once_and_last(
-    finish_run: Finish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing can have been chosen on it."""
-    asked: list[str] = []
-    search = TorchEngine.search
-
-    def remember(self: TorchEngine, rows: Any, *options: Any, **more: Any) -> Any:
-        asked.append({12: "valid", 7: "test"}[len(rows)])
-        return search(self, rows, *options, **more)
-
-    monkeypatch.setattr(TorchEngine, "search", remember)
-    finish_run()
-    assert asked.count("test") == 1
-    assert asked[-1] == "test"
 
 
 def test_the_head_that_aligns_best_is_stored_and_said(

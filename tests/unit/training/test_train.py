@@ -3,19 +3,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from hubnmt import Translator
 from hubnmt.errors import HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
 from tests.runs import break_at, differing, stop_at
-from training.optim import step
-from training.optim.loss import LossSums
 from training.run.trainer import Run
 from training.train import main
 
@@ -70,36 +66,6 @@ def test_a_run_does_not_go_on_with_other_texts(
         file.write("One more sentence.\n")
     with pytest.raises(HubNMTError, match=r"texts have changed since .*farm was started"):
         run_farm(tmp_path, files, resume=True)
-
-
-@pytest.mark.parametrize(("n_fit", "said"), [(2, "would fit"), (0, "not even one")])
-def test_memory_that_runs_out_is_told_with_what_fits(
-    n_fit: int,
-    said: str,
-    farm_recipe: Path,
-    farm_options: FarmOptions,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    price = step.projected_cross_entropy
-    calls = []
-
-    def price_little(hidden: Tensor, weight: Tensor, labels: Tensor, **options: Any) -> LossSums:
-        calls.append(len(labels))
-        n_rows = int((labels == 2).sum())  # one eos a pair
-        if n_rows > n_fit:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB.\nMore.")
-        return price(hidden, weight, labels, **options)
-
-    monkeypatch.setattr(step, "projected_cross_entropy", price_little)
-    options = farm_options(tmp_path)
-    assert main([str(farm_recipe), *(w for o in options for w in ("--set", o))]) == 2
-    line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert line.startswith("error: out of memory")
-    assert said in line
-    assert len(calls) > 2
-    assert calls == sorted(calls, reverse=True)  # the first batch already, then ever less
 
 
 @pytest.fixture

@@ -106,27 +106,6 @@ def test_stopped_and_started_again_it_is_the_same_file(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--model", "nobody"], "no model 'nobody'"),
-        (["--input", "none.txt"], "none.txt: cannot be read"),
-        (["--beam-size", "0"], "beam_size = 0 must be 1 to 256"),
-        (["--limit", "0"], "--limit 0 must be at least 1"),
-        (["--batch-tokens", "0"], "batch_tokens = 0 must be at least 1"),
-        (["--device", "nowhere"], "device = 'nowhere' cannot be used"),
-    ],
-)
-def test_a_mistake_is_one_line_and_leaves_no_folder(
-    options: list[str], message: str, call: Call, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert call(*options) == 2
-    assert caplog.records[-1].getMessage().startswith("error: ")
-    assert message in caplog.text
-    assert "\n" not in caplog.records[-1].getMessage()
-    assert not (tmp_path / "out").exists()
-
-
 def test_pairs_made_otherwise_are_not_mixed(
     call: Call, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,21 +51,3 @@ def test_a_recipe_takes_the_table_as_a_corpus(
     assert report.read["phrases"] == len(rows)
     assert kept
     assert set(kept) <= {(src, tgt) for src, tgt, _ in rows}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--min-count", "0"], "--min-count 0 must be at least 1"),
-        (["--limit", "-1"], "--limit -1 must be at least 1"),
-        (["--min-share", "2"], "--min-share 2.0 must be 0 to 1"),
-        (["--min-count", "1000"], "gave no phrase; lower --min-count"),
-        (["--set", "data.train=nowhere.de,nowhere.en"], "nowhere.de"),
-    ],
-)
-def test_what_cannot_be_made_is_told_in_one_line(
-    options: list[str], message: str, call: Callable[..., int], caplog: pytest.LogCaptureFixture
-) -> None:
-    assert call(*options) == 2
-    assert message in caplog.text
-    assert caplog.text.count("error:") == 1

@@ -1,14 +1,10 @@
 """Frames are filled with the same values on both sides."""
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import InputError
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from training.augment.synthetic_pairs import Values, fill_frames, main
 from training.augment.tables import PairTable
@@ -53,12 +49,6 @@ def test_a_share_is_protected_by_placeholders() -> None:
     assert 60 < n_protected < 140
 
 
-@pytest.mark.parametrize("frame", ["{nmae} schläft", "{name schläft", "{} schläft", "{name.x}"])
-def test_a_wrong_field_is_named(frame: str) -> None:
-    with pytest.raises(InputError, match="must be among name, surname, city, firm, number, date"):
-        fill(frame, "{name} sleeps")
-
-
 def test_the_command_fills_the_frames_of_the_project(
     repo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -76,21 +66,3 @@ def test_the_command_fills_the_frames_of_the_project(
     assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
     assert "--times 0 must be at least 1" in caplog.text
-
-
-def test_the_values_are_the_same_in_every_process() -> None:
-    """The cities of Italy come from a set of the library, whose order is random."""
-    code = (
-        "from training.augment import synthetic_pairs as s; s.LOCALES = ('it_IT',); s.DRAWS = 100; "
-        "print(s.load_values())"
-    )
-    values = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(values) == 1

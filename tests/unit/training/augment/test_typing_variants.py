@@ -22,14 +22,6 @@ def test_an_entry_has_all_variants(src_lang: str, texts: list[str], tgt: str) ->
     assert {*add_variants([(texts[0], tgt)], src_lang=src_lang)} == expected
 
 
-def test_an_entry_in_lower_case_has_a_variant_with_a_capital() -> None:
-    """As a phone writes the first letter."""
-    pairs = add_variants([("eau", "water"), ("être en retard", "be late")], src_lang="fr")
-    assert ("Eau", "Water") in pairs
-    assert ("Être en retard", "Be late") in pairs
-    assert ("Etre en retard", "Be late") in pairs
-
-
 def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     book, output = tmp_path / "book.tsv", tmp_path / "new" / "out.tsv"
     book.write_text("en\tfr\nHello!\tBonjour !\n", encoding="utf-8")
@@ -43,15 +35,3 @@ def test_the_command_keeps_the_header(tmp_path: Path, caplog: pytest.LogCaptureF
     ]
     assert main([str(book), "--output", str(output)]) == 2
     assert "must end in .tsv and not exist yet" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"), [("Hello!\n", "two languages"), ("en\tfr\n", "no pairs"), ("", "header")]
-)
-def test_a_table_without_header_or_pairs_is_refused(
-    text: str, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    book = tmp_path / "book.tsv"
-    book.write_text(text, encoding="utf-8")
-    assert main([str(book), "--output", str(tmp_path / "out.tsv")]) == 2
-    assert reason in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.data import CorpusConfig, DataConfig
+from training.config.data import DataConfig
 
 
 def make(**changes: Any) -> DataConfig:
@@ -61,19 +61,3 @@ def test_a_mistake_is_named_with_its_place(changes: dict[str, Any], message: str
     with pytest.raises(ConfigError, match=message) as caught:
         make(**changes)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"files": ("a.tsv",), "where_column": "s"}, "belong together"),
-        ({"files": ("a.tsv",), "where_values": ("s",)}, "belong together"),
-        (
-            {"files": ("a.de", "a.en"), "where_column": "s", "where_values": ("x",)},
-            "where_column requires a table, but a.de, a.en is a text file",
-        ),
-    ],
-)
-def test_a_filter_needs_a_column_and_values(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        CorpusConfig(**values)

@@ -1,7 +1,5 @@
 """Recipes: read, overridden, and refused with every mistake named at once."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from hubnmt.errors import ConfigError
 from training.config.recipe import RunConfig, apply_override, load_recipe, parse_recipe
 
-RECIPES = Path(__file__).parents[4] / "training" / "recipes"
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
     "data": {"src_lang": "de", "tgt_lang": "en", "dataset": "user/name"},
@@ -148,20 +145,3 @@ def test_a_removed_setting_with_another_value_is_named_in_one_line(setting: str)
     with pytest.raises(ConfigError, match=rf"{name} is no longer a setting") as caught:
         load_recipe(MINIMAL, [setting])
     assert "\n" not in str(caught.value)
-
-
-def test_a_part_of_a_shape_is_fine_where_a_model_has_the_rest() -> None:
-    part = {"model": {"n_heads": 3}, "tokenizer": {"joint": False}}
-    assert parse(run={"pretrained": "user/name"}, **part).model == {"n_heads": 3}
-    with pytest.raises(ConfigError, match="multiple of n_heads"):
-        parse(**part)
-
-
-@pytest.mark.parametrize("name", [path.name for path in RECIPES.glob("*.toml")])
-def test_a_stored_recipe_is_the_recipe(name: str) -> None:
-    """So that a run goes on without the file."""
-    config = load_recipe(RECIPES / name)
-    stored = json.loads(json.dumps(config.to_dict()))
-    assert load_recipe(stored) == config
-    assert load_recipe(stored, ["run.max_steps=7"]).run.max_steps == 7
-    assert stored == json.loads(json.dumps(config.to_dict()))  # left as it was

@@ -74,16 +74,6 @@ def test_validation_pairs_are_put_as_typed_only_if_asked_for(tmp_path: Path) -> 
     assert valid_key(plain) == valid_key(make(train=files, valid=files))
 
 
-def test_a_corpus_without_pairs_stands_in_the_report(tmp_path: Path) -> None:
-    none = (write(tmp_path, "none.de"), write(tmp_path, "none.en"))
-    some = (write(tmp_path, "a.de", "Eins"), write(tmp_path, "a.en", "One"))
-    report = CleaningReport()
-    config = make(train=some, valid=none, corpora={"empty": {"files": none}})
-    assert len(list(read_clean(config, report))) == 1
-    assert report.to_dict()["corpora"]["empty"] == {"n_read": 0, "dropped": {}}
-    assert report.lines()[1] == "empty: 0 of 0 pairs kept; dropped: none"
-
-
 def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
     lines = [str(n) for n in range(10)]
     files = (write(tmp_path, "v", *lines), write(tmp_path, "w", *lines))

@@ -54,13 +54,3 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
         cached(tmp_path, "key", fail)
     assert list(tmp_path.iterdir()) == []
     assert (cached(tmp_path, "key", write_hello) / "hello.txt").exists()
-
-
-def test_of_two_that_build_at_once_the_first_to_end_is_kept(tmp_path: Path) -> None:
-    def build_slowly(folder: Path) -> None:
-        cached(tmp_path, "key", write_hello)  # the other process, faster
-        (folder / "hello.txt").write_text("too late", encoding="utf-8")
-
-    entry = cached(tmp_path, "key", build_slowly)
-    assert (entry / "hello.txt").read_text(encoding="utf-8") == "hello"
-    assert list(tmp_path.iterdir()) == [entry]

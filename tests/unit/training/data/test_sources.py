@@ -102,12 +102,6 @@ def test_every_format_holds_the_same_pairs(suffix: str, gz: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_filter_takes_the_rows_with_its_values(suffix: str, tmp_path: Path) -> None:
-    (name,) = write(tmp_path, **{f"a_{suffix}": FORMATS[suffix](ROWS)})
-    assert read(name, where_column="source", where_values=("x",)) == [PAIRS[0], PAIRS[2]]
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
 def test_a_value_that_no_row_has_is_an_error_that_names_those_there_are(
     suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,12 +112,6 @@ def test_a_value_that_no_row_has_is_an_error_that_names_those_there_are(
     assert caplog.messages == []
     assert len(read(name, where_column="source", where_values=("x", "z"))) == 2
     assert message in caplog.messages[0]
-
-
-def test_a_csv_with_semicolons_is_refused_with_the_separator(tmp_path: Path) -> None:
-    (name,) = write(tmp_path, a_csv=b"de;en\neins;one\n")
-    with pytest.raises(InputError, match=r"separated by semicolons \(de;en\); save it with commas"):
-        read(name)
 
 
 @pytest.mark.parametrize(

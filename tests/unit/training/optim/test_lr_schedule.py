@@ -32,11 +32,3 @@ def test_a_recipe_names_its_schedule(settings: dict[str, Any], rates: list[float
     optimizer = OptimizerConfig.from_dict(values)
     got = [rate_at(step, optimizer, share=step / 16) for step in (1, 4, 16)]
     assert got == pytest.approx(rates)
-
-
-@pytest.mark.parametrize(
-    ("share", "factor"), [(0.0, 0.0), (0.05, 0.5), (0.1, 1.0), (0.55, 0.5), (1.0, 0.0)]
-)
-def test_the_default_follows_the_budget(share: float, factor: float) -> None:
-    rate = rate_at(7, OptimizerConfig(lr=3e-3), share=share)
-    assert rate == pytest.approx(3e-3 * factor, abs=1e-12)

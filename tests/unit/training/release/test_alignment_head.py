@@ -52,7 +52,3 @@ def test_each_head_scores_what_its_map_shows(translator: Translator) -> None:
     assert best.accuracy == pytest.approx(float(expected.max()))
     assert best.accuracy == pytest.approx(float(expected[best.shift][best.head]))
     assert len(expected.unique()) > 2
-
-
-def test_without_links_there_is_no_head(translator: Translator) -> None:
-    assert choose_head(translator, encode_pairs(translator, [" "], ["x"])) is None

@@ -1,9 +1,5 @@
 """Measured contents of the card: counted by hand, and no more than the run recorded."""
 
-import json
-import shutil
-from pathlib import Path
-
 import pytest
 
 from hubnmt.checkpoint.folder import load_model
@@ -34,18 +30,6 @@ def test_a_test_set_is_measured_and_named(said: str, kept: str, farm_run: Run) -
     (result,) = facts.results
     assert (result.name, result.dataset, result.scores.n) == ("perfect", kept, 2)
     assert result.scores.chrf == pytest.approx(100)
-
-
-def test_corpora_of_files_and_of_the_hub_name_the_datasets(farm_run: Run, tmp_path: Path) -> None:
-    folder = shutil.copytree(farm_run.folder, tmp_path / "run")
-    recipe = json.loads((folder / "recipe.json").read_text())
-    recipe["data"]["corpora"] = {
-        "files": {"files": ["train.de", "train.en"], "weight": 0.5},
-        "hub": {"dataset": "user/data"},
-    }
-    (folder / "recipe.json").write_text(json.dumps(recipe))
-    config = load_model(folder / "best").model.config
-    assert facts_of_run(folder, name="farm", config=config).datasets == ("user/data",)
 
 
 def test_samples_are_from_both_ends_but_not_the_very_ends() -> None:
@@ -80,10 +64,3 @@ def test_a_model_must_surpass_what_needs_no_model(bleu: float, chrf: float, reas
     said = explain_failure({"bleu": bleu, "chrf": chrf}, trivial_scores(VALID))
     assert reason in said
     assert bool(said) == bool(reason)
-
-
-def test_copying_may_be_the_task() -> None:
-    copies = [("a b c d", "a b c d"), ("e f g h i", "e f g h i")]
-    record = {"bleu": 99.0, "chrf": 99.0}
-    assert "copying the source gives BLEU 100.00" in explain_failure(record, trivial_scores(copies))
-    assert not explain_failure(record, trivial_scores(copies, with_copies=False))

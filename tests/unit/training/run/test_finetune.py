@@ -156,19 +156,6 @@ def test_a_new_model_takes_the_encoder_and_the_source_vocabulary_of_another(
     assert "- started from: the encoder of elders\n" in load_stored(done.folder / "last").card
 
 
-def test_a_stopped_run_with_the_encoder_of_another_model_resumes_without_it(
-    parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = [f"run.pretrained_encoder={parent}"]
-    straight = train_more("straight", *settings)
-    with monkeypatch.context() as patch:
-        stop_at(3, patch)
-        train_more("stopped", *settings)
-    shutil.rmtree(parent)
-    resumed = train_more("stopped", *settings, resume=True)
-    assert same_models(straight.folder, resumed.folder)
-
-
 def test_an_encoder_of_another_size_is_refused(parent: Path, train_more: TrainMore) -> None:
     start = [f"run.pretrained={parent}", "run.pretrained_encoder=de-en-multi30k"]
     with pytest.raises(ConfigError, match=r"run.pretrained_encoder: its d_model is 128"):

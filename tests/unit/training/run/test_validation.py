@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt import Translator
-from hubnmt.checkpoint.metadata import check_metadata
-from tests.runs import differing, score_as, stop_at
+from tests.runs import differing, score_as
 from training.optim.averaging import average
 from training.run.trainer import Run
 
@@ -24,17 +23,6 @@ def test_best_is_the_model_of_the_best_validation(
     for name, count in (("best", 2), ("last", 4)):
         stored = Translator.from_pretrained(done.folder / name)
         assert differing(stored, average(snapshots[:count])) == []
-
-
-def test_the_card_of_the_best_model_is_whole_before_the_end(
-    run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop_at(6, monkeypatch)
-    run_farm(tmp_path)
-    for name in ("best", "last"):
-        card = (tmp_path / "farm" / name / "README.md").read_text(encoding="utf-8")
-        check_metadata(card)
-        assert f"steps until the {name} weights: 4" in card
 
 
 @pytest.mark.parametrize(
