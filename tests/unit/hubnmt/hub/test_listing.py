@@ -8,12 +8,12 @@ import pytest
 
 from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
-from hubnmt.errors import HubError, HubUnreachableError
-from hubnmt.hub.listing import Catalogue, evict_lru, list_cached, list_hub
+from hubnmt.errors import HubError
+from hubnmt.hub.listing import evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
-from tests.hub_server import Fault, HubServer
+from tests.hub_server import HubServer
 
 CARD = b"---\nlanguage: [fr, en]\nlibrary_name: hubnmt\ntags: [hubnmt]\n---\n"
 
@@ -50,23 +50,6 @@ def test_facts_come_without_the_weights(full_hub: HubServer, tiny_config: ModelC
     assert model.size_bytes == 4 * tiny_config.n_parameters
     assert model.commit == full_hub.repo(REPO).branches["main"]
     assert full_hub.asked("resolve|objects") == []
-
-
-def test_the_next_page_is_asked_for_when_it_is_read(full_hub: HubServer):
-    full_hub.page_size = 2
-    found = list_hub()
-    assert [next(found).name, next(found).name] == ["other/fr-en-big", REPO]
-    assert len(full_hub.asked("GET /api/models")) == 1
-    assert names(found) == ["user/fr-en"]
-    assert len(full_hub.asked("GET /api/models")) == 2
-
-
-def test_a_hub_out_of_reach_is_asked_once(full_hub: HubServer):
-    """The page asks for suggestions, and must not wait for retries without a network."""
-    full_hub.faults.add(Fault("GET", times=None, status=503))
-    with pytest.raises(HubUnreachableError):
-        next(list_hub())
-    assert len(full_hub.requests) == 1
 
 
 def test_a_link_to_another_host_gets_no_token(full_hub: HubServer):
@@ -113,18 +96,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     assert list_cached(author="other") == []
     (pulled.folder / "tokenizer.json").unlink()
     assert list_cached() == []
-
-
-def test_a_page_is_remembered_for_a_while(full_hub: HubServer):
-    now = [0.0]
-    catalogue = Catalogue(fresh_s=60, clock=lambda: now[0])
-    first = catalogue.page(size=2)
-    assert names(first) == ["other/fr-en-big", REPO]
-    assert catalogue.page(size=2) == first
-    assert len(full_hub.asked("GET /api/models")) == 1
-    now[0] = 61
-    assert catalogue.page(size=2) == first
-    assert len(full_hub.asked("GET /api/models")) == 2
 
 
 NAMES = (REPO, "user/second", "user/third")

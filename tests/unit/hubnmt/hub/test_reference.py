@@ -41,10 +41,3 @@ def test_another_shape_is_no_reference(text: str):
 def test_a_revision_git_would_not_take_is_refused(revision: str):
     with pytest.raises(HubError, match="not a valid branch"):
         parse_reference("user/name", revision=revision)
-
-
-def test_a_revision_given_apart_counts():
-    assert parse_reference("user/name", revision="v2") == HubReference("user/name", "v2")
-    assert parse_reference("user/name@v2", revision="v2") == HubReference("user/name", "v2")
-    with pytest.raises(HubError, match="different revisions; give one"):
-        parse_reference("user/name@v1", revision="v2")

@@ -82,12 +82,6 @@ def test_a_bundled_model_travels_along(
     assert "models" not in yaml.safe_load(files["README.md"].decode().split("---\n")[1])
 
 
-def test_a_model_that_is_not_there_makes_no_space(hub: HubServer):
-    with pytest.raises(HubError, match="check the spelling"):
-        open_space(SPACE, "user/nothing")
-    assert ("space", SPACE) not in hub.store.repos
-
-
 @pytest.mark.parametrize("closed", ["private", "gated"])
 def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, served: HubServer):
     setattr(served.repo(REPO), closed, True)
@@ -117,15 +111,6 @@ def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
         open_space(SPACE, REPO, with_token=True)
     assert TOKEN not in "".join(traceback.format_exception(error.value))
     assert served.repo(SPACE, "space").files() == {}
-
-
-def test_private_makes_a_private_space(served: HubServer):
-    open_space(SPACE, REPO, private=True)
-    assert served.repo(SPACE, "space").private
-    served.store.create("space", "user/open")
-    with pytest.raises(HubError, match="is public"):
-        open_space("user/open", REPO, private=True)
-    assert served.repo("user/open", "space").files() == {}
 
 
 @pytest.mark.parametrize("app", ["app.py", "Dockerfile", "index.html"])
