@@ -1,17 +1,12 @@
 """All commands: help, version, and how a command ends."""
 
-import dataclasses
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import hubnmt
 from hubnmt.__main__ import main
-from hubnmt.cli.options import Translating
-from hubnmt.config import DecodingConfig
 from tests.conftest import REPO
 
 COMMANDS = ["translate", "evaluate", "score", "app", "inspect", "export"]
@@ -26,17 +21,6 @@ def test_help_is_printed_to_standard_output(
     out, err = capsys.readouterr()
     assert "Usage: hubnmt" in out
     assert err == ""
-
-
-def test_there_is_an_option_for_each_field_of_the_decoding() -> None:
-    fields = {field.name for field in dataclasses.fields(DecodingConfig)}
-    others = {"guard", "split", "prefix", "max_batch_tokens"}
-    assert {field.name for field in dataclasses.fields(Translating)} == fields | others
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"hubnmt {hubnmt.__version__}\n"
 
 
 def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,12 +98,6 @@ def test_closed_standard_output_is_one_line() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_full_disk_behind_standard_output_is_one_line() -> None:
-    done = run_shell(f"hubnmt {SCORE} >/dev/full")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "No space left" in done.stderr
-
-
 def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
     command = [sys.executable, "-m", "hubnmt", *SCORE.split()]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -127,14 +105,6 @@ def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
-
-
-def test_closed_standard_input_is_one_line(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    assert main(["translate", "--model", str(model_folder)]) == 2
-    assert capsys.readouterr().err.startswith("hubnmt: error: standard input is closed; ")
 
 
 def test_results_are_utf8_in_every_locale_and_need_no_other_stream() -> None:

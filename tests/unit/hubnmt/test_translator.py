@@ -1,10 +1,7 @@
 """Translator: each door takes what is promised and refuses what is not."""
 
 import math
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,28 +169,6 @@ def test_a_stored_model_is_not_changed_by_who_wraps_it(stored: StoredModel, tmp_
         translator.save_pretrained(tmp_path / "second")
         first, second = (tmp_path / name / "model.safetensors" for name in ("first", "second"))
         assert first.read_bytes() == second.read_bytes()
-
-
-IN_FORKED_PROCESSES = """
-import functools, multiprocessing, sys
-import torch
-from hubnmt import Translator
-
-torch.set_num_threads(2)
-translator = Translator.from_pretrained(sys.argv[1])
-translator = functools.partial(translator, beam_size=1, max_new_tokens=3)
-texts = [f"Ein Hund rennt im Schnee und spielt mit {n} Kindern." for n in range(20)]
-expected = translator(texts)
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    assert pool.map(translator, [texts, texts]) == [expected, expected]
-"""
-
-
-def test_forked_processes_translate(bundled_model: Path) -> None:
-    """As `num_proc` of datasets starts them: OpenMP's threads do not survive a fork."""
-    command = [sys.executable, "-W", "ignore", "-c", IN_FORKED_PROCESSES, str(bundled_model)]
-    patient = os.environ | {"OMP_WAIT_POLICY": "passive"}  # on a machine with other work
-    subprocess.run(command, check=True, timeout=120, env=patient)
 
 
 def test_a_pickled_translator_is_the_same(stored: StoredModel) -> None:

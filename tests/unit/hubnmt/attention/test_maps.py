@@ -59,19 +59,6 @@ def test_groups_are_whole_characters_and_words_that_cover_the_text(
         assert raw[first:last].decode() == groups.text[start:end]
 
 
-def test_a_part_of_a_character_has_all_of_it(tiny_tokenizer: Tokenizer) -> None:
-    tokens = locate(tiny_tokenizer.encode("a€b"), tiny_tokenizer)
-    assert tokens.tokens[1:4] == ("<E2>", "<82>", "<AC>")
-    assert tokens.chars == ((0, 1), (1, 2), (1, 2), (1, 2), (2, 3), (3, 3))
-    assert tokens.utf8 == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 5))
-
-
-def test_eos_written_in_a_text_is_text(tiny_tokenizer: Tokenizer) -> None:
-    tokens = locate(tiny_tokenizer.encode("<eos>"), tiny_tokenizer)
-    assert [tokens.is_special(index) for index in range(len(tokens.tokens))].count(True) == 1
-    assert tokens.is_special(len(tokens.tokens) - 1)
-
-
 def by_hand(weights: Tensor, query_sizes: list[int], key_sizes: list[int]) -> Tensor:
     q_ends, k_ends = (list(itertools.accumulate(sizes)) for sizes in (query_sizes, key_sizes))
     pooled = torch.zeros(*weights.shape[:2], len(q_ends), len(k_ends), dtype=weights.dtype)
@@ -110,17 +97,6 @@ def test_a_word_is_linked_to_what_it_looked_at_most(tiny_tokenizer: Tokenizer) -
     links = attention.word_alignment((1, 2))
     said = [(attention.src.text[slice(*a)], attention.tgt.text[slice(*b)]) for a, b, _ in links]
     assert said == [("Ein", "A"), ("Hund", "dog"), ("bellt", "barks")]
-
-
-def test_the_stored_head_is_the_default_and_the_mean_stands_in(attention: Attention) -> None:
-    fields = {name: getattr(attention, name) for name in Attention.__slots__}
-    stored = Attention(**{**fields, "alignment_head": (1, 0)})
-    assert stored.word_alignment() == attention.word_alignment((1, 0))
-    flat = attention.cross.mean((0, 1), keepdim=True).expand(L, H, -1, -1)
-    mean = Attention(**{**fields, "cross": flat})
-    for one, other in zip(attention.word_alignment(), mean.word_alignment((0, 0)), strict=True):
-        assert one[:2] == other[:2]
-        assert one.weight == pytest.approx(other.weight)
 
 
 def test_sentences_side_by_side_do_not_look_at_each_other(tiny_tokenizer: Tokenizer) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hubnmt.attention.replay import attend, readable_pieces
+from hubnmt.attention.replay import attend
 from hubnmt.inference.scoring import score_targets
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
@@ -63,12 +63,3 @@ def test_maps_and_log_probs_are_those_of_the_model(
     assert attention.tgt_log_probs == pytest.approx(expected, rel=1e-4)
     assert attention.src_tokens[-1] == attention.tgt_tokens[-1] == "<eos>"
     assert "".join(attention.src_tokens[:-1]) == f" {SRC}"
-
-
-def test_every_piece_can_be_read_back(tiny_tokenizer: Tokenizer) -> None:
-    for token_id in range(3, tiny_tokenizer.vocab_size):
-        (shown,) = readable_pieces([token_id], tiny_tokenizer)
-        is_hex = len(shown) > 2 and shown[0] == "<"
-        back = bytes.fromhex(shown[1:-1]) if is_hex else shown.encode()
-        assert back == tiny_tokenizer.piece_bytes(token_id)
-        assert shown

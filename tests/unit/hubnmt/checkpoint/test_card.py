@@ -99,33 +99,6 @@ def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
     assert first.dataset_type == "bentrevett/multi30k"
 
 
-@pytest.mark.parametrize(
-    ("field", "empty", "words"),
-    [
-        ("results", (), ["model-index", "metrics", "## Scores", "BLEU"]),
-        ("datasets", (), ["datasets:"]),
-        ("pieces_per_word", {}, ["## Tokenizer", "1.46 in `de`, 1.23 in `en`"]),
-        ("good", (), ["## Among its best tenth"]),
-        ("limits", "", ["## Limits"]),
-        ("citation", "", ["## How to cite", "```bibtex\n@misc{multi30k,"]),
-        ("license", "", ["license:"]),
-        ("cleaning", "", ["29,001"]),
-    ],
-)
-def test_a_section_goes_with_its_facts(
-    field: str, empty: Any, words: list[str], full: CardFacts
-) -> None:
-    with_it, without = write_card(full), write_card(dataclasses.replace(full, **{field: empty}))
-    assert [word for word in words if word not in with_it] == []
-    assert [word for word in words if word in without] == []
-
-
-def test_a_card_says_how_to_install_without_comments(full: CardFacts) -> None:
-    card = write_card(full)
-    assert "`pip install .` in a checkout of hubnmt" in card
-    assert "<!--" not in card
-
-
 def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
     card = write_card(full)
     assert 'from_pretrained("de-en-tiny")' in card

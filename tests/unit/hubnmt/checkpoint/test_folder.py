@@ -112,14 +112,6 @@ def test_tied_tables_stay_one_storage_and_are_written_once(folder: Path) -> None
     assert not {"output_proj.weight", "tgt_embedding.weight"} & set(weights)
 
 
-def test_decoding_defaults_and_card_may_be_left_out(folder: Path) -> None:
-    (folder / "decoding.json").unlink()
-    (folder / "README.md").unlink()
-    loaded = load_model(folder)
-    assert loaded.decoding == DecodingConfig()
-    assert loaded.card == ""
-
-
 def test_a_prefix_in_an_older_folder_is_ignored_aloud(
     stored: StoredModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -341,11 +333,3 @@ def test_a_save_that_fails_leaves_the_old_folder_and_no_draft(
         save_model(folder, joint)
     assert names_in(folder.parent) == ["good"]
     assert snapshot(folder) == before
-
-
-def test_a_file_in_the_way_is_not_overwritten(joint: StoredModel, tmp_path: Path) -> None:
-    (tmp_path / "model").write_text("a thesis", encoding="utf-8")
-    with pytest.raises((OSError, ModelFolderError)):
-        save_model(tmp_path / "model", joint)
-    assert (tmp_path / "model").read_text(encoding="utf-8") == "a thesis"
-    assert names_in(tmp_path) == ["model"]

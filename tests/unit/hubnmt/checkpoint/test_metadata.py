@@ -73,14 +73,6 @@ def test_a_value_that_fells_the_parser_harms_nothing(value: str):
     assert len(read_scores(read_metadata(card))) == 2
 
 
-def test_languages_are_listed_source_first():
-    assert read_languages(read_metadata(CARD)) == ("no", "en")
-    assert read_languages({"language": "no"}) == ("no",)
-    assert read_languages({"language": [False, "", "en"]}) == ("en",)
-    assert read_languages({}) == ()
-    assert read_languages({"language": ["\x1b[31mred", "x" * 41, "zh-Hant"]}) == ("zh-Hant",)
-
-
 GOOD = """---
 language: [de, en]
 library_name: hubnmt

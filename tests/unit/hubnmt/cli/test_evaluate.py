@@ -65,27 +65,6 @@ def test_a_model_is_scored_and_its_translations_can_be_kept(
     assert kept.read_bytes().decode().split("\n") == [*expected, ""]
 
 
-def test_the_guard_is_said_with_how_often_it_fired(
-    lines: list[str], model: str, run: Run, tmp_path: Path
-) -> None:
-    limit = 20  # enough to repeat itself
-    files = [
-        *("--model", model, "--max-new-tokens", limit),
-        *("--src", write_lines(tmp_path / "src", lines[:3])),
-        *("--ref", write_lines(tmp_path / "ref", lines[:3])),
-    ]
-    translations = Translator.from_pretrained(model).translate(lines[:3], max_new_tokens=limit)
-    n_fallbacks = sum(each.n_fallbacks for each in translations)
-    assert n_fallbacks > 0  # an untrained model repeats itself
-    for flags, guard, fallbacks, said in (
-        (["--guard"], True, n_fallbacks, f"guard  on, {n_fallbacks} decoded again"),
-        (["--no-guard"], False, 0, "guard  off"),
-    ):
-        answer = json.loads(run("evaluate", *files, "--json", *flags))
-        assert (answer["guard"], answer["fallbacks"]) == (guard, fallbacks)
-        assert said in run("evaluate", *files, *flags).splitlines()
-
-
 @pytest.mark.parametrize("empty", ["", " ", "\u3000\t"])
 def test_a_line_without_a_source_has_no_score_and_the_others_have(
     empty: str, model: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]

@@ -87,14 +87,6 @@ def test_list_tells_pair_bleu_and_size(stored: HubServer, run: Run):
     assert rows[1]["chrf"] == 60.5
 
 
-def test_list_stops_at_the_limit_and_says_so(stored: HubServer, capfd: pytest.CaptureFixture[str]):
-    stored.store.put("user/more", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    assert main(["list", "--author", "user", "--limit", "1"]) == 0
-    out, err = capfd.readouterr()
-    assert len(out.splitlines()) == 1
-    assert "there are more models: use --limit 2" in err
-
-
 def test_list_without_the_hub_shows_what_is_here(
     stored: HubServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
@@ -110,13 +102,6 @@ def test_list_without_the_hub_shows_what_is_here(
     assert main(["list", "--search", "tiny"]) == 0
     assert REPO in capfd.readouterr().out
     assert stored.requests == []
-
-
-def test_space_prints_its_link(stored: HubServer, run: Run):
-    assert run("space", "user/demo", "--model", REPO) == f"{stored.url}/spaces/user/demo\n"
-    assert stored.repo("user/demo", "space").variables == {"HUBNMT_MODEL": REPO}
-    said = json.loads(run("space", "user/demo", "--model", REPO, "--json"))
-    assert said["changed"] == []
 
 
 def test_space_says_who_can_use_it(stored: HubServer, capsys: pytest.CaptureFixture[str]):

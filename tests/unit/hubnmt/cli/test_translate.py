@@ -21,7 +21,6 @@ from hubnmt.__main__ import main
 
 QUICK = ["--max-new-tokens", "6"]
 Run = Callable[..., str]
-FULL = Path("/dev/full")
 
 
 def as_file(lines: list[str]) -> bytes:
@@ -30,22 +29,6 @@ def as_file(lines: list[str]) -> bytes:
 
 def give_stdin(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-
-def test_arguments_are_translated_one_a_line(
-    lines: list[str], model: str, run: Run, expected: list[str]
-) -> None:
-    out = run("translate", lines[0], lines[4], "--model", model, *QUICK)
-    assert out == f"{expected[0]}\n{expected[4]}\n"
-
-
-def test_a_pipe_as_input_is_translated(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    """`--input <(zcat a.de.gz)`: what is read to count the lines is gone."""
-    pipe, output = open_pipe(as_file(lines)), tmp_path / "out.txt"
-    run("translate", "--input", pipe, "--output", output, "--model", model, *QUICK)
-    assert output.read_bytes() == as_file(expected)
 
 
 def test_there_are_as_many_lines_out_as_in(
@@ -94,24 +77,6 @@ def test_sampling_follows_its_seed(model: str, run: Run) -> None:
         for seed in (3, 4, 3)
     ]
     assert outs[0] == outs[2] != outs[1]
-
-
-def test_the_lines_of_warnings_are_counted_through_the_file(
-    model: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> None:
-    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 2)
-    (tmp_path / "in.txt").write_text("\n\n\n" + "Ja, " * 60, encoding="utf-8")
-    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
-    for done, flags in (("", []), ("\n", ["--continue"])):
-        (tmp_path / "out.txt").unlink(missing_ok=True)
-        if done:
-            (tmp_path / "out.txt").write_text(done, encoding="utf-8")
-        assert main(["translate", *files, *flags, "--model", model, *QUICK]) == 0
-        err = capsysbinary.readouterr().err
-        assert re.search(rb"^line 4: .*longer than the 40 tokens", err, re.MULTILINE)
 
 
 @pytest.fixture
@@ -194,14 +159,6 @@ def test_a_job_from_a_pipe_goes_on_behind_its_last_whole_line(
     assert output.read_bytes() == whole
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
-def test_a_full_disk_as_output_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["translate", "x", "--model", model, "--output", str(FULL), *QUICK]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "No space left" in err
-
-
 def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
     text = "Ein Hund rennt. Ja!"
     for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):
@@ -209,15 +166,6 @@ def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
         found = Translator.from_pretrained(model).translate(text, max_new_tokens=6, **options)
         assert json.loads(out)["tgt_tokens"] == list(found.tgt_tokens)
         assert found.src_tokens.count("<eos>") == (1 if flags else 2)
-
-
-def test_placement_reaches_the_model(model: str, run: Run) -> None:
-    options = ["--json", "--model", model, *QUICK]
-    out = run("translate", "Ein Hund", *options, "--dtype", "bfloat16")
-    translator = Translator.from_pretrained(model, dtype="bfloat16")
-    expected = translator.translate("Ein Hund", max_new_tokens=6)
-    assert json.loads(out)["tgt_log_probs"] == pytest.approx(list(expected.tgt_log_probs))
-    assert out != run("translate", "Ein Hund", *options)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from hubnmt.text.graphemes import number_characters, number_words
-from hubnmt.text.languages import language_name, main_tag
+from hubnmt.text.languages import main_tag
 
 
 def cut(text: str, numbers: list[int]) -> list[str]:
@@ -56,14 +56,6 @@ def test_a_character_is_what_a_reader_calls_one(characters: list[str]) -> None:
 )
 def test_words_are_letters_and_digits_and_carry_the_space_before_them(words: list[str]) -> None:
     assert cut("".join(words), number_words("".join(words))) == words
-
-
-@pytest.mark.parametrize(
-    ("tag", "name"),
-    [("de", "German"), ("pt-BR", "Portuguese"), ("zh_Hans", "Chinese"), ("tlh", "tlh")],
-)
-def test_languages_are_called_by_name_and_unknown_ones_by_tag(tag: str, name: str):
-    assert language_name(tag) == name
 
 
 @pytest.mark.parametrize(

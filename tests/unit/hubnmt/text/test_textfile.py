@@ -2,14 +2,11 @@
 
 import io
 import itertools
-import os
 from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import InputError
 from hubnmt.text.textfile import (
-    can_be_read_twice,
     count_lines,
     open_output,
     read_aligned,
@@ -55,15 +52,6 @@ def test_a_byte_order_mark_in_front_is_no_part_of_the_text(content: str, tmp_pat
     assert count_lines(path) == len(lines)
 
 
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert not can_be_read_twice(tmp_path / "pipe")
-    assert not can_be_read_twice(Path(os.devnull))
-    assert can_be_read_twice(write(tmp_path / "in.txt", "a"))
-    for named_by_its_reader in (tmp_path, tmp_path / "nowhere", tmp_path / ("x" * 300)):
-        assert can_be_read_twice(named_by_its_reader)
-
-
 def test_lines_are_read_when_they_are_wanted() -> None:
     """An endless input gives its first lines at once, so memory does not grow with the file."""
     n_read = 0
@@ -78,15 +66,6 @@ def test_lines_are_read_when_they_are_wanted() -> None:
     assert n_read == 0
     assert list(itertools.islice(lines, 3)) == ["a line"] * 3
     assert n_read == 5
-
-
-def test_a_mistake_further_down_does_not_spoil_the_lines_before(tmp_path: Path) -> None:
-    path = write(tmp_path / "in.txt", b"good\nb\xe4d\nbetter")
-    assert list(read_lines(path, skip=2)) == ["better"]
-    lines = read_lines(path)
-    assert next(lines) == "good"
-    with pytest.raises(InputError, match=r"in\.txt, line 2: not valid UTF-8"):
-        next(lines)
 
 
 def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> None:
