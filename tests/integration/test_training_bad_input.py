@@ -58,15 +58,10 @@ OneLine = Callable[[], str]
 
 SETTINGS = [
     ("run.max_step=3", "'max_step' (did you mean 'max_steps'?)"),
-    ("run.max_steps=many", "max_steps = 'many' must be int"),
-    ("data.train=none.tsv", "none.tsv: cannot be read"),
-    ("data.corpora.x.files=none.jsonl", "none.jsonl: cannot be read"),
     ("data.train=none.de,none.en", "none.de: cannot be read"),
     ("data.max_tokens=1", "nothing to train on"),
     ("tokenizer.vocab_size=10", "vocab_size = 10 must be at least 259"),
-    ("run.n_threads=-1", "n_threads"),
     ("run.device=gpu", "'gpu' is not a device; use auto, cpu or cuda"),
-    ("run.device=mps", "'mps'"),
 ]
 
 

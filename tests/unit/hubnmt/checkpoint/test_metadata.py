@@ -85,11 +85,8 @@ tags: [hubnmt, translation]
 @pytest.mark.parametrize(
     ("card", "problem"),
     [
-        ("", "library_name"),
         (GOOD.replace("hubnmt\ntags", "transformers\ntags"), "library_name is not hubnmt"),
         (GOOD.replace("[hubnmt, translation]", "hubnmt"), "tags do not contain hubnmt"),
-        (GOOD.replace("[de, en]", "[]"), "language"),
-        ("---\n- a list\n---\n", "not a mapping"),
         ("---\n[unclosed\n---\n", "not valid YAML"),
         (f"---\nlong: {'x' * MAX_HEAD_CHARS}\n---\n", "longer than"),
     ],

@@ -104,15 +104,6 @@ def test_list_without_the_hub_shows_what_is_here(
     assert stored.requests == []
 
 
-def test_space_says_who_can_use_it(stored: HubServer, capsys: pytest.CaptureFixture[str]):
-    command = ["space", "user/demo", "--model", REPO, "--with-token"]
-    stored.repo(REPO).private = True
-    assert main(command) == 0
-    assert "private: only user" in capsys.readouterr().err
-    assert main([*command[:1], "user/open", *command[2:], "--public"]) == 0
-    assert "public: everybody" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("command", "step", "hint"),
     [

@@ -43,15 +43,11 @@ def test_joined_sentences_are_the_text(language: str) -> None:
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("de", "Wir essen Obst, z.B. Äpfel und Birnen."),
         ("de", "Dr. Müller fährt am Montag nach Bonn."),
-        ("de", "Die Fabrik kostet ca. 3.500 Euro im Monat."),
         ("de-CH", "Prof. Dr. Huber lacht."),
-        ("de", "Das Kind wartet in der 96. Straße."),
         ("de-AT", "Auf Höhe des 2. Stocks an einem Haus aus dem 19. Jahrhundert."),
         ("cs", "Dnes je 3. Května."),
         ("en", "Dr. Smith lives in the U.S. with his dog."),
-        ("en", "He paid 3.50 for fruit, e.g. apples."),
     ],
 )
 def test_abbreviations_and_numbers_are_not_split(language: str, sentence: str) -> None:

@@ -1,7 +1,6 @@
 """Lines in and out: only a line feed ends one, nothing is read too early, no result is harmed."""
 
 import io
-import itertools
 from pathlib import Path
 
 import pytest
@@ -50,22 +49,6 @@ def test_a_byte_order_mark_in_front_is_no_part_of_the_text(content: str, tmp_pat
     assert list(read_lines(path, skip=1)) == lines[1:]
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
     assert count_lines(path) == len(lines)
-
-
-def test_lines_are_read_when_they_are_wanted() -> None:
-    """An endless input gives its first lines at once, so memory does not grow with the file."""
-    n_read = 0
-
-    class Endless(io.RawIOBase):
-        def readline(self, size: int | None = -1) -> bytes:
-            nonlocal n_read
-            n_read += 1
-            return b"a line\n"
-
-    lines = read_stream(Endless(), name="endless", skip=2)  # type: ignore[arg-type]  # enough of one
-    assert n_read == 0
-    assert list(itertools.islice(lines, 3)) == ["a line"] * 3
-    assert n_read == 5
 
 
 def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import pre_tokenizers
 
-from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.errors import ModelFolderError
 from hubnmt.text.normalization import normalize
 from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
 from hubnmt.text.tokenizer_file import MAX_FILE_MIB
@@ -133,12 +133,6 @@ def test_offsets_cut_the_text_into_the_bytes_of_each_piece(tokenizer: Tokenizer)
 def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
     for text in ("<pad>", "<bos> x <eos>", "a<eos>", "".join(SPECIAL_PIECES)):
         assert min(tokenizer.encode(text)) > tokenizer.eos_id
-
-
-@pytest.mark.parametrize("vocab_size", [-1, 0, 258])
-def test_a_vocabulary_without_room_for_the_bytes_is_refused(vocab_size: int) -> None:
-    with pytest.raises(ConfigError, match=f"vocab_size = {vocab_size} must be at least 259"):
-        Tokenizer.train(TEXTS, vocab_size)
 
 
 def test_a_saved_tokenizer_loads_as_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -32,16 +32,12 @@ def override(*overrides: str) -> RunConfig:
 @pytest.mark.parametrize(
     ("text", "section", "key", "value"),
     [
-        ("run.max_steps=7", "run", "max_steps", 7),
-        ("run.max_steps=20_000", "run", "max_steps", 20_000),
         ("run.max_minutes=1.5", "run", "max_minutes", 1.5),
         ("optimizer.lr=5e-3", "optimizer", "lr", 0.005),
         ("tokenizer.joint=true", "tokenizer", "joint", True),
-        ("run.device=cuda:1", "run", "device", "cuda:1"),
         ('run.device="cpu"', "run", "device", "cpu"),
         (" run.name = my run ", "run", "name", "my run"),
         ("data.train=a.de,b.en", "data", "train", ("a.de", "b.en")),
-        ("data.train= a.de , b.en ,", "data", "train", ("a.de", "b.en")),
         ('data.train=["a,b.de", "c.en"]', "data", "train", ("a,b.de", "c.en")),
         ("data.train=", "data", "train", ()),
         ("optimizer.betas=0.8,0.95", "optimizer", "betas", (0.8, 0.95)),
@@ -66,35 +62,19 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
     ("sections", "message"),
     [
         ({"run": {"max_step": 5}}, r"\[run\]: unknown key 'max_step' \(did you mean 'max_steps'\?"),
-        ({"optimizer": {"learning": 5}}, r"unknown key 'learning' \(known: lr, schedule"),
         ({"model": {"d_modell": 5}}, r"\[model\] unknown key 'd_modell' \(did you mean 'd_model'"),
         ({"optimiser": {"lr": 1}}, r"unknown key 'optimiser' \(did you mean 'optimizer'\?"),
-        ({"run": {"max_steps": True}}, r"max_steps = True must be int"),
         (
             {"run": {"dtype": "half"}},
             r"dtype = 'half' must be 'auto' or 'bfloat16' or 'float16' or 'float32'",
         ),
-        ({"data": {"train": "a.de"}}, r"train = 'a\.de' must be list of str"),
         ({"optimizer": {"betas": 0.9}}, r"betas = 0\.9 must be list of 2 float"),
-        ({"decoding": {"beam_size": "5"}}, r"beam_size = '5' must be int"),
         ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is determined by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
-        ({"optimizer": {"lr": 0.0}}, r"lr = 0\.0 must be above 0"),
         ({"optimizer": {"label_smoothing": 1.0}}, r"label_smoothing = 1\.0 not in \[0, 1\)"),
-        ({"optimizer": {"accumulate": 0}}, r"accumulate = 0 must be at least 1"),
-        ({"optimizer": {"betas": [0.9, 1.5]}}, r"betas"),
-        ({"run": {"max_steps": 0}}, r"max_steps = 0 must be at least 1"),
-        ({"run": {"seed": 2**70}}, r"seed = \d+ must be"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
-        ({"optimizer": {"schedule": "line"}}, r"'linear' or 'inverse_sqrt' or 'cosine'"),
         ({"optimizer": {"schedule": "cosine"}}, r"schedule = 'cosine' requires decay_steps"),
-        (
-            {"optimizer": {"decay_steps": 20, "warmup_steps": 20}},
-            r"decay_steps = 20 must be above warmup",
-        ),
         ({"optimizer": {"lr": 0.005, "min_lr": 0.1}}, r"min_lr = 0\.1 must be 0 to lr = 0\.005"),
-        ({"run": {"save_every": 0}}, r"save_every = 0 must be at least 1"),
-        ({"run": {"max_minutes": 0.0}}, r"max_minutes = 0\.0 must be above 0"),
         *(
             ({"run": {"name": name}}, r"is not a valid folder name in runs: choose a word")
             for name in ("../../x", "/tmp/x", "..", "", " ", "a\\b", "C:x", "a\0b", "a\n")

@@ -95,16 +95,11 @@ def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path
     ]
     others = [
         fields | {"limit": 3},
-        fields | {"max_length_ratio": 2.0},
-        fields | {"drop_copies": False},
         fields | {"drop_held_out": False},
         fields | {"drop_final_mark": 0.5},
-        fields | {"lowercase_src": 0.5},
-        fields | {"vary_names": 0.5},
         fields | {"test": ()},
         fields | {"corpora": {}},
         fields | {"corpora": {"back": back | {"tag": ""}}},
-        fields | {"corpora": {"back": back | {"keep_held_out": True}}},
         fields | {"corpora": {"back": back | {"src_column": "en", "tgt_column": "de"}}},
     ]
     keys = [content_key(make(**values)) for values in same]

@@ -112,11 +112,8 @@ def same_models(*folders: Path) -> bool:
 @pytest.mark.parametrize(
     ("name", "is_on_hub", "public"),
     [
-        ("de-en", False, "de-en"),
         ("runs/mine/best", False, "mine"),
-        ("runs/mine/last/", False, "mine"),
         ("/home/someone/models/mine", False, "mine"),
-        ("/best", False, "best"),
         ("user/name@v1", True, "user/name"),
     ],
 )
