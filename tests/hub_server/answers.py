@@ -33,7 +33,10 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
         "tags": list(dict.fromkeys(tag for tag in tags if isinstance(tag, str))),
         "lastModified": WHEN,
         "cardData": card,
-        "siblings": [describe_sibling(*item, blobs=blobs) for item in sorted(commit.files.items())],
+        "siblings": [
+            describe_file(name, blob) if blobs else {"rfilename": name}
+            for name, blob in sorted(commit.files.items())
+        ],
     }
     if isinstance(library, str):
         answer["library_name"] = library
@@ -44,29 +47,18 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
     return answer
 
 
-def describe_sibling(name: str, blob: Blob, *, blobs: bool) -> dict[str, Any]:
-    """One file in the answer about a repository."""
-    if not blobs:
-        return {"rfilename": name}
-    sibling: dict[str, Any] = {"rfilename": name, "size": len(blob.data), "blobId": blob.oid}
-    if blob.is_lfs:
-        lfs = {"sha256": blob.sha256, "size": len(blob.data), "pointerSize": len(blob.pointer)}
-        sibling["lfs"] = lfs
-    return sibling
-
-
 def describe_file(name: str, blob: Blob) -> dict[str, Any]:
-    """One file in the answers about trees and paths."""
-    entry: dict[str, Any] = {
-        "type": "file",
-        "path": name,
-        "size": len(blob.data),
-        "oid": blob.oid,
-    }
+    """One file, with the keys of a repository's answer and those of its tree."""
+    answer: dict[str, Any] = {"type": "file", "path": name, "rfilename": name}
+    answer |= {"size": len(blob.data), "oid": blob.oid, "blobId": blob.oid}
     if blob.is_lfs:
-        lfs = {"oid": blob.sha256, "size": len(blob.data), "pointerSize": len(blob.pointer)}
-        entry["lfs"] = lfs
-    return entry
+        answer["lfs"] = {
+            "oid": blob.sha256,
+            "sha256": blob.sha256,
+            "size": len(blob.data),
+            "pointerSize": len(blob.pointer),
+        }
+    return answer
 
 
 def read_card(blob: Blob | None) -> dict[str, Any]:

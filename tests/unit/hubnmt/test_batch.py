@@ -10,7 +10,6 @@ import pytest
 
 from hubnmt import Translator
 from hubnmt.batch import TranslateBatch
-from hubnmt.errors import ConfigError
 
 TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Männer.", "Ein kleines Mädchen klettert."]
 
@@ -62,8 +61,3 @@ def test_maps_a_dataset(model_folder: Path, expected: list[str]) -> None:
     dataset = datasets.Dataset.from_dict({"de": TEXTS})
     mapped = dataset.map(make(model_folder), batched=True, batch_size=2, num_proc=2)
     assert mapped["translation"][:] == expected
-
-
-def test_a_wrong_option_is_reported_with_the_first_batch(model_folder: Path) -> None:
-    with pytest.raises(ConfigError, match="beam_size"):
-        TranslateBatch(str(model_folder), beam_size=0)({"text": []})

@@ -85,17 +85,6 @@ def test_no_option_is_silently_ignored(random_model: Translator) -> None:
         assert text != drawn.text, options
 
 
-@pytest.mark.parametrize(
-    ("prefix", "said"), [(5, "must be a string, not int"), ("A\ndog", "must be one line")]
-)
-def test_a_bad_prefix_is_refused_whoever_takes_it(
-    prefix: Any, said: str, random_model: Translator
-) -> None:
-    for call in (random_model.translate, random_model.stream):
-        with pytest.raises(InputError, match=f"prefix {said}"):
-            call("Ein Hund", prefix=prefix)
-
-
 TEXTS = ["Ein Hund", "Zwei"]
 
 

@@ -92,16 +92,25 @@ def test_the_card_says_what_the_stored_folder_scores(
     assert scores.bleu_signature in translator.card
 
 
-def test_the_defaults_are_the_best_of_the_trials(finish_run: Finish, run_dir: Path) -> None:
+def test_settings_and_head_are_the_best_of_validation_and_on_the_card(
+    finish_run: Finish, valid_pair: str, run_dir: Path
+) -> None:
+    assert load_model(run_dir / "best").model.config.alignment_head is None
     stored = load_model(finish_run())
     trials = json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))
     tried = [(trial["beam_size"], trial["length_penalty"]) for trial in trials]
     assert tried == [(1, 1.0), (3, 0.6), (3, 1.4)]
     best = max(trials, key=lambda trial: trial["bleu"])
-    assert stored.decoding.beam_size == best["beam_size"]
-    assert stored.decoding.length_penalty == best["length_penalty"]
-    chosen = f"beam {best['beam_size']}, length penalty {best['length_penalty']}"
-    assert chosen in stored.card
+    chosen = (stored.decoding.beam_size, stored.decoding.length_penalty)
+    assert chosen == (best["beam_size"], best["length_penalty"])
+    assert "beam {}, length penalty {}".format(*chosen) in stored.card
+    translator = Translator(stored)
+    head = choose_head(translator, encode_pairs(translator, *read_pair(valid_pair)))
+    assert head is not None
+    config = stored.model.config
+    assert (config.alignment_head, config.alignment_shift) == (head.head, head.shift)
+    assert "layer {}, head {} (from 0)".format(*head.head) in stored.card
+    assert f"{100 * head.accuracy:.1f} % of {head.n_links:,} word links" in stored.card
 
 
 MISTAKES = {
@@ -126,18 +135,3 @@ def test_a_mistake_is_refused_without_a_traceback(
     assert status == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "dest").exists()
-
-
-def test_the_head_that_aligns_best_is_stored_and_said(
-    finish_run: Finish, valid_pair: str, run_dir: Path
-) -> None:
-    assert load_model(run_dir / "best").model.config.alignment_head is None
-    stored = load_model(finish_run())
-    translator = Translator(stored)
-    best = choose_head(translator, encode_pairs(translator, *read_pair(valid_pair)))
-    assert best is not None
-    assert stored.model.config.alignment_head == best.head
-    assert stored.model.config.alignment_shift == best.shift
-    layer, head = best.head
-    assert f"layer {layer}, head {head} (from 0)" in stored.card
-    assert f"{100 * best.accuracy:.1f} % of {best.n_links:,} word links" in stored.card

@@ -59,13 +59,10 @@ def test_a_hub_model_works_where_a_model_is_asked_for(stored: HubServer, run: Ru
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["pull", "no-slash"], "must be USER/NAME"),
         (["pull", "user/nothing"], "check the spelling"),
         (["pull", f"{REPO}@v9"], "no such branch, tag or commit"),
         (["push", "nowhere", REPO], "no such folder"),
-        (["translate", "x", "--model", "user/nothing"], "check the spelling"),
         (["space", "user/demo", "--model", "./here"], "push it first"),
-        (["list", "--limit", "-1"], "--limit"),
     ],
 )
 def test_mistakes_are_one_line(

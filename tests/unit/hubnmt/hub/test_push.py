@@ -37,48 +37,34 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_new_repository_gets_one_commit(hub: HubServer, model_folder: Path):
-    pushed = push(model_folder, REPO)
-    repo = hub.repo(REPO)
-    assert repo.history() == [TITLE, "initial commit"]
-    assert pushed.commit == repo.branches["main"]
-    assert pushed.url == f"{hub.url}/{REPO}"
-    assert set(pushed.changed) == FILES == set(repo.files())
-    assert not repo.private
-
-
-def test_nothing_else_in_the_folder_leaves(hub: HubServer, model_folder: Path):
+def test_a_folder_goes_in_one_commit_and_again_only_with_what_changed(
+    hub: HubServer, model_folder: Path
+):
     (model_folder / "state.pt").write_bytes(b"run state")
     (model_folder / "metrics.jsonl").write_text(" " * (2**20 + 1))  # above the limit
     (model_folder / ".env").write_text(f"HF_TOKEN={TOKEN}")
     (model_folder / "data").mkdir()
     (model_folder / "data" / "config.json").write_text("{}")
-    push(model_folder, REPO)
-    assert set(hub.repo(REPO).files()) == FILES
-    assert not any(b"run state" in content for content in hub.store.objects.values())
-
-
-# --- again ---------------------------------------------------------------------------------------
-
-
-def test_the_same_again_makes_no_commit(hub: HubServer, model_folder: Path):
     first = push(model_folder, REPO)
+    repo = hub.repo(REPO)
+    assert repo.history() == [TITLE, "initial commit"]
+    assert (first.commit, first.url) == (repo.branches["main"], f"{hub.url}/{REPO}")
+    assert set(first.changed) == FILES == set(repo.files())
+    assert not any(b"run state" in content for content in hub.store.objects.values())
+    assert not repo.private
     hub.requests.clear()
     second = push(model_folder, REPO)
-    assert second.changed == ()
-    assert second.commit == first.commit
+    assert (second.changed, second.commit) == ((), first.commit)
     assert hub.asked("^(POST|PUT)") == []
-
-
-def test_only_what_changed_travels(hub: HubServer, model_folder: Path):
-    push(model_folder, REPO)
     (model_folder / "decoding.json").write_text('{"beam_size": 7}')
-    hub.requests.clear()
     assert push(model_folder, REPO).changed == ("decoding.json",)
     assert hub.asked("^PUT") == []
     change(model_folder)
     assert "model.safetensors" in push(model_folder, REPO).changed
     assert len(hub.asked("^PUT /objects/")) == 1
+
+
+# --- again ---------------------------------------------------------------------------------------
 
 
 def test_a_tokenizer_that_is_gone_goes_from_the_hub_and_foreign_files_stay(

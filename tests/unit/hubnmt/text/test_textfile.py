@@ -32,19 +32,15 @@ def write(path: Path, content: bytes | str) -> Path:
         ("a\r\nb\r\n", ["a\r", "b\r"]),
         (f"{INSIDE}\n{INSIDE}", [INSIDE, INSIDE]),
         ("  Grüße 👩\u200d👧 മല \n", ["  Grüße 👩\u200d👧 മല "]),
+        ("\ufeffa\r\n\ufeffb", ["a\r", "\ufeffb"]),
+        ("\ufeff", [""]),
     ],
     ids=repr,
 )
-def test_only_a_line_feed_ends_a_line(content: str, lines: list[str], tmp_path: Path) -> None:
+def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_in_front_is_no_text(
+    content: str, lines: list[str], tmp_path: Path
+) -> None:
     path = write(tmp_path / "in.txt", content)
-    assert list(read_lines(path)) == lines
-    assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
-    assert count_lines(path) == len(lines)
-
-
-@pytest.mark.parametrize("content", ["\ufeffa\nb\n", "\ufeffa\r\n\ufeffb", "\ufeff\n", "\ufeff"])
-def test_a_byte_order_mark_in_front_is_no_part_of_the_text(content: str, tmp_path: Path) -> None:
-    path, lines = write(tmp_path / "in.txt", content), content[1:].removesuffix("\n").split("\n")
     assert list(read_lines(path)) == lines
     assert list(read_lines(path, skip=1)) == lines[1:]
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines

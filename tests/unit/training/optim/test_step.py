@@ -1,9 +1,7 @@
 """A step: however its work is cut, the weights move the same way; broken numbers stop it."""
 
-import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -75,27 +73,6 @@ def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
     reference.step()
     take(current, [0, 1], lr=0.003)
     torch.testing.assert_close(current.stepper.parameters, twin, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # about torch's own parts
-def test_the_model_is_captured_as_one_graph_each_for_encoder_and_decoder(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For all shapes. Without a GPU the graphs run as they are: generating C++ takes a minute."""
-    graphs: list[object] = []
-
-    def keep(graph: Any, _: object) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    if not torch.cuda.is_available():
-        monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=keep))
-    compiled, plain = (make_run(f"run.compile={value}") for value in ("true", "false"))
-    for rows in ([0, 1, 2], [3, 4, 5, 6], [7, 8]):  # a size of 1 would be another graph
-        assert take(compiled, rows).loss == pytest.approx(take(plain, rows).loss, rel=1e-4)
-    assert [*compiled.model.state_dict()] == [*plain.model.state_dict()]
-    assert torch.cuda.is_available() or len(graphs) == 2
 
 
 def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> None:
