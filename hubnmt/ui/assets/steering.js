@@ -1,7 +1,7 @@
 // Steering row. props.value is {language, words: [{text, at, probability}]} for a new translation,
 // the same with {place, said, choices} or {message} after a request, or null. Triggers "select" when
-// a word is clicked, and "submit" when an alternative is chosen or a continuation typed. Texts are
-// inserted with textContent, never as HTML.
+// a word is clicked, and "submit" when an alternative is chosen. Texts are inserted with textContent,
+// never as HTML.
 
 const card = find("steering");
 const isEnd = (text) => text === "<eos>";
@@ -36,8 +36,8 @@ function ask(i) {
   if (place !== null) trigger("select", { index: i });
 }
 
-function steer(change) {
-  props.value = current = { ...props.value, ...change };
+function steer(choice) {
+  props.value = current = { ...props.value, choice };
   isSteered = true;
   card.setAttribute("aria-busy", "true");
   setTimeout(() => card.removeAttribute("aria-busy"), BUSY_MS);
@@ -58,7 +58,7 @@ function choice({ piece, probability, text, is_whole }, i) {
   const name = make("span", "piece", isEnd(piece) ? "end" : piece.trim() || "\u2423");
   name.dir = "auto";
   item.append(name, share, whole);
-  item.addEventListener("click", () => steer({ choice: i, typed: "" }));
+  item.addEventListener("click", () => steer(i));
   return item;
 }
 
@@ -89,7 +89,6 @@ function begin() {
   card.hidden = element.hidden = !words.length;
   const { language } = current;
   if (language) find("words").lang = find("choices").lang = language;
-  find("own").reset();
   find("words").replaceChildren(...words.map(word));
   if (!words.length) return;
   draw();
@@ -106,10 +105,5 @@ function take() {
   else props.value = current;
 }
 
-find("own").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const typed = event.target.querySelector("input").value.trim();
-  if (typed && place !== null) steer({ place, typed });
-});
 begin();
 watch("value", take);

@@ -89,5 +89,7 @@ class InspectPanels:
         return steered
 
     def _steer(self, value: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
-        steered = self._inspector.steer(value, steering, **decoding_controls.read_steered(options))
+        overrides = decoding_controls.read_options(options)
+        overrides.pop("prefix", None)  # of the whole text
+        steered = self._inspector.steer(value, steering, **overrides)
         return tuple(gr.skip() if part is None else part for part in steered)

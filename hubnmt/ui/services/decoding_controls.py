@@ -111,15 +111,6 @@ GROUPS = (
 CONTROLS = tuple(control for group in GROUPS for control in group.controls)
 NAMES = tuple(control.name for control in CONTROLS)
 
-STEERED = (
-    "beam_size",
-    "length_penalty",
-    "max_new_tokens",
-    "no_repeat_ngram_size",
-    "repetition_penalty",
-)
-"""Options that apply when a forced prefix is completed with one beam search."""
-
 BEST = "Best"
 """The preset that keeps the model's defaults."""
 
@@ -160,12 +151,6 @@ def read_options(values: Sequence[Any]) -> dict[str, Any]:
     if options.get("sample") and "seed" not in options:
         options["seed"] = random.randint(0, MAX_SEED)
     return options
-
-
-def read_steered(values: Sequence[Any]) -> dict[str, Any]:
-    """Return the options of `read_options` that are in `STEERED`."""
-    options = read_options(values)
-    return {name: options[name] for name in STEERED if name in options}
 
 
 def given_options(values: Mapping[str, Any]) -> dict[str, Any]:

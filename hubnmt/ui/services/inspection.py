@@ -38,9 +38,6 @@ MAX_ABLATED = 2
 MAX_ABLATED_PARAMETERS = 100_000_000
 """Maximum size for head ablation, which copies the model."""
 
-CLOSING = frozenset(".,;:!?…।)]}»”’%")
-"""Punctuation that attaches to the preceding word."""
-
 
 class Inspection(NamedTuple):
     """Data of the attention explorer, the steering row and the head switches; None hides one."""
@@ -104,12 +101,12 @@ class Inspector:
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
     def steer(self, value: Any, steering: Any, **options: Unpack[DecodingOptions]) -> Steered:
-        """Apply a selected alternative or complete typed words, and inspect the result.
+        """Apply a selected alternative, and inspect the result.
 
         Args:
             value: translation state of the page.
-            steering: state of the steering row, with the `choice` or the `typed` words.
-            options: fields of `DecodingConfig` in `decoding_controls.STEERED`, for the completion.
+            steering: state of the steering row, with the `choice`.
+            options: fields of `DecodingConfig`, for completing an alternative that was cut.
         """
         try:
             translator, subject = self._read(value)
@@ -217,37 +214,18 @@ def _steered_row(
     """Return the token ids of the steered sentence."""
     tokenizer = subject.tokenizer(translator)
     prefix = decode_line(_prefix_ids(subject, steering), tokenizer)
-    typed = str(steering.get("typed") or "").strip()
-    if typed:
-        continuation = " " * (bool(prefix) and typed[0] not in CLOSING) + typed
-        return _complete(translator, subject, prefix, continuation, decoding)
     try:
         choice = steering["choices"][read_index(steering["choice"])]
         text, is_whole = choice["text"], choice.get("is_whole", True)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         raise InputError("invalid alternative; select a word again") from None
     limits.check_text(text or ".")
-    if not is_whole and text.startswith(prefix):
-        return _complete(translator, subject, prefix, text.removeprefix(prefix), decoding)
-    return tuple(tokenizer.encode(text))
-
-
-def _complete(
-    translator: Translator,
-    subject: Subject,
-    prefix: str,
-    continuation: str,
-    decoding: DecodingConfig,
-) -> tuple[int, ...]:
-    """Translate the sentence with a forced prefix and its continuation.
-
-    Only the continuation counts towards the limits: the prefix is part of an admitted translation.
-    """
-    limits.check_search(subject.src, decoding, continuation)
+    if is_whole or not text.startswith(prefix):
+        return tuple(tokenizer.encode(text))
+    # Only the continuation counts towards the limits: the rest is of an admitted translation.
+    limits.check_search(subject.src, decoding, text.removeprefix(prefix))
     with model_turn():
-        found = translator.translate(
-            subject.src, decoding=decoding, prefix=prefix + continuation, split=False
-        )
+        found = translator.translate(subject.src, decoding=decoding, prefix=text, split=False)
     return found.n_best[0].tgt_ids[0]
 
 

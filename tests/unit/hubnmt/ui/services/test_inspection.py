@@ -85,3 +85,17 @@ def test_a_forged_page_is_a_sentence_everywhere(
         inspector.switch(value, {"off": []}),
     ]
     assert all(each["message"].endswith(".") for each in drawn)
+
+
+def test_an_alternative_that_was_cut_is_completed(
+    inspector: Inspector, value: dict[str, Any], random_model: Translator
+):
+    choice = {"text": "A dog", "is_whole": False}
+    steering = {"words": [{"at": 0}], "place": 0, "choices": [choice], "choice": 0}
+    options: Any = {"beam_size": 2, "max_new_tokens": 3}
+    expected = random_model.translate(SRC, split=False, prefix="A dog", n_best=1, **options)
+    found = inspector.steer(value, steering, **options, n_best=2, sample=True, top_k=2, seed=1)
+    assert found.text == expected.text
+    assert found.text.startswith("A dog")
+    whole = inspector.steer(value, steering | {"choices": [choice | {"is_whole": True}]})
+    assert whole.text == "A dog"
