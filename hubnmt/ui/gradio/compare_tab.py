@@ -19,7 +19,7 @@ from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
 from hubnmt.ui.services import decoding_controls
-from hubnmt.ui.services.compare import compare, read_sides
+from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.translate import Chosen, Handlers
 
 LEAD = (
@@ -113,9 +113,14 @@ class CompareTab:
     def _describe_first(self, chosen: Chosen) -> list[Any]:
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
-    def _compare(self, text: str, *sides: Any) -> tuple[str, str, dict[str, str] | None]:
+    def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:
+        """Compare; `values` are the model and the options of A, then those of B."""
+        half = len(values) // 2
+        sides = values[:half], values[half:]
+        models = [model for model, *_ in sides]
+        options = [decoding_controls.read_options(controls) for _, *controls in sides]
         try:
-            found = compare(self._handlers, text, *read_sides(sides))
+            found = compare(self._handlers, text, models, options)
         except HubNMTError as error:
             return error_notice(error), "", None
         return "", results.comparison(found), {"text": text}

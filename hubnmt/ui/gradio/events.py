@@ -9,6 +9,7 @@ created during a request is lost afterwards; therefore the default model is load
 Source: https://huggingface.co/docs/hub/spaces-zerogpu
 """
 
+import contextlib
 import contextvars
 import functools
 import inspect
@@ -90,20 +91,6 @@ def heading(title: str, lead: str) -> gr.HTML:
     """Create a constant heading with an explanatory sentence."""
     template = f'<div class="lead"><h2>{title}</h2><p>{lead}</p></div>'
     return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
-
-
-def show_errors(
-    event: Callable[..., tuple[Any, ...]], blank: tuple[Any, ...]
-) -> Callable[..., Any]:
-    """Wrap a handler to return an error notice as its first output and `blank` as the others."""
-
-    def said(*values: Any) -> tuple[Any, ...]:
-        try:
-            return event(*values)
-        except HubNMTError as error:
-            return error_notice(error), *blank
-
-    return as_client(said)
 
 
 def is_lent() -> bool:
@@ -197,24 +184,22 @@ def public_message(error: HubNMTError) -> str:
     return said.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+@contextlib.contextmanager
+def _client_errors() -> Iterator[None]:
+    try:
+        yield
+    except HubNMTError as error:
+        raise gr.Error(public_message(error), print_exception=False) from None
+
+
 def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a named endpoint to report errors as `gr.Error`."""
-    if inspect.isgeneratorfunction(endpoint):
-
-        @functools.wraps(endpoint)
-        def told(*values: Any) -> Iterator[Any]:
-            try:
-                yield from endpoint(*values)
-            except HubNMTError as error:
-                raise gr.Error(public_message(error), print_exception=False) from None
-
-        return told
+    if not inspect.isgeneratorfunction(endpoint):
+        return _client_errors()(endpoint)
 
     @functools.wraps(endpoint)
-    def said(*values: Any) -> Any:
-        try:
-            return endpoint(*values)
-        except HubNMTError as error:
-            raise gr.Error(public_message(error), print_exception=False) from None
+    def steps(*values: Any) -> Iterator[Any]:
+        with _client_errors():
+            yield from endpoint(*values)
 
-    return said
+    return steps

@@ -15,7 +15,6 @@ from hubnmt.ui.gradio.events import (
     heading,
     line,
     on_model,
-    show_errors,
 )
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
@@ -73,7 +72,7 @@ class FilesTab:
         described = [self._notice, self._source, self._reference, self._has_header, self._cancel]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
-            show_errors(self._describe, blank=(gr.skip(),) * 4),
+            as_client(self._describe),
             [self._upload, model, self._has_header],
             described,
             **RUNS,
@@ -97,7 +96,10 @@ class FilesTab:
         if path is None:
             hidden = gr.Checkbox(visible=False), gr.Button(visible=False)
             return "", _choices(()), _choices(()), *hidden
-        found = self._files.describe(path, model, has_header=has_header)
+        try:
+            found = self._files.describe(path, model, has_header=has_header)
+        except HubNMTError as error:
+            return error_notice(error), *(gr.skip(),) * 4
         references = (NO_REFERENCE, *found.columns) if len(found.columns) > 1 else ()
         return (
             "",

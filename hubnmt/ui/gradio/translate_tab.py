@@ -20,6 +20,7 @@ from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
+from hubnmt.ui.services.decoding_controls import read_options
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.translate import Answer, Chosen, Handlers
@@ -241,7 +242,7 @@ class TranslateTab:
         """
         asked = {"src": text, "model": model}
         try:
-            for answer in self._handlers.translate_page(text, model, *options):
+            for answer in self._handlers.translate_page(text, model, **read_options(options)):
                 if isinstance(answer, Answer):
                     found = answer.timed.translation
                     warnings, timing = warning_notice(answer), timing_line(answer.timed)

@@ -100,10 +100,9 @@ def _label_smoothing(recipe: Recipe | None) -> str:
 def _learning_rate(rates: Points, recipe: Recipe | None) -> str:
     parts = []
     if recipe is not None:
-        warmup, factor = recipe.warmup_steps, recipe.schedule == "noam"
         parts = [f"Schedule: {recipe.schedule}"] if recipe.schedule else []
-        if recipe.lr is not None:
-            parts.append(f"{'factor' if factor else 'peak'} {recipe.lr:g}")
+        parts += [] if recipe.lr is None else [f"lr {recipe.lr:g}"]
+        warmup = recipe.warmup_steps
         parts += [] if warmup is None else [f"{warmup:,.0f} warm-up steps"]
     note = f"{', '.join(parts)}." if parts else ""
     return line_chart("Learning rate", {"rate": rates}, x_label="step", note=note)

@@ -46,9 +46,6 @@ def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[S
     return one, other
 
 
-N_OPTIONS = len(decoding_controls.NAMES)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
     """One of the two translations."""
@@ -133,12 +130,3 @@ def _score(handlers: Handlers, model: str, src: str, tgt: str) -> PairScore | No
         return limits.score(handlers.registry.get(model), src, tgt)
     except InputError:
         return None
-
-
-def read_sides(values: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Parse the values of both panels: a model each, then its controls in the order of `NAMES`."""
-    size = 1 + N_OPTIONS
-    panels = [values[:size], values[size:]]
-    return [panel[0] for panel in panels], [
-        decoding_controls.read_options(panel[1:]) for panel in panels
-    ]

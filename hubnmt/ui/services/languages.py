@@ -17,7 +17,7 @@ def language_lists(registry: ModelRegistry, opened: ModelFacts) -> dict[str, Any
     """
     models = {name: _find_facts(registry, name) for name in registry.names}
     models[opened.name] = opened
-    reverse = find_reverse(registry, opened.name)
+    reverse = find_reverse(registry, opened)
     if reverse:
         models.setdefault(reverse, _find_facts(registry, reverse))
     return {
@@ -54,17 +54,12 @@ def _describe(facts: ModelFacts) -> dict[str, str]:
     }
 
 
-def find_reverse(registry: ModelRegistry, model: str) -> str:
-    """Return a local model for the reverse direction; empty if there is none.
-
-    Raises:
-        HubNMTError: if the model is not allowed or cannot be loaded.
-    """
-    config = registry.get(model).config
-    wanted = (config.tgt_lang, config.src_lang)
+def find_reverse(registry: ModelRegistry, opened: ModelFacts) -> str:
+    """Return a local model for the reverse direction; empty if there is none."""
     known = list_pairs(registry)
     if registry.allow_hub:
         known |= {each.name: (each.src_lang, each.tgt_lang) for each in list_cached()}
+    wanted = opened.tgt_lang, opened.src_lang
     return next((name for name, pair in known.items() if pair == wanted), "")
 
 

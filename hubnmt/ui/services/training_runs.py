@@ -43,7 +43,7 @@ class Recipe:
     schedule: str
     """Name of the learning-rate schedule; may be empty."""
     lr: float | None
-    """Peak learning rate, or the factor of `noam`."""
+    """As in the recipe: the peak, or the factor of the schedule `noam` of older runs."""
     warmup_steps: float | None
     started_from: str = ""
     """Name of the pretrained model; empty if trained from scratch."""
@@ -174,10 +174,8 @@ def _read_recipe(folder: Path) -> Recipe | None:
     if not isinstance(tables, Mapping):
         return None
     optimizer, tokenizer = (_table(tables, name) for name in ("optimizer", "tokenizer"))
-    smoothing, size = (
-        _number(optimizer.get("label_smoothing")),
-        _number(tokenizer.get("vocab_size")),
-    )
+    smoothing = _number(optimizer.get("label_smoothing"))
+    size = _number(tokenizer.get("vocab_size"))
     return Recipe(
         label_smoothing=smoothing if smoothing is not None and 0 <= smoothing < 1 else None,
         vocab_size=int(size) if size is not None and 2 <= size <= MAX_VOCAB_SIZE else None,

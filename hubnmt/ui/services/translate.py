@@ -12,7 +12,7 @@ from hubnmt.hub.listing import Catalogue
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
-from hubnmt.ui.services import decoding_controls, limits
+from hubnmt.ui.services import limits
 from hubnmt.ui.services.languages import list_pairs
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
 from hubnmt.ui.services.subject import bind_sentence, find_unsure
@@ -119,16 +119,15 @@ class Handlers:
         load_seconds = 0.0 if was_open else opened - start
         return TimedTranslation(translation, time.perf_counter() - opened, load_seconds, decoding)
 
-    def translate_page(self, text: str, model: str, *options: Any) -> Iterator[str | Answer]:
+    def translate_page(
+        self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
+    ) -> Iterator[str | Answer]:
         """Stream partial translations to the page, then yield the complete answer.
 
-        Args:
-            text: see `translate_text`.
-            model: see `translate_text`.
-            options: control values in the order of `decoding_controls.NAMES`.
+        Raises:
+            HubNMTError: see `translate_text`.
         """
-        overrides = decoding_controls.read_options(options)
-        timed = yield from self.stream_text(text, model, **overrides)
+        timed = yield from self.stream_text(text, model, prefix=prefix, **options)
         other = timed.translation.detected_language
         known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
         answer = _answer(text, model, timed, self.registry.get(model))

@@ -33,5 +33,5 @@ def test_a_run_shows_curves_and_the_objective_with_its_own_numbers():
     assert page.count("<circle") == 2
     for fact in ("2.60 nats", "7.4%", "perplexity 13.5", "90.0%", "8,016", "1.22 nats"):
         assert fact in said
-    assert f"Schedule: {MARKUP}, peak 0.0008, 60 warm-up steps." in said
+    assert f"Schedule: {MARKUP}, lr 0.0008, 60 warm-up steps." in said
     assert "<img" not in page

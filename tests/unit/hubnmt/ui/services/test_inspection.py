@@ -32,7 +32,9 @@ def value(handlers: Handlers) -> dict[str, Any]:
 
 def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     values = decoding_controls.control_values(handlers.choose("").decoding) | {"max_new_tokens": 6}
-    *_, answer = handlers.translate_page(text, "", *values.values())
+    *_, answer = handlers.translate_page(
+        text, "", **decoding_controls.read_options([*values.values()])
+    )
     assert isinstance(answer, Answer)
     return answer.alternatives
 

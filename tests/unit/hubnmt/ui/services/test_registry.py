@@ -12,7 +12,7 @@ from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry as registry_module
 from hubnmt.ui.services.languages import find_reverse
-from hubnmt.ui.services.registry import ModelRegistry, suggest_models
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, suggest_models
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -158,15 +158,15 @@ def test_the_model_that_translates_back_is_known_by_its_config(
     tiny_stored: StoredModel, tmp_path: Path
 ):
     """The page's own are known without opening them."""
-    folders = {}
-    for name, pair in {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}.items():
-        config = dataclasses.replace(tiny_stored.model.config, src_lang=pair[0], tgt_lang=pair[1])
-        folders[name] = tmp_path / name
+    pairs = {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}
+    folders = {name: tmp_path / name for name in pairs}
+    for name, (src, tgt) in pairs.items():
+        config = dataclasses.replace(tiny_stored.model.config, src_lang=src, tgt_lang=tgt)
         save_model(folders[name], dataclasses.replace(tiny_stored, model=Transformer(config)))
     registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
-    assert find_reverse(registry, "there") == "back"
-    assert find_reverse(registry, "back") == "there"
-    assert find_reverse(registry, "other") == ""
+    opened = {name: ModelFacts(name, *pair, 0) for name, pair in pairs.items()}
+    reverse = {name: find_reverse(registry, facts) for name, facts in opened.items()}
+    assert reverse == {"there": "back", "other": "", "back": "there"}
     registry.get("back")
     (folders["back"] / "config.json").unlink()
-    assert find_reverse(registry, "there") == ""
+    assert find_reverse(registry, opened["there"]) == ""

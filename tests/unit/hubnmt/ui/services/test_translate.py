@@ -14,7 +14,9 @@ TEXT = "ein hund rennt im schnee"
 def _translate(handlers: Handlers, text: str = TEXT, model: str = "", **changes: Any) -> Answer:
     """Translate on the page with the model's own options but for some changes."""
     values = decoding_controls.control_values(handlers.choose(model).decoding) | changes
-    *_, answer = handlers.translate_page(text, model, *values.values())
+    *_, answer = handlers.translate_page(
+        text, model, **decoding_controls.read_options([*values.values()])
+    )
     assert isinstance(answer, Answer)
     return answer
 
