@@ -20,7 +20,7 @@ from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.compare import compare
-from hubnmt.ui.services.translate import Chosen, Handlers
+from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "
@@ -43,7 +43,7 @@ class _Side(NamedTuple):
     picker: ModelPicker
     panel: OptionsPanel
 
-    def describe(self, chosen: Chosen) -> list[Any]:
+    def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the options' values for a model."""
         return self.panel.describe(chosen.decoding)
 
@@ -51,7 +51,7 @@ class _Side(NamedTuple):
 class CompareTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
         """Create the components for a model."""
         self._handlers = handlers
         heading("Compare translations", LEAD)
@@ -68,7 +68,7 @@ class CompareTab:
         self._compared = draw_static("compared")
         self._result = line(elem_id="comparison")
 
-    def _place_side(self, name: str, chosen: Chosen, preset: str) -> _Side:
+    def _place_side(self, name: str, chosen: SelectedModel, preset: str) -> _Side:
         with gr.Column(min_width=300):
             picker = ModelPicker(
                 self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
@@ -106,11 +106,11 @@ class CompareTab:
         first = self._sides[0]
         return [*first.picker.described, self._source, *first.panel.described]
 
-    def describe(self, chosen: Chosen) -> list[Any]:
+    def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
         return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
 
-    def _describe_first(self, chosen: Chosen) -> list[Any]:
+    def _describe_first(self, chosen: SelectedModel) -> list[Any]:
         return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
 
     def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:

@@ -22,7 +22,7 @@ from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.text_format import sentence
 from hubnmt.ui.services.training_runs import samples_figure
-from hubnmt.ui.services.translate import Chosen, Handlers
+from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 TOKENS = (
     "The model reads tokens, not words. Byte-pair encoding splits a word into bytes and "
@@ -61,7 +61,7 @@ NO_SENTENCE = '<p class="hint">Translate a sentence in the Translate tab first.<
 class LearnTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
         """Create the components for a model."""
         self._learn = Learn(handlers)
         heading("Byte-pair encoding", TOKENS)
@@ -120,7 +120,7 @@ class LearnTab:
         """Components that depend on the model; `describe` returns their values."""
         return [self._text, self._model]
 
-    def describe(self, chosen: Chosen) -> list[Any]:
+    def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
         return [gr.Textbox(**_text(chosen)), chosen.facts.name]
 
@@ -168,6 +168,6 @@ def _in_panel(compute: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[
     return answer
 
 
-def _text(chosen: Chosen) -> dict[str, Any]:
+def _text(chosen: SelectedModel) -> dict[str, Any]:
     first = next(iter(examples(chosen.facts.src_lang, chosen.facts.measured_on)), "")
     return source_texts(chosen) | {"value": first, "placeholder": "Type text to tokenize"}

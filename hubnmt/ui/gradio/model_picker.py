@@ -14,7 +14,7 @@ from hubnmt.ui.services.registry import (
     search_models,
     suggest_models,
 )
-from hubnmt.ui.services.translate import Chosen, Handlers
+from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 
 class HubSearch:
@@ -86,7 +86,12 @@ class ModelPicker:
     """A dropdown of models that also accepts references and search terms."""
 
     def __init__(
-        self, handlers: Handlers, chosen: Chosen, *, label: str = "Model", name: str = "model"
+        self,
+        handlers: Handlers,
+        chosen: SelectedModel,
+        *,
+        label: str = "Model",
+        name: str = "model",
     ) -> None:
         """Create the dropdown.
 
@@ -123,12 +128,12 @@ class ModelPicker:
         """Components that another picker may set; `describe` returns their values."""
         return [self.field, self._opened]
 
-    def describe(self, chosen: Chosen) -> list[Any]:
+    def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model opened elsewhere."""
         return [chosen.facts.name] * 2
 
     def wire(
-        self, notice: gr.HTML, described: list[Any], describe: Callable[[Chosen], list[Any]]
+        self, notice: gr.HTML, described: list[Any], describe: Callable[[SelectedModel], list[Any]]
     ) -> None:
         """Connect the events: load the selected model and update the page.
 

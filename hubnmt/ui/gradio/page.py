@@ -36,7 +36,7 @@ from hubnmt.ui.services import tables
 from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.files import Files
 from hubnmt.ui.services.languages import language_lists
-from hubnmt.ui.services.translate import Chosen, Handlers
+from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 MAX_QUEUED = 256
 """Size of Gradio's queue."""
@@ -115,7 +115,7 @@ def _theme() -> gr.themes.Base:
 class _Page:
     """The model picker and the tabs that use the selected model."""
 
-    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
         self._handlers = handlers
         self._place_model(chosen)
         self._notice = line()
@@ -132,7 +132,7 @@ class _Page:
         in_tabs = (each for tab in tabs for each in tab.described)
         self._described = [self._languages, self._facts, self._card, *in_tabs]
 
-    def _place_model(self, chosen: Chosen) -> None:
+    def _place_model(self, chosen: SelectedModel) -> None:
         lists = language_lists(self._handlers.registry, chosen.facts)
         self._languages = draw_static("languages", "languages", lists)
         with gr.Column(elem_id="more"):
@@ -154,7 +154,7 @@ class _Page:
         self._learn.wire(self._learn_component, model, self._translate.alternatives)
         self._picker.wire(self._notice, self._described, self._describe)
 
-    def _describe(self, chosen: Chosen) -> list[Any]:
+    def _describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the values of all components that depend on the model."""
         return [
             language_lists(self._handlers.registry, chosen.facts),

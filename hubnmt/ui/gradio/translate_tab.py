@@ -23,7 +23,7 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import read_options
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.inspection import Inspector
-from hubnmt.ui.services.translate import Answer, Chosen, Handlers
+from hubnmt.ui.services.translate import Handlers, PageTranslation, SelectedModel
 from hubnmt.ui.services.turns import n_waiting
 
 CLIPBOARD = """
@@ -104,7 +104,7 @@ MORE = " Open it under More models."
 class TranslateTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: Chosen) -> None:
+    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
         """Create the components for a model."""
         self._handlers = handlers
         self._place_texts(chosen)
@@ -119,7 +119,7 @@ class TranslateTab:
         self._panels = InspectPanels(Inspector(handlers.registry))
         self.alternatives = self._panels.alternatives
 
-    def _place_texts(self, chosen: Chosen) -> None:
+    def _place_texts(self, chosen: SelectedModel) -> None:
         with gr.Row(elem_id="texts"):
             with gr.Column(min_width=300):
                 # More than one line: the keys of a single one are Gradio's.
@@ -215,7 +215,7 @@ class TranslateTab:
             *self.options.described,
         ]
 
-    def describe(self, chosen: Chosen) -> list[Any]:
+    def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
         return [
             gr.Textbox(**source_texts(chosen, enter="enter")),
@@ -243,7 +243,7 @@ class TranslateTab:
         asked = {"src": text, "model": model}
         try:
             for answer in self._handlers.translate_page(text, model, **read_options(options)):
-                if isinstance(answer, Answer):
+                if isinstance(answer, PageTranslation):
                     found = answer.timed.translation
                     warnings, timing = warning_notice(answer), timing_line(answer.timed)
                     state = answer.alternatives
@@ -260,7 +260,7 @@ class TranslateTab:
             yield {**asked, "shown": [error_notice(error), "", "", None, None], "said": ""}
 
 
-def source_texts(chosen: Chosen, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
+def source_texts(chosen: SelectedModel, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
     """Return the properties of a source text field for a model.
 
     Args:
@@ -277,7 +277,7 @@ def source_texts(chosen: Chosen, *, enter: Literal["enter", "go"] = "go") -> dic
     }
 
 
-def _target(chosen: Chosen) -> dict[str, Any]:
+def _target(chosen: SelectedModel) -> dict[str, Any]:
     return {
         "label": language_name(chosen.facts.tgt_lang),
         "placeholder": "The translation appears here",
@@ -285,10 +285,10 @@ def _target(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _given(chosen: Chosen) -> dict[str, Any]:
+def _given(chosen: SelectedModel) -> dict[str, Any]:
     return {"given": {"model": chosen.facts.name, "limit": limits.MAX_TEXT_CHARS}}
 
 
-def _examples(chosen: Chosen) -> dict[str, Any]:
+def _examples(chosen: SelectedModel) -> dict[str, Any]:
     samples = [[text] for text in examples(chosen.facts.src_lang, chosen.facts.measured_on)]
     return {"samples": samples, "visible": bool(samples)}

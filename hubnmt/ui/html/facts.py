@@ -8,7 +8,7 @@ from hubnmt.text.languages import language_name
 from hubnmt.types import UNSURE
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
-from hubnmt.ui.services.translate import Answer, TimedTranslation
+from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 
 CHANGE = (
     "const list = document.querySelector('.languages .src'); list.value = 'CODE'; "
@@ -24,7 +24,7 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
     return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
 
 
-def warning_notice(answer: Answer) -> str:
+def warning_notice(answer: PageTranslation) -> str:
     """Render a translation's warnings; for a source in another language with a button to change."""
     shown = notice(answer.timed.translation.warnings, "warning")
     if not answer.better_language:

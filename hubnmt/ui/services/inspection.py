@@ -47,7 +47,7 @@ class Inspection(NamedTuple):
     switches: dict[str, Any] | None = None
 
 
-class Steered(NamedTuple):
+class SteeringUpdate(NamedTuple):
     """Update of the page after a steering request; None leaves a part unchanged."""
 
     text: str | None
@@ -100,7 +100,9 @@ class Inspector:
         said_text = decode_line(prefix, subject.tokenizer(translator))
         return {**steering, "said": said_text, "choices": choices, "message": ""}
 
-    def steer(self, value: Any, steering: Any, **options: Unpack[DecodingOptions]) -> Steered:
+    def steer(
+        self, value: Any, steering: Any, **options: Unpack[DecodingOptions]
+    ) -> SteeringUpdate:
         """Apply a selected alternative, and inspect the result.
 
         Args:
@@ -116,10 +118,12 @@ class Inspector:
             row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
-            return Steered(None, None, None, _with_message(steering, error), None)
+            return SteeringUpdate(None, None, None, _with_message(steering, error), None)
         found = self.explore(changed)
         steering = found.steering or {}
-        return Steered(changed["candidates"][0]["text"], changed, found.figure, steering, found[2])
+        return SteeringUpdate(
+            changed["candidates"][0]["text"], changed, found.figure, steering, found[2]
+        )
 
     def switch(self, value: Any, switches: Any) -> dict[str, Any]:
         """Translate the selected sentence with and without the chosen heads."""

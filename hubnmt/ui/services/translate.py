@@ -22,7 +22,7 @@ MAX_STREAMED_CHARS = 1_000
 """Longer texts are decoded in batches of sentences, which takes a fifth of the time."""
 
 
-class Chosen(NamedTuple):
+class SelectedModel(NamedTuple):
     """A selected model."""
 
     facts: ModelFacts
@@ -41,7 +41,7 @@ class TimedTranslation(NamedTuple):
     """The decoding options used."""
 
 
-class Answer(NamedTuple):
+class PageTranslation(NamedTuple):
     """A translation as shown in the page."""
 
     timed: TimedTranslation
@@ -61,13 +61,13 @@ class Handlers:
     catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
     """Listing of the Hub's models, refreshed at most once a minute."""
 
-    def choose(self, model: str) -> Chosen:
+    def choose(self, model: str) -> SelectedModel:
         """Load a model and return its metadata and defaults."""
         translator = self.registry.get(model)
         name = self.registry.name(model)
         folder = self.registry.folder(name)
         facts = read_facts(name, translator.config, translator.card, folder)
-        return Chosen(facts, translator.decoding)
+        return SelectedModel(facts, translator.decoding)
 
     def defaults(self, model: str) -> DecodingConfig:
         """Return a model's default options, or the global ones if it cannot be loaded."""
@@ -121,7 +121,7 @@ class Handlers:
 
     def translate_page(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
-    ) -> Iterator[str | Answer]:
+    ) -> Iterator[str | PageTranslation]:
         """Stream partial translations to the page, then yield the complete answer.
 
         Raises:
@@ -130,15 +130,17 @@ class Handlers:
         timed = yield from self.stream_text(text, model, prefix=prefix, **options)
         other = timed.translation.detected_language
         known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
-        answer = _answer(text, model, timed, self.registry.get(model))
+        answer = _page_translation(text, model, timed, self.registry.get(model))
         yield answer._replace(better_language=other if other in known else "")
 
 
-def _answer(text: str, model: str, timed: TimedTranslation, translator: Translator) -> Answer:
+def _page_translation(
+    text: str, model: str, timed: TimedTranslation, translator: Translator
+) -> PageTranslation:
     """Build the page's answer, including the state for later inspection."""
     found = timed.translation
     bound = [bind_sentence(translator, text[slice(*each.src)]) for each in found.sentences]
-    return Answer(
+    return PageTranslation(
         timed,
         {
             "src": text,

@@ -5,7 +5,7 @@ import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.translate import Answer, TimedTranslation
+from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 
 MARKUP = "<img src=x onerror=alert(1)> & \"quoted\" '${x}' {{y}}"
 
@@ -36,7 +36,7 @@ def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked:
 
 def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
-    answer = Answer(
+    answer = PageTranslation(
         TimedTranslation(translation, 1.0, 0.0, DecodingConfig()), {}, better_language="en"
     )
     html = facts.warning_notice(answer)

@@ -10,7 +10,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Answer, Handlers
+from hubnmt.ui.services.translate import Handlers, PageTranslation
 
 SRC = "Ein Hund, rennt."
 
@@ -35,7 +35,7 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     *_, answer = handlers.translate_page(
         text, "", **decoding_controls.read_options([*values.values()])
     )
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PageTranslation)
     return answer.alternatives
 
 

@@ -6,18 +6,20 @@ from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.limits import N_TOGETHER
-from hubnmt.ui.services.translate import Answer, Handlers
+from hubnmt.ui.services.translate import Handlers, PageTranslation
 
 TEXT = "ein hund rennt im schnee"
 
 
-def _translate(handlers: Handlers, text: str = TEXT, model: str = "", **changes: Any) -> Answer:
+def _translate(
+    handlers: Handlers, text: str = TEXT, model: str = "", **changes: Any
+) -> PageTranslation:
     """Translate on the page with the model's own options but for some changes."""
     values = decoding_controls.control_values(handlers.choose(model).decoding) | changes
     *_, answer = handlers.translate_page(
         text, model, **decoding_controls.read_options([*values.values()])
     )
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PageTranslation)
     return answer
 
 
