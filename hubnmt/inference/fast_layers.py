@@ -46,6 +46,11 @@ def with_fast_layers(model: Transformer) -> Transformer:
                 setattr(parent, name, FastAttention(child))
             elif isinstance(child, nn.Linear):
                 setattr(parent, name, FastLinear(child.weight, child.bias))
+            elif isinstance(child, nn.LayerNorm):
+                setattr(parent, name, FastLayerNorm(child))
+    # Python finds plain attributes at once, those in a module's dictionaries by a call.
+    for module in fast.modules():
+        vars(module).update(module._modules | module._parameters | module._buffers)
     return fast
 
 
@@ -71,6 +76,23 @@ class FastLinear(nn.Module):
         if self._packed is None or x.numel() < self._min_numbers:
             return functional.linear(x, self._weight, self._bias)
         return _multiply(x, self._packed, self._bias)
+
+    __call__ = forward  # without the search for hooks
+
+
+class FastLayerNorm(nn.Module):
+    """`nn.LayerNorm` in one call."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        """Share the weights of a norm."""
+        super().__init__()
+        self._weights = (norm.normalized_shape, norm.weight.detach(), norm.bias.detach(), norm.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (..., D) to (..., D)."""
+        return torch.layer_norm(x, *self._weights)
+
+    __call__ = forward
 
 
 class FastAttention(MultiHeadAttention):
@@ -103,21 +125,8 @@ class FastAttention(MultiHeadAttention):
             k = k.transpose(2, 3).contiguous().transpose(2, 3)  # (B, H, S, E)
         return k, v.contiguous()
 
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """See `MultiHeadAttention`."""
-        need_weights = need_weights or (len(q) >= MIN_SENTENCES and q.shape[2] <= MAX_QUERIES)
-        return super().forward(
-            q, k, v, attn_mask=attn_mask, is_causal=is_causal, need_weights=need_weights
-        )
+    def _prefers_products(self, q: Tensor) -> bool:
+        return len(q) >= MIN_SENTENCES and q.shape[2] <= MAX_QUERIES
 
     def _split_parts(self, x: Tensor, n_parts: int) -> tuple[Tensor, ...]:
         parts = x.view(*x.shape[:2], n_parts, self.n_heads, -1)  # (B, N, parts, H, E)

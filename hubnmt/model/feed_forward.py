@@ -6,11 +6,16 @@ Source: Vaswani et al. 2017, section 3.3, https://arxiv.org/abs/1706.03762
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hubnmt.model.dropout import Dropout
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+}
 """Activation functions by their names in the configuration."""
 
 
@@ -23,7 +28,7 @@ class FeedForward(nn.Module):
         """Initialize both matrices (Glorot uniform); biases are 0."""
         super().__init__()
         self.widen = nn.Linear(d_model, d_ff)
-        self.activate = ACTIVATIONS[activation]()
+        self.activate = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
         self.narrow = nn.Linear(d_ff, d_model)
         for linear in (self.widen, self.narrow):
@@ -32,9 +37,11 @@ class FeedForward(nn.Module):
 
     def expand(self, x: Tensor) -> Tensor:
         """Return the activations of the inner layer: (B, T, D) to (B, T, F)."""
-        return self.activate(self.widen(x))  # type: ignore[no-any-return]  # (B, T, F)
+        return self.activate(self.widen(x))  # (B, T, F)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, T, D) to (B, T, D)."""
-        inner = self.dropout(self.expand(x))  # (B, T, F)
+        inner = self.expand(x)  # (B, T, F)
+        if self.training:
+            inner = self.dropout(inner)
         return self.narrow(inner)  # type: ignore[no-any-return]  # (B, T, D)

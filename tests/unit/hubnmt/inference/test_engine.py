@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
@@ -180,7 +181,7 @@ def test_an_activation_of_the_table_is_searched_with(
     stored: StoredModel, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is added in the two places that mypy names, table and configuration, is all it takes."""
-    monkeypatch.setitem(ACTIVATIONS, "silu", nn.SiLU)
+    monkeypatch.setitem(ACTIVATIONS, "silu", functional.silu)
     model = Transformer(dataclasses.replace(stored.model.config, activation="silu")).eval()
     model.load_state_dict(stored.model.state_dict())
     changed = TorchEngine(model, tokenizers=stored.tokenizers)
