@@ -27,6 +27,21 @@ def read_metrics(folder: Path, kind: str = "") -> list[dict[str, Any]]:
     return [record for record in records if kind in ("", record["kind"])]
 
 
+def curve(folder: Path) -> list[tuple[Any, ...]]:
+    """What was recorded of each step and validation, but for the times."""
+    keys = ("kind", "step", "loss", "grad_norm", "dev_loss", "bleu")
+    return [tuple(map(record.get, keys)) for record in read_metrics(folder)]
+
+
+def same_models(*folders: Path) -> bool:
+    """Tell whether two runs have the same best and the same last weights, byte for byte."""
+    first, second = (
+        [(folder / name / "model.safetensors").read_bytes() for name in ("best", "last")]
+        for folder in folders
+    )
+    return first == second
+
+
 def read_samples(folder: Path) -> list[list[tuple[str, str]]]:
     """Sources and references in each table of samples.md."""
     tables = (folder / "samples.md").read_text(encoding="utf-8").split("\n## ")[1:]

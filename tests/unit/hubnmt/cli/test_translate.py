@@ -149,16 +149,6 @@ def test_going_on_behind_more_lines_than_there_are_is_refused(
         assert output.read_text(encoding="utf-8") == content
 
 
-def test_a_job_from_a_pipe_goes_on_behind_its_last_whole_line(
-    lines: list[str], model: str, run: Run, expected: list[str], tmp_path: Path
-) -> None:
-    whole, output = as_file(expected), tmp_path / "out.txt"
-    output.write_bytes(whole[: whole.index(expected[3].encode()) + 2])
-    files = ["--input", open_pipe(as_file(lines)), "--output", output]
-    run("translate", *files, "--continue", "--model", model, *QUICK)
-    assert output.read_bytes() == whole
-
-
 def test_a_text_may_stay_whole_and_unguarded(model: str, run: Run) -> None:
     text = "Ein Hund rennt. Ja!"
     for flags, options in (([], {}), (["--no-split", "--no-guard"], {"split": 0, "guard": 0})):

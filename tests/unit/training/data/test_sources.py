@@ -59,9 +59,8 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
     assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
 
 
-def as_tsv(rows: list[dict[str, str]], header: bool = True) -> bytes:
-    lines = [list(rows[0])] if header else []
-    lines += [list(row.values()) for row in rows]
+def as_tsv(rows: list[dict[str, str]]) -> bytes:
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     return "".join("\t".join(line) + "\n" for line in lines).encode()
 
 

@@ -12,7 +12,7 @@ from hubnmt import Translator
 from hubnmt.errors import ConfigError
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
-from tests.runs import differing, read_metrics, score_as, stop_at
+from tests.runs import curve, differing, read_metrics, same_models, score_as, stop_at
 from training.run.finetune import public_name
 from training.run.trainer import Run, seed_everything
 from training.train import run
@@ -93,20 +93,7 @@ def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
     resumed = train_more("stopped", *settings, resume=True)
     assert resumed.progress.step == 8
     assert same_models(straight.folder, resumed.folder)
-    for kind in ("train", "valid"):
-        curves = [
-            [(each["step"], each.get("loss"), each.get("bleu")) for each in read_metrics(f, kind)]
-            for f in (straight.folder, resumed.folder)
-        ]
-        assert curves[0] == curves[1]
-
-
-def same_models(*folders: Path) -> bool:
-    files = [
-        [(folder / name / "model.safetensors").read_bytes() for name in ("best", "last")]
-        for folder in folders
-    ]
-    return files[0] == files[1]
+    assert curve(straight.folder) == curve(resumed.folder)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ import pytest
 import torch
 
 from hubnmt import Translator
-from tests.runs import differing, read_metrics, read_samples, score_as, stop_at
+from tests.runs import (
+    curve,
+    differing,
+    read_metrics,
+    read_samples,
+    same_models,
+    score_as,
+    stop_at,
+)
 from training.run import validation
 from training.run.trainer import Run, seed_everything
 
@@ -77,19 +85,13 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     seed_everything(99)  # a new process starts from another random state
     resumed = run_farm(tmp_path, resume=True)
     assert differing(resumed, farm_run) == []
-    for name in ("best", "last"):
-        weights = [(run.folder / name / "model.safetensors") for run in (farm_run, resumed)]
-        assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert same_models(resumed.folder, farm_run.folder)
     compare_optimizers(resumed, farm_run)
     progress = [dataclasses.asdict(run.progress) for run in (farm_run, resumed)]
     for values in progress:
         del values["seconds"], values["validation_s"], values["snapshots"]
     assert progress[0] == progress[1]
-    curves = [
-        [(record["step"], record["loss"]) for record in read_metrics(run.folder, "train")]
-        for run in (farm_run, resumed)
-    ]
-    assert curves[0] == curves[1]
+    assert curve(resumed.folder) == curve(farm_run.folder)
     assert read_samples(resumed.folder) == read_samples(farm_run.folder)
 
 
