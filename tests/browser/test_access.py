@@ -32,7 +32,7 @@ def _check(visit: Any, view: str) -> None:
 def test_no_tab_shuts_anybody_out(visit: Any):
     page = visit.page
     page.click("#go")
-    page.wait_for_selector("[role=alert]")
+    page.wait_for_selector("[role=alert]:visible")
     _check(visit, "error")
     visit.translate(TEXT)
     visit.keep_picture("translate")

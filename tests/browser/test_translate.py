@@ -27,8 +27,8 @@ def test_a_first_visit(visit: Any):
     page.wait_for_timeout(1000)
     assert [each for each in asked if "/queue/join" in each or "/run/" in each] == []
     page.click("#go")
-    page.wait_for_selector("[role=alert]")
-    assert page.inner_text("[role=alert]").startswith("There is nothing to translate yet")
+    page.wait_for_selector("[role=alert]:visible")
+    assert page.inner_text("[role=alert]:visible").startswith("There is nothing to translate yet")
     page.locator("#examples button").first.click()
     page.wait_for_selector(".alternatives button")
     assert page.input_value("#source textarea")
@@ -68,8 +68,8 @@ def test_decoding_options(visit: Any):
     visit.translate(TEXT)
     page.get_by_label("Seed").fill("-1")
     page.click("#go")
-    page.wait_for_selector("[role=alert]")
-    assert "seed = -1" in page.inner_text("[role=alert]")
+    page.wait_for_selector("[role=alert]:visible")
+    assert "seed = -1" in page.inner_text("[role=alert]:visible")
     page.get_by_role("radio", name="Fast").check()
     number["Temperature"].wait_for(state="hidden")
     visit.until_value(number["Beam size"], "1")
@@ -214,6 +214,7 @@ def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
     assert underlined
     assert set(unsure_words()) - {"end"} <= set(underlined)
     assert shown.evaluate("under => under.textContent") == visit.target
+    page.wait_for_function("document.querySelector('.announced').textContent.includes('Unsure: ')")
     assert underlined[0] in page.inner_text(".announced").partition("Unsure: ")[2]
     field, under = (page.locator(f"#target {each}") for each in ("textarea", ".under"))
     heights = [each.evaluate("each => each.scrollHeight") for each in (field, under)]
