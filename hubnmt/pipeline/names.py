@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -147,8 +148,12 @@ def _similarity(name: str, word: str) -> float:
 
 
 def _is_form(word: str, name: str) -> bool:
-    """Return whether a word may be another language's form of a name, and not its beginning."""
     return not name.startswith(word) and _similarity(name, word) >= MIN_SIMILARITY
+
+
+def _script(text: str) -> str:
+    scripts = Counter(unicodedata.name(char, "").split(" ")[0] for char in text if char.isalpha())
+    return max(scripts, key=scripts.__getitem__, default="")
 
 
 def _without_accents(word: str) -> str:
@@ -188,6 +193,8 @@ def protect_names(sentence: Sentence, *, src_lang: str) -> Attempt | None:
     if not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders):
         return None
     best, src, tgt = sentence.hypotheses[0], sentence.src, sentence.text
+    if _script(src) != _script(tgt):
+        return None  # the translation spells names in its own script
     capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
     changed = find_changed_names(
         src,

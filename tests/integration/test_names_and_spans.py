@@ -1,5 +1,7 @@
 """Names and protected spans in translations of the bundled models."""
 
+import re
+
 import pytest
 
 from hubnmt.translator import Translator
@@ -64,3 +66,10 @@ def test_the_guard_copies_no_german_word() -> None:
     for text in ("Der Akku ist leer.", "Maschinelle Übersetzung ist nützlich."):
         free = translator.translate(text, guard=False)
         assert translator.translate(text).text == free.text
+
+
+def test_malayalam_spells_names_in_its_own_letters() -> None:
+    translator = Translator.from_pretrained("en-ml", device="cpu")
+    for text in ("My name is Anna Smith.", "We are flying to Berlin tomorrow."):
+        found = translator.translate(text).text
+        assert not re.search("[A-Za-z]", found), found
