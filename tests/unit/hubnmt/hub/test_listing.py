@@ -101,34 +101,23 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
 NAMES = (REPO, "user/second", "user/third")
 
 
-@pytest.fixture
-def stored(hub: HubServer, model_folder: Path) -> dict[str, bytes]:
-    files = read_folder(model_folder)
-    for name in NAMES:
-        hub.store.put(name, files)
-    return files
-
-
-def test_those_used_longest_ago_are_forgotten(hub: HubServer, stored: dict[str, bytes]):
+def test_those_used_longest_ago_are_forgotten_and_other_libraries_left_alone(
+    hub: HubServer, model_folder: Path
+):
+    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
+    foreign = cache / "models--other--large" / "snapshots" / ("0" * 40) / "weights.bin"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(bytes(10**6))
     assert evict_lru(0) == ()
-    size = sum(map(len, stored.values()))
+    files = read_folder(model_folder)
+    size = sum(map(len, files.values()))
     for age, name in enumerate(reversed(NAMES)):
+        hub.store.put(name, files)
         pull(HubReference(name))
-        cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
         for path in cache.glob(f"models--{name.replace('/', '--')}/blobs/*"):
             os.utime(path, (1_000_000 - age, 1_000_000 - age))
     assert evict_lru(3 * size) == ()
     assert evict_lru(2 * size) == (REPO,)
     assert evict_lru(0) == ("user/second",)  # the last one stays
     assert [each.name for each in list_cached()] == ["user/third"]
-
-
-def test_other_libraries_are_left_alone(hub: HubServer, stored: dict[str, bytes]):
-    pull(HubReference(REPO))
-    pull(HubReference("user/second"))
-    cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
-    foreign = cache / "models--other--large" / "snapshots" / ("0" * 40) / "weights.bin"
-    foreign.parent.mkdir(parents=True)
-    foreign.write_bytes(bytes(10**6))
-    assert len(evict_lru(0)) == 1
     assert foreign.exists()
