@@ -7,6 +7,7 @@ counts the names that are kept.
 
 import dataclasses
 import difflib
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -41,6 +42,8 @@ MAX_LOSS: Final = 8.0
 """Log-probability that the restoration of a changed name may cost, in nats."""
 MIN_GAIN: Final = 0.1
 """Mean token probability that a translation with placeholders for lost names must gain."""
+MAX_RECOVERED: Final = 6.0
+"""Log-probability that a placeholder for a lost word may recover, in nats."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _NAME: Final = re.compile(r"(?<!['’\w])[^\W\d_]{2,}(?:-[^\W\d_]+)*(?!['’\w])")
 
@@ -203,10 +206,9 @@ def protect_names(sentence: Sentence, *, src_lang: str) -> Attempt | None:
         capital_is_sign=capital_is_sign,
         is_unsure=lambda word: word_probability(word, best, tgt_tokenizer) <= MAX_PROBABILITY,
     )
-    lost = []
-    can_gain = mean_probability(best.token_log_probs) < 1 - MIN_GAIN
-    if capital_is_sign and can_gain:
-        lost = find_lost_names(src, tgt, src_tokenizer)
+    lost = find_lost_names(src, tgt, src_tokenizer) if capital_is_sign else []
+    if not (changed or can_gain(best, len(" ".join(lost).split()))):
+        return None
     single = [name for name, _ in changed if not any(name in words.split() for words in lost)]
     names = [*lost, *single]
     protected = (*part.protected, *names)
@@ -231,6 +233,18 @@ def spell_names(
         sentence.tokenizers.tgt.encode(attempt.tokenizers.tgt.decode(hypothesis.ids))
         for hypothesis in hypotheses
     ]
+
+
+def can_gain(first: Hypothesis, n_lost: int) -> bool:
+    """Return whether placeholders for lost words can make a translation surer by enough.
+
+    A few words change the mean token probability of a long translation too little, so that a second
+    search is in vain.
+    """
+    log_probs = first.token_log_probs
+    wanted = mean_probability(log_probs) + MIN_GAIN
+    best = sum(log_probs) + MAX_RECOVERED * n_lost
+    return wanted < 1 and len(log_probs) * math.log(wanted) <= best
 
 
 def gains(sentence: Sentence, second: Hypothesis) -> bool:
