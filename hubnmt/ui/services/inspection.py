@@ -33,7 +33,7 @@ MAX_SHOWN_TOKENS = 60
 alternative would be slow. Selecting one completes it."""
 
 MAX_ABLATED = 2
-"""Maximum number of cached translators with ablated heads."""
+"""Maximum number of cached translators: one with all heads, one with ablated heads."""
 
 MAX_ABLATED_PARAMETERS = 100_000_000
 """Maximum size for head ablation, which copies the model."""
@@ -130,10 +130,12 @@ class Inspector:
         try:
             translator, subject = self._read(value)
             off = read_heads(switches)
-            ablated = self._without(value["model"], translator, off) if off else translator
+            # The baseline also runs on the PyTorch engine with the same weights.
+            both = [
+                self._without(value["model"], translator, heads) for heads in (frozenset(), off)
+            ]
         except HubNMTError as error:
             return _with_message(switches, error)
-        both = (translator, ablated)
         with model_turn():
             before, after = (each.translate(subject.src, split=False, guard=False) for each in both)
             log_probs = [

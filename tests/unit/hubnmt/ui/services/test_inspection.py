@@ -54,6 +54,17 @@ def test_heads_switched_off_change_how_probable_a_translation_is(
     assert silent != pytest.approx(whole)
 
 
+def test_the_comparison_with_switched_heads_is_of_one_engine_and_dtype(tmp_path: Path):
+    pytest.importorskip("ctranslate2")
+    name, text = "de-en-multi30k", "Ein Radfahrer vollführt einen Sprung in einem Wald."
+    fast = Translator.from_pretrained(name, engine="ctranslate2", dtype="int8")
+    handlers = Handlers(ModelRegistry(lambda _: fast, {"tiny": tmp_path}))
+    switched = Inspector(handlers.registry).switch(_translate(handlers, text), {"off": []})
+    sides = ["".join(text for text, _ in side) for side in switched["answer"]["spans"]]
+    assert sides == [Translator.from_pretrained(name).translate(text).text] * 2
+    assert sides[0] != fast.translate(text).text
+
+
 @pytest.mark.parametrize("off", [[["cross", 99, 0]], [["elbow", 0, 0]], [["cross", 0]], None, 3])
 def test_heads_that_are_not_there_are_a_sentence(
     inspector: Inspector, value: dict[str, Any], off: Any
