@@ -1,6 +1,6 @@
 """The Compare tab: two models or decoding configurations side by side."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -37,17 +37,6 @@ FILL = """(source, text) => {
 """Takes the text over unless another one was typed here."""
 
 
-class _Side(NamedTuple):
-    """Components of one side."""
-
-    picker: ModelPicker
-    panel: OptionsPanel
-
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the options' values for a model."""
-        return self.panel.describe(chosen.decoding)
-
-
 class CompareTab:
     """Components and events of the tab."""
 
@@ -68,7 +57,9 @@ class CompareTab:
         self._compared = draw_static("compared")
         self._result = line(elem_id="comparison")
 
-    def _place_side(self, name: str, chosen: SelectedModel, preset: str) -> _Side:
+    def _place_side(
+        self, name: str, chosen: SelectedModel, preset: str
+    ) -> tuple[ModelPicker, OptionsPanel]:
         with gr.Column(min_width=300):
             picker = ModelPicker(
                 self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
@@ -77,7 +68,7 @@ class CompareTab:
             panel = OptionsPanel(
                 chosen.decoding, name=f"options-{name.lower()}", preset=preset, title=name
             )
-        return _Side(picker, panel)
+        return picker, panel
 
     def wire(self, tab: gr.Tab, source: gr.Textbox) -> None:
         """Connect the events; the text begins as that of the Translate tab."""
@@ -87,10 +78,10 @@ class CompareTab:
         for picker, panel in self._sides:
             inputs += [picker.field, *panel.components]
             panel.wire(self._handlers.defaults, picker.field)
-        first, second = self._sides
-        described_first = [self._source, *first.panel.described]
-        first.picker.wire(self._notice, described_first, self._describe_first)
-        second.picker.wire(self._notice, second.panel.described, second.describe)
+        (first, first_panel), (second, second_panel) = self._sides
+        described_first = [self._source, *first_panel.described]
+        first.wire(self._notice, described_first, self._describe_first)
+        second.wire(self._notice, second_panel.described, second_panel.describe)
         gr.on(
             [self._go.click, self._source.submit],
             on_model(self._compare),
@@ -103,15 +94,17 @@ class CompareTab:
     @property
     def described(self) -> list[Any]:
         """Components that depend on the page's model, which becomes A."""
-        first = self._sides[0]
-        return [*first.picker.described, self._source, *first.panel.described]
+        picker, panel = self._sides[0]
+        return [*picker.described, self._source, *panel.described]
 
     def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
-        return [*self._sides[0].picker.describe(chosen), *self._describe_first(chosen)]
+        picker, _ = self._sides[0]
+        return [*picker.describe(chosen), *self._describe_first(chosen)]
 
     def _describe_first(self, chosen: SelectedModel) -> list[Any]:
-        return [gr.Textbox(**source_texts(chosen)), *self._sides[0].describe(chosen)]
+        _, panel = self._sides[0]
+        return [gr.Textbox(**source_texts(chosen)), *panel.describe(chosen)]
 
     def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:
         """Compare; `values` are the model and the options of A, then those of B."""

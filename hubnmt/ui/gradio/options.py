@@ -9,6 +9,7 @@ import gradio as gr
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.gradio.events import QUIET, RUNS, as_client
 from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.translate import SelectedModel
 
 
 class OptionsPanel:
@@ -67,9 +68,10 @@ class OptionsPanel:
         """Components that depend on the model; `describe` returns their values."""
         return [*self.components, self._preset]
 
-    def describe(self, decoding: DecodingConfig) -> list[Any]:
-        """Return the components' values for a model's defaults."""
-        return [*decoding_controls.control_values(decoding).values(), decoding_controls.BEST]
+    def describe(self, chosen: SelectedModel) -> list[Any]:
+        """Return the components' values for a model."""
+        values = decoding_controls.control_values(chosen.decoding).values()
+        return [*values, decoding_controls.BEST]
 
     @property
     def prefix(self) -> Any:

@@ -222,7 +222,7 @@ class TranslateTab:
             gr.Textbox(**_target(chosen)),
             gr.Dataset(**_examples(chosen)),
             _given(chosen),
-            *self.options.describe(chosen.decoding),
+            *self.options.describe(chosen),
         ]
 
     def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:

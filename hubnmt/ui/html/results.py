@@ -238,14 +238,11 @@ def _layer(number: int | None, stages: list[Stage]) -> str:
     if number is None:
         return inside
     count = short_count(sum(stage.n_parameters for stage in stages))
+    is_open = ' open=""' if number == 1 else ""
     return (
-        f"<details{_open(number == 1)}>"
+        f"<details{is_open}>"
         f"<summary>Layer {number} <span>{count} parameters</span></summary>{inside}</details>"
     )
-
-
-def _open(is_open: bool) -> str:
-    return ' open=""' if is_open else ""
 
 
 def _stage(stage: Stage) -> str:
