@@ -1,7 +1,10 @@
 """Translator: each door takes what is promised and refuses what is not."""
 
 import math
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,20 @@ import torch
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.translator import Translator
+
+IN_FORKED_PROCESSES = """
+import functools, multiprocessing, sys
+import torch
+from hubnmt import Translator
+
+torch.set_num_threads(2)
+translator = Translator.from_pretrained(sys.argv[1])
+translator = functools.partial(translator, beam_size=1, max_new_tokens=3)
+texts = [f"Ein Hund rennt im Schnee und spielt mit {n} Kindern." for n in range(20)]
+expected = translator(texts)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(translator, [texts, texts]) == [expected, expected]
+"""
 
 
 def test_the_token_probability_can_be_read_whatever_the_length_penalty(
@@ -166,3 +183,10 @@ def test_a_pickled_translator_is_the_same(stored: StoredModel) -> None:
     assert again.translate("Ein Hund") == translator.translate("Ein Hund")
     assert (again.name, again.commit) == ("user/name", "abc")
     assert next(again.model.parameters()).dtype == torch.bfloat16
+
+
+def test_forked_processes_translate(bundled_model: Path) -> None:
+    """As `num_proc` of datasets starts them: OpenMP's threads do not survive a fork."""
+    command = [sys.executable, "-W", "ignore", "-c", IN_FORKED_PROCESSES, str(bundled_model)]
+    patient = os.environ | {"OMP_WAIT_POLICY": "passive"}  # on a machine with other work
+    subprocess.run(command, check=True, timeout=120, env=patient)

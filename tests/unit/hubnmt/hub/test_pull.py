@@ -1,5 +1,6 @@
 """A model comes whole, or not at all in one line; and the next try works."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -9,7 +10,9 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+import torch
 
+from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
 from hubnmt.hub.client import find_cached
 from hubnmt.hub.files import ALLOWED
@@ -295,3 +298,10 @@ def test_a_folder_of_another_library_is_left_alone(
     with pytest.raises(InputError, match="no hubnmt model; name an empty or a new folder"):
         pull_to(REFERENCE, tmp_path / "bert")
     assert read_folder(tmp_path / "bert") == files
+
+
+def test_weights_in_8_bits_are_pulled(hub: HubServer, model_folder: Path):
+    stored = load_model(model_folder)
+    save_model(model_folder, dataclasses.replace(stored, dtype=torch.int8))
+    hub.store.put(REPO, read_folder(model_folder))
+    assert load_model(pull(REFERENCE).folder).dtype is torch.int8

@@ -143,3 +143,12 @@ def test_every_file_of_the_package_is_of_a_kind_that_travels(repo: Path):
     tracked = [name for name in tracked if "/pretrained/" not in name]
     assert len(tracked) > 50
     assert set(tracked) <= set(collect(SPACE, REPO))
+
+
+def test_private_makes_a_private_space(served: HubServer):
+    open_space(SPACE, REPO, private=True)
+    assert served.repo(SPACE, "space").private
+    served.store.create("space", "user/open")
+    with pytest.raises(HubError, match="is public"):
+        open_space("user/open", REPO, private=True)
+    assert served.repo("user/open", "space").files() == {}

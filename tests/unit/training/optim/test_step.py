@@ -1,5 +1,6 @@
 """A step: however its work is cut, the weights move the same way; broken numbers stop it."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -108,3 +109,19 @@ def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run:
         expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
         torch.testing.assert_close(parameter.detach(), expected)
     assert tied != ("output_proj.weight" in before)
+
+
+def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -> None:
+    def norm_of(gradients: list[Tensor]) -> Tensor:
+        return torch.cat([gradient.flatten() for gradient in gradients]).norm()
+
+    current = make_run()
+    free = gradients_of(current, [0, 1, 2])
+    settings = dataclasses.replace(current.stepper.settings, grad_clip_norm=0.01)
+    current.stepper.settings = settings
+    clipped = gradients_of(current, [0, 1, 2])
+    norm = norm_of(free)
+    assert norm > 0.02
+    assert norm_of(clipped).item() == pytest.approx(0.01, rel=1e-3)
+    torch.testing.assert_close(clipped[0], free[0] * 0.01 / norm, rtol=1e-3, atol=1e-7)
+    assert take(current, [0, 1, 2]).grad_norm == pytest.approx(norm.item(), rel=1e-5)

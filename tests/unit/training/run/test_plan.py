@@ -1,9 +1,11 @@
 """The budget of a run: its schedule, its batch, and what is said about it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.runs import read_metrics
 from training.run.trainer import Run
@@ -36,3 +38,23 @@ def test_steps_are_a_budget_that_resumes_exactly(run_farm: RunFarm, tmp_path: Pa
     assert rates == pytest.approx(
         [1e-2 * (1 - (n + 0.5) / 8) / 0.9 if n else 6.25e-3 for n in range(8)]
     )
+
+
+def test_the_fastest_number_of_threads_is_kept_for_the_run(
+    run_farm: RunFarm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with caplog.at_level("INFO"):
+            done = run_farm(tmp_path, "run.max_steps=4")
+        chosen = done.config.run.n_threads
+        assert f"threads: {chosen}, by the time of a batch (2 in " in caplog.text
+        assert torch.get_num_threads() == 2  # as before the run
+        other = 3 - chosen
+        run_farm(tmp_path, "run.max_steps=8", f"run.n_threads={other}", resume=True)
+    finally:
+        torch.set_num_threads(before)
+    card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
+    names = {1: "CPU, 1 thread", 2: "CPU, 2 threads"}
+    assert re.search(rf"{names[chosen]}, float32; from step 4 .*{names[other]}\n", card)
