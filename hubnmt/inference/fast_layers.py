@@ -125,6 +125,8 @@ class FastAttention(MultiHeadAttention):
             k = k.transpose(2, 3).contiguous().transpose(2, 3)  # (B, H, S, E)
         return k, v.contiguous()
 
+    __call__ = MultiHeadAttention.forward
+
     def _prefers_products(self, q: Tensor) -> bool:
         return len(q) >= MIN_SENTENCES and q.shape[2] <= MAX_QUERIES
 
