@@ -14,7 +14,6 @@ import contextvars
 import functools
 import inspect
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from gradio.context import LocalContext
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.html.facts import notice
+from hubnmt.ui.services.text_format import public_message
 from hubnmt.ui.services.turns import CLIENT, AbandonedError, Client
 
 try:
@@ -47,17 +47,9 @@ OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 16}
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """Events that query the Hub, one at a time."""
 
-CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
-"""Path inside the Hub cache, which is internal to the server."""
-
-FOLDERS = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;]+/)+(?=[^\s/'\"])")
-"""The folders of an absolute path; the last name tells a visitor enough."""
-
 KEPT_SESSIONS = 500
 """Sessions of which Gradio keeps the state, and the page the newest request."""
 
-MAX_MESSAGE_CHARS = 600
-"""Maximum length of an error message, which may contain client input."""
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Settings of events that are not part of the public API."""
@@ -173,15 +165,6 @@ def _as_client(replaces: str) -> contextvars.Context:
 def error_notice(error: HubNMTError) -> str:
     """Render an error as a notice."""
     return notice([public_message(error)], "error")
-
-
-def public_message(error: HubNMTError) -> str:
-    """Return an error's message, shortened, encodable in UTF-8, and without server paths."""
-    said = str(error)
-    if len(said) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
-        said = f"{said[:MAX_MESSAGE_CHARS]} ..."
-    said = FOLDERS.sub("", CACHED_MODEL.sub(r"\1/\2", said))
-    return said.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @contextlib.contextmanager

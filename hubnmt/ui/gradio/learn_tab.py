@@ -14,13 +14,12 @@ from hubnmt.ui.gradio.events import (
     heading,
     line,
     on_model,
-    public_message,
 )
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results, training_run
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Learn
-from hubnmt.ui.services.text_format import sentence
+from hubnmt.ui.services.text_format import public_message, sentence
 from hubnmt.ui.services.training_runs import samples_figure
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 

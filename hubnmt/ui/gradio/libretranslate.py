@@ -14,8 +14,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.ui.gradio.events import on_gpu, public_message
+from hubnmt.ui.gradio.events import on_gpu
 from hubnmt.ui.services.libretranslate import LibreTranslate
+from hubnmt.ui.services.text_format import public_message
 from hubnmt.ui.services.translate import Handlers
 from hubnmt.ui.services.turns import CLIENT, AbandonedError, BusyError, Client
 

@@ -22,7 +22,7 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.compare import mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, read_index
-from hubnmt.ui.services.text_format import sentence, short_count
+from hubnmt.ui.services.text_format import public_message, sentence, short_count
 from hubnmt.ui.services.turns import model_turn
 
 N_CHOICES = 6
@@ -78,7 +78,7 @@ class Inspector:
             translator, subject = self._read(value)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Inspection({"message": sentence(str(error))})
+            return Inspection({"message": sentence(public_message(error))})
         occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
         figure = explorer_figure(maps, occlusion.falls if occlusion else None)
@@ -186,7 +186,10 @@ def read_heads(switches: Any) -> frozenset[Head]:
 
 
 def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
-    return {**(value if isinstance(value, dict) else {}), "message": sentence(str(error))}
+    return {
+        **(value if isinstance(value, dict) else {}),
+        "message": sentence(public_message(error)),
+    }
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:

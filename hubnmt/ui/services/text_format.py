@@ -1,5 +1,27 @@
 """Formatting of messages, counts and durations as plain text."""
 
+import re
+
+from hubnmt.errors import HubNMTError
+
+CACHED_MODEL = re.compile(r"[^\s'\"]*models--([\w.-]+?)--([\w.-]+)/(?:snapshots|blobs)/[0-9a-f]+")
+"""Path inside the Hub cache, which is internal to the server."""
+
+FOLDERS = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;]+/)+(?=[^\s/'\"])")
+"""The folders of an absolute path; the last name tells a visitor enough."""
+
+MAX_MESSAGE_CHARS = 600
+"""Maximum length of an error message, which may contain client input."""
+
+
+def public_message(error: HubNMTError) -> str:
+    """Return an error's message, shortened, encodable in UTF-8, and without server paths."""
+    said = str(error)
+    if len(said) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
+        said = f"{said[:MAX_MESSAGE_CHARS]} ..."
+    said = FOLDERS.sub("", CACHED_MODEL.sub(r"\1/\2", said))
+    return said.encode("utf-8", "backslashreplace").decode("utf-8")
+
 
 def sentence(message: str) -> str:
     """Capitalize a message and end it with a full stop.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hubnmt.analysis.head_ablation import Head, without_heads
+from hubnmt.errors import ModelFolderError
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.inspection import Inspector
@@ -112,3 +113,12 @@ def test_an_alternative_that_was_cut_is_completed(
     assert found.text.startswith("A dog")
     whole = inspector.steer(value, steering | {"choices": [choice | {"is_whole": True}]})
     assert whole.text == "A dog"
+
+
+def test_a_model_that_is_gone_is_named_without_its_folder(value: dict[str, Any], tmp_path: Path):
+    def load(_: str) -> Translator:
+        raise ModelFolderError(f"{tmp_path / 'config.json'}: no such file")
+
+    found = Inspector(ModelRegistry(load, {"tiny": tmp_path})).explore(value)
+    assert "config.json: no such file" in found[0]["message"]
+    assert str(tmp_path) not in found[0]["message"]
