@@ -90,7 +90,7 @@ class Translation:
     detected_language: str = ""
     """ISO 639 code of the source's language if it is surely not the model's; else empty."""
     n_fallbacks: int = 0
-    """Number of segments decoded again by fallback decoding, whichever result was kept."""
+    """Number of segments whose translation is that of fallback decoding."""
 
     def __str__(self) -> str:
         """Return the best translation."""

@@ -237,3 +237,11 @@ def test_a_lost_name_is_restored_by_a_placeholder(tokenizer: Tokenizer, src_lang
     assert "~" in model.translate("Xqyvy lacht!").text  # a first word has a capital in any case
     maps = model.attend(text, found.n_best[0])
     assert maps.tgt_log_probs == pytest.approx(found.tgt_log_probs, abs=1e-3)
+
+
+def test_a_second_search_that_is_no_better_is_not_reported_as_taken(copier: Translator) -> None:
+    text = "Ein Hund rennt im Schnee"
+    found = copier.translate(text)
+    assert found.text == text
+    assert found.warnings == ("the translation copies the source",)
+    assert found.n_fallbacks == 0
