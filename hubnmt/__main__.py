@@ -13,7 +13,7 @@ import typer
 
 from hubnmt.cli.app import app
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.text.textfile import NO_PLACE, NO_ROOM
+from hubnmt.text.textfile import DISK_FULL, NOT_WRITABLE
 
 INTERRUPTED = {
     "list": "nothing was changed",
@@ -54,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in (*NO_ROOM, *NO_PLACE):
+        if error.errno not in (*DISK_FULL, *NOT_WRITABLE):
             raise
-        remedy = "free disk space" if error.errno in NO_ROOM else "choose another place"
+        remedy = "free disk space" if error.errno in DISK_FULL else "choose another place"
         where = error.filename or "the output"
         _report(f"error: {where}: cannot be written ({error.strerror}); {remedy}, then try again")
-        if error.errno in NO_ROOM:
+        if error.errno in DISK_FULL:
             _discard_output()
         return 2
     return 0

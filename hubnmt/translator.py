@@ -368,7 +368,7 @@ class Translator:
             self.tokenizers.src,
             language=self.config.src_lang,
             max_src_tokens=self.config.max_src_tokens,
-            copy_apart=not prefix,
+            separate_copied=not prefix,
         )
         if not plan.translatable:
             raise InputError("the source is empty; give at least one word")

@@ -93,7 +93,7 @@ class Pipeline:
             language=self._config.src_lang,
             max_src_tokens=self._config.max_src_tokens,
             split=split,
-            copy_apart=not prefix,
+            separate_copied=not prefix,
         )
         distributed = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
         complete, open_prefix = list(distributed.complete), distributed.open

@@ -86,7 +86,7 @@ def make_plan(
     language: str,
     max_src_tokens: int,
     split: bool = True,
-    copy_apart: bool = True,
+    separate_copied: bool = True,
     lower_capitals: bool = True,
 ) -> Plan:
     """Segment a text into parts that fit the model, with their casing normalised.
@@ -99,8 +99,8 @@ def make_plan(
         max_src_tokens: longest part, including eos.
         split: translate each sentence of a line separately; otherwise a line is cut only if it is
             too long for the model.
-        copy_apart: treat emoji around a sentence, and sentences that consist of protected spans,
-            as white space; not with a prefix, which may contain or omit them.
+        separate_copied: treat emoji around a sentence, and sentences that consist of protected
+            spans, as white space; not with a prefix, which may contain or omit them.
         lower_capitals: lower-case all-caps sentences, see `_is_all_caps`; not for targets.
 
     Raises:
@@ -110,7 +110,7 @@ def make_plan(
     parts: list[Part] = []
     n_cut = n_cut_parts = n_lowered = position = 0
     segments = _pieces(text, language, split=split, protected=tokenizer.has_placeholders)
-    for words, space in _without_copied(segments, tokenizer) if copy_apart else segments:
+    for words, space in _without_copied(segments, tokenizer) if separate_copied else segments:
         encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
         n_lowered += encoded.is_lowered
         pieces = [(words, space, encoded)]

@@ -19,9 +19,9 @@ from hubnmt.errors import InputError, ModelFolderError
 
 MAX_LINE_CHARS = 50_000
 """Longest accepted line, far beyond a sentence or paragraph."""
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a full disk or an exceeded quota or file size limit."""
-NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 """Error numbers for a folder of another user, or a file where a folder should be."""
 TOO_LONG = "put each sentence or paragraph on its own line"
 
@@ -190,7 +190,7 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
         if is_draft:
             written.replace(path.resolve())
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in DISK_FULL:
             raise
         message = (
             f"{written}: cannot be written ({error.strerror}); free disk space, then try again"
