@@ -35,18 +35,13 @@ def search_again(
     Yields:
         the steps of the searches.
     """
-    problems = [
-        find_problems(sentence, sentence.hypotheses[0], decoding.max_new_tokens)
+    judged = [
+        (sentence, find_problems(sentence, sentence.hypotheses[0], decoding.max_new_tokens))
         for sentence in sentences
     ]
-    degenerate = {n: found for n, found in enumerate(problems) if found}
-    yield from _retry(
-        [(sentences[n], found) for n, found in degenerate.items()],
-        decoding,
-        engine,
-        max_batch_tokens=max_batch_tokens,
-    )
-    sound = [sentence for n, sentence in enumerate(sentences) if n not in degenerate]
+    degenerate = [(sentence, problems) for sentence, problems in judged if problems]
+    yield from _retry(degenerate, decoding, engine, max_batch_tokens=max_batch_tokens)
+    sound = [sentence for sentence, problems in judged if not problems]
     yield from _restore_names(
         sound, decoding, engine, src_lang=src_lang, max_batch_tokens=max_batch_tokens
     )
