@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from hubnmt.decoding import Hypothesis
@@ -223,16 +223,6 @@ def protect_names(sentence: Sentence, *, src_lang: str) -> Attempt | None:
         sentence.tokenizers.with_spans(protected),
         len(changed),
     )
-
-
-def spell_names(
-    sentence: Sentence, attempt: Attempt, hypotheses: Sequence[Hypothesis]
-) -> list[list[int]]:
-    """Return the target ids of hypotheses with the names as text; other spans stay placeholders."""
-    return [
-        sentence.tokenizers.tgt.encode(attempt.tokenizers.tgt.decode(hypothesis.ids))
-        for hypothesis in hypotheses
-    ]
 
 
 def can_gain(first: Hypothesis, n_lost: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from hubnmt.config import DecodingConfig
 from hubnmt.pipeline.engine import Engine
 from hubnmt.pipeline.fallback import find_problems, retry_options
-from hubnmt.pipeline.names import gains, is_affordable, protect_names, spell_names
+from hubnmt.pipeline.names import gains, is_affordable, protect_names
 from hubnmt.pipeline.sentence import Sentence, keeps_spans, rescore
 
 Steps = Generator[list[int], None, None]
@@ -94,12 +94,14 @@ def _restore_names(
     rows = [attempt.part.ids for _, attempt in attempts]
     again = yield from engine.search(rows, decoding, max_batch_tokens=max_batch_tokens)
     # 3. Leave what cannot be better, and spell the names of the rest.
-    plausible = [
-        (sentence, attempt, gains(sentence, best), spell_names(sentence, attempt, [best, *others]))
-        for (sentence, attempt), (best, *others) in zip(attempts, again, strict=True)
-        if keeps_spans(attempt.part, best.ids, attempt.tokenizers)
-        and (attempt.n_changed or gains(sentence, best))
-    ]
+    plausible = []
+    for (sentence, attempt), hypotheses in zip(attempts, again, strict=True):
+        is_surer = gains(sentence, hypotheses[0])
+        is_kept = keeps_spans(attempt.part, hypotheses[0].ids, attempt.tokenizers)
+        if is_kept and (attempt.n_changed or is_surer):
+            texts = [attempt.tokenizers.tgt.decode(hypothesis.ids) for hypothesis in hypotheses]
+            rows = [sentence.tokenizers.tgt.encode(text) for text in texts]
+            plausible.append((sentence, attempt, is_surer, rows))
     # 4. Score the translations with the names as text, all in one pass, and keep the good ones.
     pairs = [(sentence.part.ids, ids) for sentence, _, _, rows in plausible for ids in rows]
     scored = iter(rescore(engine, pairs, length_penalty=decoding.length_penalty))
