@@ -64,7 +64,7 @@ def main() -> None:
     translations = read_dictionary(options.dictionary, config.src_lang, config.tgt_lang)
     commonest = list(translations)[: options.commonest]
     words = random.Random(1).sample(commonest, min(options.sample, len(commonest)))
-    known = words_of(text for path in options.known for text in path.open(encoding="utf-8"))
+    known = words_of(path.read_text(encoding="utf-8") for path in options.known)
     known |= words_of(text for found in translations.values() for text in found)
     for frame in ("{}", FRAMES[config.src_lang]):
         texts = [each.text for each in translator.translate([frame.format(w) for w in words])]

@@ -21,7 +21,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
     # script: (arguments, what its output says)
     "decode": (
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
-        "farm.valid.de, 12 lines, beam 5 | tokens/s",
+        "farm.valid.de, 12 lines, beam 4 | tokens/s",
     ),
     "names": (["{model}", "--times", "1"], "| all spans |"),
     "phrases": (["{model}", "phrases.tsv"], "of 1 right"),
@@ -34,7 +34,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         ],
         "| hubnmt |",
     ),
-    "words": (["--src", PAIR[0], "--ref", PAIR[1], "{model}"], "right words"),
+    "words": (["{model}", "--dictionary", "words.tsv", "--known", PAIR[1]], "of 1: right"),
 }
 
 
@@ -56,6 +56,7 @@ def test_a_script_prints_its_table(
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
+    Path("words.tsv").write_text("en\tde\nhorse\tPferd\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
     given = [each.format(model=model_folder) for each in arguments]
     monkeypatch.setattr(sys, "argv", [name, *given])

@@ -58,7 +58,7 @@ def write_table(pair: str, values: dict, data, tmp_path: Path) -> Path:
         "\t".join((kinds[n % 2], src, tgt)) for n, (src, tgt) in enumerate(zip(*lines, strict=True))
     ]
     header = "\t".join((values["where_column"], data.src_lang, data.tgt_lang))
-    path = tmp_path / "table.tsv"
+    path = tmp_path / f"{kinds[0]}.tsv"
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     return path
 
