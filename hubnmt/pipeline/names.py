@@ -190,14 +190,15 @@ def protect_names(sentence: Sentence, *, src_lang: str) -> Attempt | None:
     """Return a sentence with placeholders for the names that its best hypothesis changed or lost.
 
     Returns:
-        None if there are none, or no placeholders for them.
+        None if there are none, no placeholders for them, or if the translation is in another
+        script, in which it spells names itself.
     """
     part, (src_tokenizer, tgt_tokenizer) = sentence.part, sentence.tokenizers
     if not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders):
         return None
     best, src, tgt = sentence.hypotheses[0], sentence.src, sentence.text
     if _script(src) != _script(tgt):
-        return None  # the translation spells names in its own script
+        return None
     capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
     changed = find_changed_names(
         src,
