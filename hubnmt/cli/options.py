@@ -152,4 +152,5 @@ def print_note(message: str) -> None:
     if sys.stderr.isatty():
         tqdm.write(message, file=sys.stderr)
     else:
-        print(message, file=sys.stderr)
+        # In one piece: `print` may be interrupted between the text and the end of its line.
+        sys.stderr.write(f"{message}\n")
