@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from itertools import groupby
 
-from hubnmt.model.shape_trace import NamedShape, Stage
+from hubnmt.model.trace import Shape, Stage
 from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
@@ -246,11 +246,11 @@ def _layer(number: int | None, stages: list[Stage]) -> str:
 
 
 def _stage(stage: Stage) -> str:
-    shapes = "".join(map(_shape, stage.tensors))
+    shapes = "".join(_shape(name, shape) for name, shape in stage.shapes.items())
     count = f"<span>{short_count(stage.n_parameters)}</span>" if stage.n_parameters else ""
     return f'<div class="stage"><p>{stage.name}{count}</p><dl>{shapes}</dl></div>'
 
 
-def _shape(tensor: NamedShape) -> str:
-    sizes = " × ".join(f"{size:,}" for size in tensor.shape)
-    return f"<div><dt>{tensor.name}</dt><dd>{sizes}</dd></div>"
+def _shape(name: str, shape: Shape) -> str:
+    sizes = " × ".join(f"{size:,}" for size in shape)
+    return f"<div><dt>{name}</dt><dd>{sizes}</dd></div>"

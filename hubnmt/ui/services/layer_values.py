@@ -12,7 +12,7 @@ from hubnmt.attention.replay import readable_pieces
 from hubnmt.config import ModelConfig
 from hubnmt.decoding import NOT_FINITE
 from hubnmt.errors import InputError, ModelFolderError
-from hubnmt.model.value_trace import AttentionKind, LayerTrace, trace_layer
+from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
 from hubnmt.pipeline.align_sentences import Pair
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator

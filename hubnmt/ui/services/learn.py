@@ -8,7 +8,8 @@ import numpy as np
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.model.shape_trace import Stage, position_pattern, trace_shapes
+from hubnmt.model.embedding import sinusoidal_positions
+from hubnmt.model.trace import Stage, trace_shapes
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
@@ -76,7 +77,7 @@ class Learn:
     def positions(self, model: str) -> dict[str, Any]:
         """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
         d_model = self.handlers.registry.get(model).config.d_model
-        pattern = np.asarray(position_pattern(N_POSITIONS, d_model), dtype=np.float32)
+        pattern = sinusoidal_positions(0, N_POSITIONS, d_model).numpy()  # (T, D)
         packed = np.rint(pattern * 127).astype(np.int8)
         return {
             "rows": N_POSITIONS,

@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hubnmt.model.shape_trace import trace_shapes
+from hubnmt.model.trace import trace_shapes
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
