@@ -103,8 +103,8 @@ def push(
     pushed = push_folder(
         folder, repo, private=private, revision=revision, create_pr=create_pr, message=message
     )
-    what = ", ".join(pushed.changed) or "no changes"
-    sentence = f"{repo} is commit {pushed.commit}: {what}"
+    change = "" if pushed.is_changed else ", as before"
+    sentence = f"{repo} is commit {pushed.commit}{change}"
     _report(dataclasses.asdict(pushed), sentence, result=pushed.url, as_json=as_json)
 
 
@@ -133,7 +133,7 @@ def space(
     if private and public:
         raise ConfigError("give --private or --public, not both")
     opened = open_space(repo, model, private=private, public=public, with_token=with_token)
-    change = f"{len(opened.changed)} files changed" if opened.changed else "no changes"
+    change = "updated" if opened.is_changed else "no changes"
     owner = repo.partition("/")[0]
     restricted = f"private: only {owner}, or the members of that organization, can use it"
     users = restricted if opened.is_private else "public: everybody can use it"

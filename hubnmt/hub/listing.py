@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +28,8 @@ DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I8": 1}
 FACTS = ["cardData", "lastModified", "model-index", "private", "safetensors", "sha"]
 """Fields requested for each model."""
 
-FRESH_S = 60.0
-"""How long the list is cached."""
+FRESH_S = 60
+"""How long `first_models` is cached."""
 PAGE_SIZE = 100
 """Models per request."""
 
@@ -54,12 +54,8 @@ class ListedModel:
 
 def list_bundled(*, search: str = "") -> list[ListedModel]:
     """List the models bundled with the package."""
-    models = bundled_models().items()
-    return [
-        _from_folder(name, folder, "bundled")
-        for name, folder in models
-        if search.lower() in name.lower()
-    ]
+    found = {name: path for name, path in bundled_models().items() if search.lower() in name}
+    return [_from_folder(name, path, "bundled") for name, path in found.items()]
 
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
@@ -85,7 +81,6 @@ def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
 
 
 def _describe_cached(reference: HubReference) -> ListedModel | None:
-    """Describe a cached repository if it is a complete hubnmt model."""
     folder = find_cached(reference)
     if folder is None:
         return None
@@ -173,27 +168,17 @@ def _parse_row(row: dict[str, Any]) -> ListedModel:
     )
 
 
-class Catalogue:
-    """Short-lived cache of the beginnings of the Hub's model list, shared by the process."""
+def first_models(*, author: str = "", search: str = "", size: int = 20) -> list[ListedModel]:
+    """Return the first models of `list_hub`, which are requested once a minute.
 
-    def __init__(
-        self, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Create an empty cache whose lists live for up to `fresh_s` seconds of `clock`."""
-        self._fresh_s, self._clock = fresh_s, clock
-        self._request = lru_cache(maxsize=64)(_list_first)
-
-    def page(self, *, author: str = "", search: str = "", size: int = 20) -> list[ListedModel]:
-        """Return the first models of the list.
-
-        Raises:
-            HubError: if the Hub refuses or cannot be reached.
-        """
-        period = int(self._clock() // self._fresh_s)
-        return list(self._request(period, author, search, size))
+    Raises:
+        HubError: if the Hub refuses or cannot be reached.
+    """
+    return _request_first(int(time.monotonic() // FRESH_S), author, search, size)
 
 
-def _list_first(period: int, author: str, search: str, size: int) -> list[ListedModel]:
+@lru_cache(maxsize=64)
+def _request_first(period: int, author: str, search: str, size: int) -> list[ListedModel]:
     return list(itertools.islice(list_hub(author=author, search=search), size))
 
 

@@ -1,26 +1,17 @@
 """Publish a model folder on the Hub in one commit.
 
-The folder is loaded for validation first, and only model files that differ are uploaded. A commit
-names its parent, so that concurrent pushes cannot overwrite each other.
+The folder is loaded for validation first. A commit names its parent, so that concurrent pushes
+cannot overwrite each other.
 """
 
 import dataclasses
-import hashlib
-import logging
 import math
 import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from huggingface_hub import (
-    CommitOperationAdd,
-    CommitOperationDelete,
-    HfApi,
-    ModelCard,
-    SpaceInfo,
-)
-from huggingface_hub.hf_api import RepoSibling
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, SpaceInfo
 
 from hubnmt.checkpoint.card import CardFacts, address_card, write_card
 from hubnmt.checkpoint.description import CARD_FILE, LIBRARY
@@ -31,8 +22,6 @@ from hubnmt.hub.client import Kind, RepoInfo, connect, open_repo
 from hubnmt.hub.errors import readable_errors
 from hubnmt.hub.files import ALLOWED, BOARD, CONFIG, LIMITS_MIB, MAX_BOARD_MIB, WEIGHTS
 from hubnmt.hub.reference import MAIN, check_repo
-
-logger = logging.getLogger(__name__)
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 """A Hub token, which must not be published by accident."""
@@ -48,8 +37,8 @@ class Pushed:
     """URL of the repository or the pull request."""
     commit: str
     """Commit hash; that of the existing commit if nothing changed."""
-    changed: tuple[str, ...]
-    """Files uploaded or removed; empty if it was up to date."""
+    is_changed: bool
+    """False if the repository was up to date."""
     is_private: bool
     """Whether only its owner, or the members of that organization, can use it."""
 
@@ -64,15 +53,15 @@ def push(
     message: str | None = None,
     token: str | None = None,
 ) -> Pushed:
-    """Publish a model folder in one commit; unchanged files are not uploaded again.
+    """Publish the model files of a folder; unchanged ones are not uploaded again.
 
     Args:
-        folder: a model folder; other files in it are not uploaded.
+        folder: a model folder.
         repo: `user/name`; created if missing.
         private: create a new repository as private; a public one is refused.
-        revision: branch to push to, created if missing; defaults to `main`.
+        revision: branch, created if missing; defaults to `main`.
         create_pr: open a pull request instead of committing to the branch.
-        message: commit message.
+        message: title of the commit.
         token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
@@ -92,7 +81,7 @@ def push(
                 f"{repo} is public: make it private in its settings, or push to a new name"
             )
         _check_target(info, repo)
-        pushed = commit(
+        return commit(
             api,
             info,
             contents,
@@ -101,8 +90,6 @@ def push(
             revision=revision or MAIN,
             create_pr=create_pr,
         )
-    logger.info("%s: %s", repo, ", ".join(pushed.changed) or "no changes")
-    return pushed
 
 
 def prepare_repo(repo: str, *, private: bool = False) -> None:
@@ -124,10 +111,7 @@ def prepare_repo(repo: str, *, private: bool = False) -> None:
 
 
 def collect(folder: Path, repo: str) -> dict[str, Content]:
-    """Validate a model folder and collect the files to upload.
-
-    Returns:
-        name in the repository to local file, or to bytes for the card.
+    """Validate a model folder and return what to upload, by name in the repository.
 
     Raises:
         ModelFolderError: naming the file and the remedy.
@@ -176,11 +160,7 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
 
 
 def _check_target(info: RepoInfo, repo: str) -> None:
-    """Check that the repository is empty or contains a hubnmt model.
-
-    Raises:
-        HubError: if it contains another model.
-    """
+    """Check that the repository is empty or contains a hubnmt model."""
     library = getattr(info, "library_name", None)
     has_model = any(file.rfilename in (CONFIG, WEIGHTS) for file in info.siblings or ())
     if LIBRARY not in (library, *(info.tags or ())) and (library or has_model):
@@ -203,41 +183,31 @@ def commit(
     Args:
         api: client.
         info: state of the repository, which becomes the parent of the commit.
-        contents: name in the repository to a local file or to bytes.
+        contents: local files, or bytes, by name in the repository.
         unwanted: files to remove where the repository has them and `contents` has not.
         message: title of the commit or pull request.
         revision: branch.
         create_pr: open a pull request instead.
     """
     kind: Kind = "space" if isinstance(info, SpaceInfo) else "model"
-    there = {file.rfilename: file for file in info.siblings or ()}
-    additions = [CommitOperationAdd(name, content) for name, content in contents.items()]
-    sent = [add for add in additions if not _is_same(add, there.get(add.path_in_repo))]
+    there = {file.rfilename for file in info.siblings or ()}
     removed = [name for name in unwanted if name in there and name not in contents]
     url = f"{api.endpoint}/{'spaces/' if kind == 'space' else ''}{info.id}"
-    is_private = bool(info.private)
-    if not sent and not removed:
-        return Pushed(url=url, commit=str(info.sha), changed=(), is_private=is_private)
-    done = api.create_commit(
+    done = api.create_commit(  # which leaves out files that have not changed
         info.id,
-        [*sent, *map(CommitOperationDelete, removed)],
+        [
+            *(CommitOperationAdd(name, content) for name, content in contents.items()),
+            *map(CommitOperationDelete, removed),
+        ],
         commit_message=message,
         repo_type=kind,
         revision=revision,
         create_pr=create_pr,
         parent_commit=info.sha,
     )
-    changed = (*(add.path_in_repo for add in sent), *removed)
-    return Pushed(url=done.pr_url or url, commit=done.oid, changed=changed, is_private=is_private)
-
-
-def _is_same(add: CommitOperationAdd, there: RepoSibling | None) -> bool:
-    """Return whether a file has the hash that the Hub states: SHA-256, or git's for small files."""
-    if there is None:
-        return False
-    if there.lfs is not None:
-        return there.lfs.sha256 == add.upload_info.sha256.hex()
-    with add.as_file() as file:
-        content = file.read()
-    git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
-    return there.blob_id == git.hexdigest()
+    return Pushed(
+        url=done.pr_url or url,
+        commit=done.oid,
+        is_changed=done.oid != info.sha,
+        is_private=bool(info.private),
+    )

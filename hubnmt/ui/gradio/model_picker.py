@@ -59,7 +59,7 @@ class HubSearch:
             return
         yield opened, results.searched(typed, None, at_most=N_SUGGESTED), _choices([])
         try:
-            found = search_models(self._handlers.catalogue, *search)
+            found = search_models(*search)
         except HubNMTError as error:
             yield gr.skip(), error_notice(error), _choices([])
             return
@@ -145,9 +145,7 @@ class ModelPicker:
         if self._search is not None:
             self._search.wire(self.field, self._opened)
             self.field.focus(
-                lambda: gr.Dropdown(
-                    choices=suggest_models(self._handlers.registry, self._handlers.catalogue)
-                ),
+                lambda: gr.Dropdown(choices=suggest_models(self._handlers.registry)),
                 None,
                 self.field,
                 queue=False,

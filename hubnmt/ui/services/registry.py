@@ -12,7 +12,7 @@ from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.client import find_cached
-from hubnmt.hub.listing import Catalogue, ListedModel, evict_lru, list_cached
+from hubnmt.hub.listing import ListedModel, evict_lru, first_models, list_cached
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
@@ -290,17 +290,17 @@ def is_on_hub(reference: str) -> bool:
         return False
 
 
-def search_models(catalogue: Catalogue, author: str, words: str) -> list[tuple[str, str]]:
+def search_models(author: str, words: str) -> list[tuple[str, str]]:
     """Search the Hub; return up to `N_SUGGESTED` (label, reference) pairs, the latest first.
 
     Raises:
         HubError: if the request fails.
     """
-    found = catalogue.page(author=author, search=words, size=N_SUGGESTED)
+    found = first_models(author=author, search=words, size=N_SUGGESTED)
     return [(_label(model), model.name) for model in found]
 
 
-def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[str, str]]:
+def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
     """Return the picker's suggestions as (label, reference), the page's own models first.
 
     Without the Hub only the page's own and the cached models are suggested.
@@ -309,7 +309,7 @@ def suggest_models(registry: ModelRegistry, catalogue: Catalogue) -> list[tuple[
     if registry.allow_hub:
         suggested += [(_label(model), model.name) for model in list_cached()]
         try:
-            suggested += search_models(catalogue, "", "")
+            suggested += search_models("", "")
         except HubError as error:
             logger.warning("cannot list models on the Hub: %s", error)
     first = {name: label for label, name in reversed(suggested)}

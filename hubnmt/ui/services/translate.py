@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Unpack
 from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.decoding import run_search
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.listing import Catalogue
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
@@ -58,7 +57,6 @@ class Handlers:
     """Handlers shared by the tabs and the API."""
 
     registry: ModelRegistry
-    catalogue: Catalogue = dataclasses.field(default_factory=Catalogue)
     """Listing of the Hub's models, refreshed at most once a minute."""
 
     def choose(self, model: str) -> SelectedModel:

@@ -7,7 +7,6 @@ import pytest
 
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub.listing import Catalogue
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry as registry_module
@@ -123,7 +122,7 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
 ):
     hub.store.put(REPO, read_folder(model_folder))
     hub.store.put("user/bare", {"README.md": b"---\ntags: [hubnmt]\n---\n"})
-    suggested = suggest_models(make_registry(allow_hub=True), Catalogue())
+    suggested = suggest_models(make_registry(allow_hub=True))
     assert suggested[:2] == [("first", "first"), ("second", "second")]
     assert suggested[2:] == [
         ("user/bare", "user/bare"),
