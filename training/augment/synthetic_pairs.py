@@ -10,8 +10,10 @@ in several languages and with synthetic ones, so that a model learns to copy nam
 ones only; dates and weekdays are written by the library `babel` in the language of each side. In a
 share of the pairs (`--protect`) numbers are replaced by placeholders (see
 `training.data.augmentation`). Languages of different scripts spell names differently: with
-`--spellings` names come from tables of two columns, and each side gets its own spelling. Add the
-table to a recipe as another corpus:
+`--spellings` names come from tables of two columns, and each side gets its own spelling. `--words`
+adds fields: a table with the columns `field` (one or several fields, separated by spaces), one for
+each language, and others for forms, such as `en.plural` for {animal.plural} on the English side.
+{animal2} is another animal than {animal}. Add the table to a recipe as another corpus:
 
     [data.corpora.frames]
     files = ["FOLDER/frames.tsv"]
@@ -21,7 +23,8 @@ import datetime
 import random
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,7 +33,7 @@ from hubnmt.schema import require
 from training.augment.tables import PairTable, check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.augmentation import make_name, protect_pair
-from training.data.sources import TextPair
+from training.data.sources import TextPair, read_lines
 
 LOCALES: Final = (
     *("de_DE", "en_US", "en_GB", "fr_FR", "tr_TR", "pl_PL"),
@@ -41,10 +44,9 @@ FIRM_LOCALES: Final = ("de_DE", "en_US", "fr_FR", "it_IT")
 DRAWS: Final = 1000
 """Values drawn from each locale."""
 PROTECTED_SHARE: Final = 0.15
-"""Default of `--protect`."""
 _KNOWN_NAMES, _KNOWN_PLACES = 0.8, 0.6
 """Shares of values from `faker`, for names, and for cities and firms; the others are synthetic."""
-_SPELLED: Final = ("name", "surname", "city")
+_SPELLED: Final = ("name", "surname", "city", "firm")
 _NAME: Final = re.compile(r"[^\W\d_]{3,14}")
 _LAST_LATIN: Final = "\u024f"
 _CONJUNCTION: Final = re.compile(r"&|\b(?:und|and|et|e)\b")
@@ -65,6 +67,40 @@ class Values(NamedTuple):
     names: Sequence[str]
     cities: Sequence[str]
     firms: Sequence[str]
+
+
+class _Word(str):
+    """A word whose other forms are attributes."""
+
+
+Words = Mapping[str, Sequence[tuple[str, str]]]
+"""For each field its words, (source, target), each of which may have forms as attributes."""
+
+
+def read_words(path: Path, frames: PairTable) -> Words:
+    """Read the words of a table whose columns the module describes.
+
+    Raises:
+        InputError: if a column of the frames' languages, a cell of a row, or a second word of a
+            field is missing.
+    """
+    header, *rows = (line.split("\t") for line in read_lines(path))
+    words = defaultdict[str, list[tuple[str, str]]](list)
+    for number, row in enumerate(rows, start=2):
+        cells = dict(zip(header, row, strict=False))
+        sides = [cells.get(language) for language in (frames.src_lang, frames.tgt_lang)]
+        if len(row) != len(header) or not all((cells.get("field"), *sides)):
+            raise InputError(f"{path}:{number}: a field or a word is missing")
+        pair = _Word(sides[0]), _Word(sides[1])
+        for column, text in cells.items():
+            language, _, form = column.partition(".")
+            if form and text:
+                setattr(pair[language == frames.tgt_lang], form, text)
+        for field in cells["field"].split():
+            words[field].append(pair)
+    if alone := [field for field, pairs in words.items() if len(pairs) < 2]:
+        raise InputError(f"{path}: {alone[0]} needs two words at least")
+    return words
 
 
 def load_values() -> Values:
@@ -115,14 +151,15 @@ def fill_frames(
     times: int,
     protected_share: float = PROTECTED_SHARE,
     spellings: Sequence[TextPair] = (),
+    words: Words | None = None,
 ) -> Iterator[TextPair]:
     """Yield pairs: all frames, filled with other values each time.
 
-    Names of people and places are drawn from `spellings`, (source, target) each, instead of
-    `values`, if there are any.
+    Names of people, places and firms are drawn from `spellings`, (source, target) each, instead
+    of `values`, if there are any.
 
     Raises:
-        InputError: if a frame has an unknown field or a single brace.
+        InputError: if a frame has an unknown field, a form that a word lacks, or a single brace.
     """
     for _ in range(times):
         for src, tgt in frames.pairs:
@@ -131,10 +168,12 @@ def fill_frames(
             day = datetime.datetime(2024, 1, 1, rng.randint(2, 23))
             day += datetime.timedelta(days=rng.randrange(366))
             day += datetime.timedelta(days=day.day == 1)  # French and others write the first apart
-            spelled = {field: rng.choice(spellings) for field in _SPELLED if spellings}
+            drawn = {field: rng.choice(spellings) for field in _SPELLED if spellings}
+            for field, choices in (words or {}).items():
+                drawn[field], drawn[f"{field}2"] = rng.sample(choices, 2)
             both = (
                 shared
-                | {field: spelling[side] for field, spelling in spelled.items()}
+                | {field: pair[side] for field, pair in drawn.items()}
                 | _write_day(day, language, rng)
                 for side, language in enumerate((frames.src_lang, frames.tgt_lang))
             )
@@ -144,9 +183,9 @@ def fill_frames(
                     tgt.format_map(next(both)).replace(".m..", ".m."),
                 )
             except (LookupError, ValueError, AttributeError):
-                names = ", ".join((*shared, "date", "time", "weekday"))
+                names = ", ".join((*shared, "date", "time", "weekday", *(words or ())))
                 raise InputError(
-                    f"frame {src!r}, {tgt!r}: its fields must be among {names}"
+                    f"frame {src!r}, {tgt!r}: its fields must be among {names}, with their forms"
                 ) from None
             yield protect_pair(*pair, rng) if rng.random() < protected_share else pair
 
@@ -199,21 +238,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--times", type=int, default=60, metavar="N", help="pairs per frame (default: 60)"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default: 1")
+    share_help = f"share of pairs with placeholders (default: {PROTECTED_SHARE})"
     parser.add_argument(
-        "--protect",
-        type=float,
-        default=PROTECTED_SHARE,
-        metavar="SHARE",
-        help=f"share of pairs with placeholders (default: {PROTECTED_SHARE})",
+        "--protect", type=float, default=PROTECTED_SHARE, metavar="SHARE", help=share_help
     )
+    names_help = "tables of names with their spelling in both languages"
     parser.add_argument(
-        "--spellings",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE.tsv",
-        help="tables of names with their spelling in both languages",
+        "--spellings", type=Path, nargs="+", default=[], metavar="FILE.tsv", help=names_help
     )
+    parser.add_argument("--words", type=Path, metavar="FILE.tsv", help="words of more fields")
     options = parser.parse_args(arguments)
 
     def work() -> None:
@@ -230,6 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             times=options.times,
             protected_share=options.protect,
             spellings=[pair for path in options.spellings for pair in read_table(path).pairs],
+            words=read_words(options.words, frames) if options.words else None,
         )
         write_table(options.output, [(frames.src_lang, frames.tgt_lang), *pairs])
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hubnmt.errors import InputError
 from hubnmt.text.protected_spans import PLACEHOLDERS
-from training.augment.synthetic_pairs import Values, fill_frames, main
+from training.augment.synthetic_pairs import Values, fill_frames, main, read_words
 from training.augment.tables import PairTable
 
 VALUES = Values(names=["Emre", "Zofia"], cities=["Lyon"], firms=["Rossi Ltd"])
@@ -66,3 +67,38 @@ def test_the_command_fills_the_frames_of_the_project(
     assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
     assert "--times 0 must be at least 1" in caplog.text
+
+
+WORDS = """field\tde\tde.pl\ten\ten.pl
+animal pet\tHund\tHunde\tdog\tdogs
+animal\tKuh\tKühe\tcow\tcows
+pet\tFisch\t\tfish\tfish
+"""
+
+
+def test_words_have_forms_in_each_language(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text(WORDS, encoding="utf-8")
+    rng = random.Random(3)
+
+    def fill_words(src: str, tgt: str) -> set[tuple[str, str]]:
+        frames = PairTable("de", "en", [(src, tgt)])
+        words = read_words(path, frames)
+        return {*fill_frames(frames, VALUES, rng, times=40, words=words)}
+
+    pairs = fill_words("{animal.pl}, {animal2}", "{animal2}: {animal.pl}")
+    assert pairs == {("Hunde, Kuh", "cow: dogs"), ("Kühe, Hund", "dog: cows")}
+    for frame in ("{pet.pl}", "{pet.no}", "{plant}"):
+        with pytest.raises(InputError, match=r"fields must be among .*pet, with their forms"):
+            fill_words(frame, "a")
+    for wrong in (WORDS + "pet\tKatze", WORDS + "bird\tEnte\t\tduck\t", WORDS.replace("de", "fr")):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(InputError, match=r"is missing|needs two words"):
+            fill_words("{pet}", "{pet}")
+
+
+def test_firms_are_spelled_in_another_script() -> None:
+    frames = PairTable("en", "ml", [("{firm}", "{firm}")])
+    spellings = [("Aluva", "ആലുവ")]
+    pairs = fill_frames(frames, VALUES, random.Random(3), times=1, spellings=spellings)
+    assert [*pairs] == spellings
