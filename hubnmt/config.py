@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from hubnmt.schema import FromDict, require
+from hubnmt.schema import FromDict, above_zero, require, within
 
 ENGINES = ("torch", "ctranslate2")
 """Libraries that can run the search; `ctranslate2` needs the extra `hubnmt[fast]`."""
@@ -77,29 +77,12 @@ class ModelConfig(FromDict):
         Raises:
             ConfigError: lists each invalid field with its value and allowed range.
         """
-        ranges = {
-            "src_vocab_size": 2**20,
-            "tgt_vocab_size": 2**20,
-            "d_model": 2**14,
-            "n_heads": 256,
-            "d_ff": 2**17,
-            "n_encoder_layers": 256,
-            "n_decoder_layers": 256,
-            "max_src_tokens": 2**20,
-        }
-        rates = ("dropout", "attention_dropout", "ff_dropout")
         require(
-            *(
-                (
-                    1 <= getattr(self, name) <= top,
-                    f"{name} = {getattr(self, name)} must be 1 to {top}",
-                )
-                for name, top in ranges.items()
-            ),
-            *(
-                (0 <= getattr(self, name) < 1, f"{name} = {getattr(self, name)} must be in [0, 1)")
-                for name in rates
-            ),
+            *within(self, 1, 2**20, "src_vocab_size", "tgt_vocab_size", "max_src_tokens"),
+            *within(self, 1, 2**14, "d_model"),
+            *within(self, 1, 2**17, "d_ff"),
+            *within(self, 1, 256, "n_heads", "n_encoder_layers", "n_decoder_layers"),
+            *within(self, 0, 0.99, "dropout", "attention_dropout", "ff_dropout"),
         )
         head = self.alignment_head
         require(
@@ -195,46 +178,23 @@ class DecodingConfig(FromDict):
     extends beyond the prefix counts. Null means 2 x source tokens + 10."""
 
     def __post_init__(self) -> None:
-        """Validate ranges and relations between fields.
+        """Validate ranges.
 
         Raises:
             ConfigError: lists each invalid field with its value and allowed range.
         """
-        most = self.max_new_tokens
         require(
-            (1 <= self.beam_size <= 256, f"beam_size = {self.beam_size} must be 1 to 256"),
-            (
-                -5 <= self.length_penalty <= 5,
-                f"length_penalty = {self.length_penalty} must be -5 to 5",
-            ),
-            (self.n_best >= 1, f"n_best = {self.n_best} must be at least 1"),
+            *within(self, 1, 256, "beam_size", "n_best"),
+            *within(self, -5, 5, "length_penalty"),
             (
                 self.sample or self.n_best <= self.beam_size,
                 f"n_best = {self.n_best} must be at most beam_size = {self.beam_size}",
             ),
-            (
-                not self.sample or self.n_best <= 256,
-                f"n_best = {self.n_best} must be at most 256",
-            ),
-            (
-                0 < self.temperature <= 100,
-                f"temperature = {self.temperature} must be above 0 and at most 100",
-            ),
-            (self.top_k >= 0, f"top_k = {self.top_k} must be 0 (all) or more"),
-            (0 < self.top_p <= 1, f"top_p = {self.top_p} must be above 0 and at most 1"),
-            (0 <= self.seed < 2**63, f"seed = {self.seed} must be 0 to 2^63 - 1"),
-            (
-                self.no_repeat_ngram_size >= 0,
-                f"no_repeat_ngram_size = {self.no_repeat_ngram_size} must be 0 (off) or more",
-            ),
-            (
-                0 < self.repetition_penalty <= 100,
-                f"repetition_penalty = {self.repetition_penalty} must be above 0, at most 100",
-            ),
-            (
-                most is None or 1 <= most <= 2**16,
-                f"max_new_tokens = {most} must be null or 1 to {2**16}",
-            ),
+            *above_zero(self, "temperature", "top_p", "repetition_penalty"),
+            *within(self, 0, 100, "temperature", "repetition_penalty"),
+            *within(self, 0, 1, "top_p"),
+            *within(self, 0, 2**63 - 1, "top_k", "seed", "no_repeat_ngram_size"),
+            *within(self, 1, 2**16, "max_new_tokens"),
         )
 
     def with_options(self, **options: Unpack[DecodingOptions]) -> Self:

@@ -189,10 +189,13 @@ def above_zero(config: Any, *names: str) -> list[Check]:
     ]
 
 
-def shares(config: Any, *names: str) -> list[Check]:
-    """Check that fields are in [0, 1]."""
+def within(config: Any, least: float, most: float, *names: str) -> list[Check]:
+    """Check that fields are in [least, most]; None is valid."""
     values = {name: getattr(config, name) for name in names}
-    return [(0 <= v <= 1, f"{name} = {v} must be 0 to 1") for name, v in values.items()]
+    return [
+        (value is None or least <= value <= most, f"{name} = {value} must be {least} to {most}")
+        for name, value in values.items()
+    ]
 
 
 @contextlib.contextmanager

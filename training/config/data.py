@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from hubnmt.errors import ConfigError
-from hubnmt.schema import FromDict, above_zero, at_least, collecting, require, shares
+from hubnmt.schema import FromDict, above_zero, at_least, collecting, require, within
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
@@ -198,8 +198,10 @@ class DataConfig(SourceConfig):
                 f"corpora.{MAIN} is reserved for train or dataset; choose another name",
             ),
             *at_least(self, 1, "max_tokens", "limit", "valid_limit"),
-            *shares(self, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"),
-            *shares(self, "protect_spans", "protect_names", "bpe_dropout"),
+            *within(
+                self, 0, 1, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"
+            ),
+            *within(self, 0, 1, "protect_spans", "protect_names", "bpe_dropout"),
             *above_zero(self, "weight"),
             (
                 self.max_length_ratio > 1,
