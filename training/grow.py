@@ -36,7 +36,7 @@ from training.command import make_parser, run_command
 log = logging.getLogger("training")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
-_OUTPUTS = ("out_proj", "feed_forward.narrow")
+_OUTPUTS = ("out_proj", "feed_forward.linear2")
 """Projections whose result is added to the residual stream."""
 
 
@@ -81,7 +81,7 @@ def _check(old: ModelConfig, new: ModelConfig) -> None:
 
 
 def _copy(source: Tensor, target: Tensor, name: str) -> None:
-    if "feed_forward.narrow" in name:
+    if "feed_forward.linear2" in name:
         target.zero_()
     target[tuple(slice(size) for size in source.shape)] = source
 

@@ -5,11 +5,9 @@ config before memory is allocated. Writing is atomic: a temporary folder is rena
 """
 
 import dataclasses
-import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -88,7 +86,9 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     decoding_file = folder / "decoding.json"
     decoding = DecodingConfig()
     if decoding_file.exists():
-        decoding = parse_config(DecodingConfig, _read_decoding(decoding_file), decoding_file)
+        values = read_json(decoding_file)
+        values.pop("prefix", None)  # a default of earlier versions
+        decoding = parse_config(DecodingConfig, values, decoding_file)
     weights = folder / "model.safetensors"
     with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
@@ -101,16 +101,6 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         card=read_card(folder),
         dtype=dtype,
     )
-
-
-def _read_decoding(path: Path) -> dict[str, Any]:
-    """Read the decoding options; earlier versions stored a `prefix` among them."""
-    values = read_json(path)
-    if values.pop("prefix", ""):
-        logging.getLogger(__name__).warning(
-            "%s: prefix is ignored; give it with each text, as in translate(text, prefix=...)", path
-        )
-    return values
 
 
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:

@@ -101,7 +101,7 @@ layer = model.encoder.layers[0]
 assert isinstance(layer, EncoderLayer)
 attention = layer.self_attention
 
-h = layer.frame_self.norm(x)  # (B, S, D)
+h = layer.self_residual.norm(x)  # (B, S, D)
 qkv = h @ attention.qkv_proj.weight.T + attention.qkv_proj.bias  # (B, S, 3 D)
 q, k, v = qkv.view(B, S, 3, H, E).permute(2, 0, 3, 1, 4)  # (B, H, S, E) each
 scores = q @ k.transpose(-2, -1) / math.sqrt(E)  # (B, H, S, S)
@@ -118,8 +118,8 @@ assert_close(attended, attention(q, k, v, attn_mask=may_look)[0])
 # %%
 x1 = x + attended  # (B, S, D): the residual connection
 ff = layer.feed_forward
-inner = (layer.frame_ff.norm(x1) @ ff.widen.weight.T + ff.widen.bias).relu()  # (B, S, F)
-x2 = x1 + inner @ ff.narrow.weight.T + ff.narrow.bias  # (B, S, D)
+inner = (layer.ff_residual.norm(x1) @ ff.linear1.weight.T + ff.linear1.bias).relu()  # (B, S, F)
+x2 = x1 + inner @ ff.linear2.weight.T + ff.linear2.bias  # (B, S, D)
 by_library, library_weights = layer(x, may_look, need_weights=True)
 assert_close(x2, by_library)
 assert_close(weights, library_weights)

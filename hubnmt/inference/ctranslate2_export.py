@@ -168,20 +168,20 @@ def build_spec(stored: StoredModel) -> Any:
 
 
 def _encoder_layer(target: Any, layer: EncoderLayer) -> None:
-    _self_attention(target.self_attention, layer.self_attention, layer.frame_self.norm)
-    _feed_forward(target.ffn, layer.feed_forward, layer.frame_ff.norm)
+    _self_attention(target.self_attention, layer.self_attention, layer.self_residual.norm)
+    _feed_forward(target.ffn, layer.feed_forward, layer.ff_residual.norm)
 
 
 def _decoder_layer(target: Any, layer: DecoderLayer) -> None:
-    _self_attention(target.self_attention, layer.self_attention, layer.frame_self.norm)
-    _norm(target.attention.layer_norm, layer.frame_cross.norm)
+    _self_attention(target.self_attention, layer.self_attention, layer.self_residual.norm)
+    _norm(target.attention.layer_norm, layer.cross_residual.norm)
     attention, d_model = layer.cross_attention, layer.cross_attention.d_model
     weight, bias = attention.qkv_proj.weight, attention.qkv_proj.bias
     queries, memory, out = target.attention.linear
     queries.weight, queries.bias = _array(weight[:d_model]), _array(bias[:d_model])
     memory.weight, memory.bias = _array(weight[d_model:]), _array(bias[d_model:])
     _linear(out, attention.out_proj)
-    _feed_forward(target.ffn, layer.feed_forward, layer.frame_ff.norm)
+    _feed_forward(target.ffn, layer.feed_forward, layer.ff_residual.norm)
 
 
 def _self_attention(target: Any, attention: MultiHeadAttention, norm: nn.LayerNorm) -> None:
@@ -192,8 +192,8 @@ def _self_attention(target: Any, attention: MultiHeadAttention, norm: nn.LayerNo
 
 def _feed_forward(target: Any, block: FeedForward, norm: nn.LayerNorm) -> None:
     _norm(target.layer_norm, norm)
-    _linear(target.linear_0, block.widen)
-    _linear(target.linear_1, block.narrow)
+    _linear(target.linear_0, block.linear1)
+    _linear(target.linear_1, block.linear2)
 
 
 def _norm(target: Any, norm: nn.Module) -> None:

@@ -27,21 +27,21 @@ class FeedForward(nn.Module):
     ) -> None:
         """Initialize both matrices (Glorot uniform); biases are 0."""
         super().__init__()
-        self.widen = nn.Linear(d_model, d_ff)
+        self.linear1 = nn.Linear(d_model, d_ff)
         self.activate = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
-        self.narrow = nn.Linear(d_ff, d_model)
-        for linear in (self.widen, self.narrow):
+        self.linear2 = nn.Linear(d_ff, d_model)
+        for linear in (self.linear1, self.linear2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def expand(self, x: Tensor) -> Tensor:
         """Return the activations of the inner layer: (B, T, D) to (B, T, F)."""
-        return self.activate(self.widen(x))  # (B, T, F)
+        return self.activate(self.linear1(x))  # (B, T, F)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, T, D) to (B, T, D)."""
         inner = self.expand(x)  # (B, T, F)
         if self.training:
             inner = self.dropout(inner)
-        return self.narrow(inner)  # type: ignore[no-any-return]  # (B, T, D)
+        return self.linear2(inner)  # type: ignore[no-any-return]  # (B, T, D)

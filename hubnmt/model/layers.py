@@ -51,8 +51,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.feed_forward = _feed_forward(config)
-        self.frame_self = SubLayer(config)
-        self.frame_ff = SubLayer(config)
+        self.self_residual = SubLayer(config)
+        self.ff_residual = SubLayer(config)
 
     def forward(
         self, x: Tensor, attn_mask: Tensor | None, *, need_weights: bool = False
@@ -68,8 +68,8 @@ class EncoderLayer(nn.Module):
             )
             return mixed  # type: ignore[no-any-return]  # (B, S, D)
 
-        x = self.frame_self(x, attend)
-        return self.frame_ff(x, self.feed_forward), weights
+        x = self.self_residual(x, attend)
+        return self.ff_residual(x, self.feed_forward), weights
 
 
 class DecoderLayer(nn.Module):
@@ -81,9 +81,9 @@ class DecoderLayer(nn.Module):
         self.self_attention = _attention(config)
         self.cross_attention = _attention(config)
         self.feed_forward = _feed_forward(config)
-        self.frame_self = SubLayer(config)
-        self.frame_cross = SubLayer(config)
-        self.frame_ff = SubLayer(config)
+        self.self_residual = SubLayer(config)
+        self.cross_residual = SubLayer(config)
+        self.ff_residual = SubLayer(config)
 
     def precompute_cross_attention(self, memory: Tensor) -> LayerCache:
         """Compute cross-attention keys and values of the encoder output (B, S, D) once."""
@@ -136,6 +136,6 @@ class DecoderLayer(nn.Module):
             )
             return mixed  # type: ignore[no-any-return]  # (B, T, D)
 
-        x = self.frame_self(x, attend_self)
-        x = self.frame_cross(x, attend_memory)
-        return self.frame_ff(x, self.feed_forward), self_weights, cross_weights
+        x = self.self_residual(x, attend_self)
+        x = self.cross_residual(x, attend_memory)
+        return self.ff_residual(x, self.feed_forward), self_weights, cross_weights

@@ -96,9 +96,9 @@ def _stages(model: Transformer, calls: Calls, part: str) -> Iterator[Stage]:
         if is_decoder:
             yield _attention(part, number, "Cross-attention to memory", calls, layer, "cross")
         block = layer.get_submodule("feed_forward")
-        inner = calls[block.get_submodule("widen")][0].output
-        shapes = {"widened": _shape(inner), "vectors": _shape(calls[block][0].output)}
-        n_parameters = _count(block) + _count(layer.get_submodule("frame_ff"))
+        inner = calls[block.get_submodule("linear1")][0].output
+        shapes = {"inner": _shape(inner), "vectors": _shape(calls[block][0].output)}
+        n_parameters = _count(block) + _count(layer.get_submodule("ff_residual"))
         yield Stage(part, number, "Feed-forward", shapes, n_parameters)
     # 3. Final norm.
     norm = stack.final_norm
@@ -115,7 +115,7 @@ def _attention(
     queries, keys, values = map(_shape, call.inputs)
     mixed, weights = map(_shape, call.output)
     shapes = {"queries": queries, "keys": keys, "values": values, "weights": weights}
-    n_parameters = _count(attention) + _count(layer.get_submodule(f"frame_{kind}"))
+    n_parameters = _count(attention) + _count(layer.get_submodule(f"{kind}_residual"))
     return Stage(part, number, name, {**shapes, "vectors": mixed}, n_parameters)
 
 
@@ -201,8 +201,8 @@ def trace_layer(
     out, weights = attend.output  # (1, Q, D), (1, H, Q, K)
     mask = attend.options["attn_mask"].expand(1, 1, q.shape[2], k.shape[2])[:, 0]  # (1, Q, K)
     attention = AttentionTrace(q, k, v, scaled_scores(q, k), mask, weights, weights @ v)
-    around = calls[chosen.get_submodule(f"frame_{name}")][0]
-    feed_forward, behind = calls[chosen.feed_forward][0], calls[chosen.frame_ff][0]
+    around = calls[chosen.get_submodule(f"{name}_residual")][0]
+    feed_forward, behind = calls[chosen.feed_forward][0], calls[chosen.ff_residual][0]
     inner = chosen.feed_forward.expand(feed_forward.inputs[0])  # (1, N, F)
     return LayerTrace(
         AttentionTrace(*map(_unbatch, attention)),

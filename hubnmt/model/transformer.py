@@ -3,7 +3,8 @@
 Source: Vaswani et al. 2017, Figure 1, https://arxiv.org/abs/1706.03762
 """
 
-from typing import NamedTuple, cast
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,25 @@ from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
 from hubnmt.model.kv_cache import DecoderCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
 from hubnmt.model.masks import causal_mask, padding_mask
+
+T = TypeVar("T")
+
+OLD_NAMES = {
+    "frame_self": "self_residual",
+    "frame_cross": "cross_residual",
+    "frame_ff": "ff_residual",
+    "widen": "linear1",
+    "narrow": "linear2",
+}
+"""Present names of modules by those in the weights of earlier versions."""
+
+
+def rename_weights(weights: Mapping[str, T]) -> dict[str, T]:
+    """Give weights of earlier versions their present names."""
+    return {
+        ".".join(OLD_NAMES.get(part, part) for part in name.split(".")): value
+        for name, value in weights.items()
+    }
 
 
 class AttentionMaps(NamedTuple):

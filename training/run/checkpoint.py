@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from hubnmt.errors import ModelFolderError
+from hubnmt.model.transformer import rename_weights
 from training.data.loader import Position
 from training.files import explain_failed_save
 from training.optim.averaging import Weights
@@ -111,7 +112,8 @@ def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
     try:
         state = _read(path)
         values = state["progress"]
-        snapshots = {step: _read(_snapshot_path(folder, step)) for step in values["snapshots"]}
+        paths = {step: _snapshot_path(folder, step) for step in values["snapshots"]}
+        snapshots = {step: rename_weights(_read(path)) for step, path in paths.items()}
         progress = Progress(**values | {"snapshots": snapshots})
         _restore(stepper, state, rank=rank)
     except Exception as error:  # a truncated or foreign file can fail in any way
@@ -130,7 +132,7 @@ def _read(path: Path) -> Any:
 
 
 def _restore(stepper: Stepper, state: dict[str, Any], *, rank: int) -> None:
-    stepper.model.load_state_dict(state["model"])
+    stepper.model.load_state_dict(rename_weights(state["model"]))
     stepper.optimizer.load_state_dict(state["optimizer"])
     if state["scaler"]:  # only float16 uses loss scaling
         stepper.scaler.load_state_dict(state["scaler"])

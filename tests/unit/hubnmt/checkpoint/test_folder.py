@@ -21,6 +21,7 @@ from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
+from hubnmt.model.transformer import OLD_NAMES
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 CARD = "---\nlanguage: [de, en]\n---\n# Grüße 🐕\n"
@@ -112,14 +113,17 @@ def test_tied_tables_stay_one_storage_and_are_written_once(folder: Path) -> None
     assert not {"output_proj.weight", "tgt_embedding.weight"} & set(weights)
 
 
-def test_a_prefix_in_an_older_folder_is_ignored_aloud(
-    stored: StoredModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    save_model(tmp_path / "model", stored)
-    path = tmp_path / "model" / "decoding.json"
-    path.write_text(json.dumps(stored.decoding.to_dict() | {"prefix": "A dog"}))
-    assert load_model(tmp_path / "model").decoding == stored.decoding
-    assert "prefix is ignored" in caplog.text
+def test_a_folder_of_an_earlier_version_loads(joint: StoredModel, folder: Path) -> None:
+    settings = joint.decoding.to_dict() | {"prefix": "A dog"}
+    (folder / "decoding.json").write_text(json.dumps(settings))
+    weights = load_file(folder / "model.safetensors")
+    for old, new in OLD_NAMES.items():
+        weights = {name.replace(f".{new}.", f".{old}."): each for name, each in weights.items()}
+    assert "encoder.layers.0.frame_self.norm.weight" in weights
+    save_file(weights, folder / "model.safetensors")
+    loaded = load_model(folder)
+    assert torch.equal(logits_of(loaded.model), logits_of(joint.model))
+    assert loaded.decoding == joint.decoding
 
 
 # --- broken folders ------------------------------------------------------------------------------

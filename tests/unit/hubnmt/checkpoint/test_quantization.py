@@ -8,13 +8,13 @@ from safetensors.torch import load_file, save_file
 
 from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import load_model
-from hubnmt.checkpoint.quantization import SCALE_SUFFIX
+from hubnmt.checkpoint.weights import SCALE_SUFFIX
 from hubnmt.errors import ModelFolderError
 from hubnmt.translator import Translator
 
 TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Frauen essen an einem Tisch."]
-MATRIX = "encoder.layers.0.feed_forward.widen.weight"
-VECTOR = "encoder.layers.0.feed_forward.widen.bias"
+MATRIX = "encoder.layers.0.feed_forward.linear1.weight"
+VECTOR = "encoder.layers.0.feed_forward.linear1.bias"
 
 
 @pytest.fixture(scope="module")

@@ -89,4 +89,4 @@ def test_shapes_are_those_of_the_real_network(model: Transformer) -> None:
     assert shapes["decoder", 2, "Self-"]["weights"] == maps.tgt_self_attn[:, 0].shape
     assert shapes["decoder", 2, "Cross"]["weights"] == maps.cross_attn[:, 0].shape
     assert shapes["decoder", 2, "Cross"]["keys"] == (1, 3, S, 4)
-    assert shapes["decoder", 1, "Feed-"]["widened"] == (1, T, model.config.d_ff)
+    assert shapes["decoder", 1, "Feed-"]["inner"] == (1, T, model.config.d_ff)

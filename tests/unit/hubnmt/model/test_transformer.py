@@ -22,10 +22,9 @@ TORCH_NAMES = {
     "self_attention.out_proj.": "self_attn.out_proj.",
     "cross_attention.qkv_proj.": "multihead_attn.in_proj_",
     "cross_attention.out_proj.": "multihead_attn.out_proj.",
-    "feed_forward.widen.": "linear1.",
-    "feed_forward.narrow.": "linear2.",
-    "frame_self.norm.": "norm1.",
-    "frame_cross.norm.": "norm2.",
+    "feed_forward.": "",
+    "self_residual.norm.": "norm1.",
+    "cross_residual.norm.": "norm2.",
     "final_norm.": "norm.",
 }
 
@@ -67,7 +66,7 @@ def torch_twin(model: Transformer) -> nn.Transformer:
             continue
         last_norm = "norm2." if name.startswith("encoder.") else "norm3."
         torch_name = name
-        for ours, theirs in (TORCH_NAMES | {"frame_ff.norm.": last_norm}).items():
+        for ours, theirs in (TORCH_NAMES | {"ff_residual.norm.": last_norm}).items():
             torch_name = torch_name.replace(ours, theirs)
         state[torch_name] = value
     twin.load_state_dict(state)
