@@ -19,6 +19,7 @@ SET = [word for each in TEXTS for word in ("--set", each)]
 
 SCRIPTS: dict[str, tuple[list[str], str]] = {
     # script: (arguments, what its output says)
+    "check": (["fr-en"], "mean token probability"),
     "decode": (
         ["--threads", "1", "--shapes", "toy", "--model", "{model}", "--text", PAIR[0]],
         "farm.valid.de, 12 lines, beam 4 | tokens/s",

@@ -3,7 +3,7 @@
 // Triggers "select" when a translation is chosen. Texts are inserted with textContent, never as HTML.
 
 const place = element.querySelector(".alternatives");
-const UNSURE = 0.5; // same value in types.py
+const CHECK_BELOW = 0.7; // same value in types.py
 const percent = (probability) => (probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`);
 
 // A part of a translation, with the words underlined that the model is unsure of. Offsets count code
@@ -74,7 +74,7 @@ function button(candidate, index) {
   const { probability } = candidate; // null for a steered translation
   const chance = make("span", "chance", probability === null ? "steered" : percent(probability));
   if (probability !== null) chance.title = "geometric mean of the token probabilities";
-  chance.classList.toggle("unsure", probability !== null && probability < UNSURE);
+  chance.classList.toggle("unsure", probability !== null && probability < CHECK_BELOW);
   const text = make("span", "text", index === selected ? "shown above" : "");
   if (index !== selected) text.append(...difference(candidate, candidates[selected].text));
   item.append(make("span", "rank", String(index + 1)), text, chance);

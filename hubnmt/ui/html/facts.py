@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from hubnmt.text.languages import language_name
-from hubnmt.types import UNSURE
+from hubnmt.types import CHECK_BELOW, Translation
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
@@ -64,14 +64,22 @@ def timing_line(timed: TimedTranslation) -> str:
         "geometric mean of the probabilities of all tokens: the model's confidence, not the "
         "accuracy of the translation"
     )
-    is_unsure = token_probability < UNSURE
-    mark = ' class="unsure"' if is_unsure else ""
     sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
-    said = f"{'<b>unsure</b>, ' if is_unsure else ''}token probability {sure}"
-    parts.append(f'<span title="{explained}"{mark}>{said}</span>')
+    parts.append(f'<span title="{explained}">token probability {sure}</span>')
+    if timed.translation.to_check:
+        parts.append(_check_note(timed.translation))
     if timed.load_seconds > 0:
         parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
     return f'<div class="facts">{fact_row(parts)}</div>'
+
+
+def _check_note(translation: Translation) -> str:
+    """Ask to check the whole translation, or name the sentences of several."""
+    texts = [translation.text[slice(*pair.tgt)] for pair in translation.to_check]
+    explained = f"the token probability is below {CHECK_BELOW:.0%}: {' '.join(texts)}"
+    n_sentences = len(translation.sentences)
+    said = "check this" if n_sentences == 1 else f"check {len(texts)} of {n_sentences} sentences"
+    return f'<b class="unsure" title="{html.escape(explained)}">{said}</b>'
 
 
 def fact_row(parts: Iterable[str]) -> str:

@@ -70,8 +70,8 @@ class Endpoints:
             tgt_lang: language code such as en.
 
         Returns:
-            The translation; and model, src_lang, tgt_lang, text, token_probability (mean, 0 to 1:
-            below 0.5 the translation is probably wrong), score (used to rank n_best: the
+            The translation; and model, src_lang, tgt_lang, text, token_probability (mean, 0 to 1),
+            to_check (sentences that are probably wrong), score (used to rank n_best: the
             log-probability divided by the length to the power of length_penalty), n_best,
             sentences, alignment of words, tokens, their log-probabilities, warnings, seconds.
         """
@@ -205,6 +205,7 @@ def _text_details(timed: TimedTranslation) -> dict[str, Any]:
     return {
         "text": found.text,
         "token_probability": found.token_probability,
+        "to_check": [found.text[slice(*pair.tgt)] for pair in found.to_check],
         "score": found.score,
         "n_best": [
             {

@@ -47,7 +47,7 @@ def test_json_has_the_promised_fields(model: str, run: Run) -> None:
     answer = json.loads(out)
     assert set(answer) == {
         *("src", "text", "score", "n_best", "src_tokens", "tgt_tokens", "tgt_log_probs"),
-        *("warnings", "token_probability"),
+        *("warnings", "token_probability", "to_check"),
     }
     translation = Translator.from_pretrained(model).translate(text, n_best=2, max_new_tokens=6)
     assert answer["src"] == text

@@ -82,3 +82,4 @@ def test_warnings_reach_python_and_json(bundled_model: Path):
     assert found.detected_language == "en"
     assert "the source looks like English, not German" in found.to_dict()["warnings"]
     assert found.to_dict()["token_probability"] == found.token_probability
+    assert found.to_dict()["to_check"] == [found.text[slice(*pair.tgt)] for pair in found.to_check]

@@ -1,9 +1,11 @@
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hubnmt.config import DecodingConfig
+from hubnmt.types import Candidate, SentencePair, Translation
 from hubnmt.ui.html import facts
 from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 
@@ -18,20 +20,32 @@ def test_notices_are_escaped_sentences():
     assert facts.notice(["it was cut"], "warning").count("<p>It was cut.</p>") == 1
 
 
-def _timing(n_tokens: int, probability: float, seconds: float, load_seconds: float) -> str:
-    translation: Any = SimpleNamespace(tgt_tokens="x" * n_tokens, token_probability=probability)
-    timed = TimedTranslation(translation, seconds, load_seconds, DecodingConfig())
-    return facts.timing_line(timed)
-
-
 @pytest.mark.parametrize(
-    ("probability", "said", "is_marked"),
-    [(1.0, "100%", False), (0.5, "50%", False), (0.49, "49%", True), (0.001, "&lt;1%", True)],
+    ("probabilities", "said", "note"),
+    [
+        ([1.0], "100%", ""),
+        ([0.7001], "70%", ""),
+        ([0.69], "69%", ">check this<"),
+        ([0.001], "&lt;1%", ">check this<"),
+        ([0.9, 0.6], "73%", ">check 1 of 2 sentences<"),
+    ],
 )
-def test_only_what_is_unsure_is_marked(probability: float, said: str, is_marked: bool):
-    html = _timing(3, probability, 1, 0)
+def test_sentences_to_check_are_named(probabilities: list[float], said: str, note: str):
+    rows = tuple((math.log(each),) * 3 for each in probabilities)
+    translation = Translation(
+        src="ab" * len(rows),
+        text="<b" * len(rows),
+        score=0.0,
+        n_best=(Candidate("", 0.0, tgt_log_probs=rows),),
+        src_tokens=("x",),
+        tgt_tokens=("x",) * 3 * len(rows),
+        tgt_log_probs=sum(rows, ()),
+        sentences=tuple(SentencePair((n, n + 2), (n, n + 2)) for n in range(0, 2 * len(rows), 2)),
+    )
+    html = facts.timing_line(TimedTranslation(translation, 1, 0, DecodingConfig()))
     assert f"token probability {said}<" in html
-    assert ("unsure" in html) == is_marked
+    assert (note in html) if note else ("check" not in html)
+    assert "<b<" not in html
 
 
 def test_a_text_in_another_language_offers_to_change_languages():
