@@ -37,9 +37,13 @@ _MARKED_TIME: Final = re.compile(
 )
 """A time of day with its mark: "2:30 p.m.", "14:30 Uhr"."""
 
+_HOURS: Final = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
+_HALF_HOUR: Final = re.compile(rf"\bhalb (?P<hour>{'|'.join(_HOURS)})\b", re.IGNORECASE)
+"""German half hours, which count to the next hour: "halb acht" is 7:30."""
+
 
 def unmark_times(text: str) -> str:
-    """Replace marked times by those of 24 hours, "2:30 p.m." by "14:30".
+    """Replace marked times by those of 24 hours: "2:30 p.m." by "14:30", "halb acht" by "7:30".
 
     Translations then contain these, and never the time of one language with the mark of another.
     """
@@ -51,6 +55,7 @@ def unmark_times(text: str) -> str:
         is_end = match.end() == len(text) and match.group().endswith(".")
         return f"{hour}:{match['minute']}" + "." * is_end
 
+    text = _HALF_HOUR.sub(lambda half: f"{_HOURS.index(half['hour'].lower()) or 12}:30", text)
     return _MARKED_TIME.sub(unmark, text)
 
 

@@ -61,6 +61,7 @@ def test_spans_are_found_in_linear_time(unit: str) -> None:
         ("We meet at 2:30 p.m.", "We meet at 14:30."),
         ("12:10 AM or 12:10pm?", "0:10 or 12:10?"),
         ("um 14:30 Uhr.", "um 14:30."),
+        ("Um halb acht, Halb eins; halb achtzig", "Um 7:30, 12:30; halb achtzig"),
         ("at 9:30 amid, 9:75 Uhr, 1:2:30 Uhr", "at 9:30 amid, 9:75 Uhr, 1:2:30 Uhr"),
     ],
 )
