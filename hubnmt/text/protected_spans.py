@@ -37,8 +37,8 @@ _MARKED_TIME: Final = re.compile(
 )
 """A time of day with its mark: "2:30 p.m.", "14:30 Uhr"."""
 
-_HOURS: Final = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
-_HALF_HOUR: Final = re.compile(rf"\bhalb (?P<hour>{'|'.join(_HOURS)})\b", re.IGNORECASE)
+_HOURS: Final = "eins|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf"
+_HALF_HOUR: Final = re.compile(rf"\bhalb (?P<hour>{_HOURS})\b", re.IGNORECASE)
 """German half hours, which count to the next hour: "halb acht" is 7:30."""
 
 
@@ -55,7 +55,8 @@ def unmark_times(text: str) -> str:
         is_end = match.end() == len(text) and match.group().endswith(".")
         return f"{hour}:{match['minute']}" + "." * is_end
 
-    text = _HALF_HOUR.sub(lambda half: f"{_HOURS.index(half['hour'].lower()) or 12}:30", text)
+    hours = _HOURS.split("|")
+    text = _HALF_HOUR.sub(lambda half: f"{hours.index(half['hour'].lower()) or 12}:30", text)
     return _MARKED_TIME.sub(unmark, text)
 
 
