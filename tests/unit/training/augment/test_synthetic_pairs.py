@@ -63,6 +63,9 @@ def test_the_command_fills_the_frames_of_the_project(
     assert header == "en\tfr"
     assert len(rows) == 2 * (len(frames.read_text(encoding="utf-8").splitlines()) - 1)
     assert "{" not in text
+    frames, words = frames.with_name("frames-words-en-ml.tsv"), frames.with_name("words-en-ml.tsv")
+    command = [str(frames), "--output", str(tmp_path / "b.tsv"), "--times", "5"]
+    assert main([*command, "--words", str(words)]) == 0
     assert main([str(frames), "--output", str(tmp_path / "a.tsv"), "--times", "2"]) == 2
     assert "must end in .tsv and not exist yet" in caplog.text
     assert main([str(frames), "--output", str(tmp_path / "c.tsv"), "--times", "0"]) == 2
