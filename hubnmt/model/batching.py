@@ -31,7 +31,7 @@ class TargetBatch(NamedTuple):
 
 
 class Ragged(NamedTuple):
-    """Rows of ids stored in one flat tensor, such as a memory-mapped file."""
+    """Rows of ids in one flat tensor, such as a memory-mapped file."""
 
     values: Tensor
     """(V,) ids of all rows, possibly with other data between them."""
@@ -41,59 +41,39 @@ class Ragged(NamedTuple):
     """(B,) int64, number of ids in each row."""
 
 
-def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Pad rows of different lengths to one tensor.
-
-    Returns:
-        ids (B, N) int64 and pad_mask (B, N) bool, with N the length of the longest row.
-    """
-    lengths = torch.tensor([len(row) for row in rows])  # (B,)
-    n_columns = int(lengths.max())
-    flat = torch.tensor([token for row in rows for token in row], dtype=torch.int64)
-    pad_mask = torch.arange(n_columns)[None, :] >= lengths[:, None]  # (B, N)
-    ids = torch.full((len(rows), n_columns), pad_id, dtype=torch.int64)  # (B, N)
-    ids[~pad_mask] = flat
-    return ids, pad_mask
+Rows = Sequence[Sequence[int]] | Ragged
+"""Ids of each sentence, without bos and eos."""
 
 
-def batch_sources(rows: Sequence[Sequence[int]], *, pad_id: int, eos_id: int) -> SourceBatch:
+def batch_sources(rows: Rows, *, pad_id: int, eos_id: int) -> SourceBatch:
     """Append eos to each source and pad."""
-    return SourceBatch(*pad_rows([[*row, eos_id] for row in rows], pad_id))
+    ids, lengths = _pad(rows, pad_id)
+    return SourceBatch(*_append_eos(ids, lengths, pad_id, eos_id))
 
 
-def batch_targets(
-    rows: Sequence[Sequence[int]], *, pad_id: int, bos_id: int, eos_id: int
-) -> TargetBatch:
+def batch_targets(rows: Rows, *, pad_id: int, bos_id: int, eos_id: int) -> TargetBatch:
     """Build the decoder's inputs and labels: the same ids, shifted by one."""
-    tgt_in, pad_mask = pad_rows([[bos_id, *row] for row in rows], pad_id)
-    tgt_out, _ = pad_rows([[*row, eos_id] for row in rows], pad_id)
-    return TargetBatch(tgt_in, tgt_out, pad_mask)
-
-
-def batch_ragged_sources(rows: Ragged, *, pad_id: int, eos_id: int) -> SourceBatch:
-    """`batch_sources` for `Ragged` rows, ten times as fast."""
-    return SourceBatch(*_end_rows(_gather(rows, pad_id), rows.lengths, pad_id, eos_id))
-
-
-def batch_ragged_targets(rows: Ragged, *, pad_id: int, bos_id: int, eos_id: int) -> TargetBatch:
-    """`batch_targets` for `Ragged` rows."""
-    ids = _gather(rows, pad_id)  # (B, T - 1)
-    tgt_out, pad_mask = _end_rows(ids, rows.lengths, pad_id, eos_id)
+    ids, lengths = _pad(rows, pad_id)  # (B, T - 1)
+    tgt_out, pad_mask = _append_eos(ids, lengths, pad_id, eos_id)
     tgt_in = torch.cat([ids.new_full((len(ids), 1), bos_id), ids], dim=1)  # (B, T)
     return TargetBatch(tgt_in, tgt_out, pad_mask)
 
 
-def _gather(rows: Ragged, pad_id: int) -> Tensor:
-    """Gather the rows into a padded (B, N) int64 tensor."""
+def _pad(rows: Rows, pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return padded ids (B, N) int64, N the length of the longest row, and lengths (B,)."""
+    if not isinstance(rows, Ragged):
+        lengths = torch.tensor([len(row) for row in rows])  # (B,)
+        values = torch.tensor([token for row in rows for token in row], dtype=torch.int64)
+        rows = Ragged(values, lengths.cumsum(0) - lengths, lengths)
     columns = torch.arange(int(rows.lengths.max()))  # (N,)
     is_real = columns < rows.lengths[:, None]  # (B, N)
     indices = (rows.starts[:, None] + columns)[is_real]  # (ids,)
     ids = torch.full(is_real.shape, pad_id, dtype=torch.int64)  # (B, N)
     ids[is_real] = rows.values[indices].long()
-    return ids
+    return ids, rows.lengths
 
 
-def _end_rows(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[Tensor, Tensor]:
+def _append_eos(ids: Tensor, lengths: Tensor, pad_id: int, eos_id: int) -> tuple[Tensor, Tensor]:
     ended = torch.cat([ids, ids.new_full((len(ids), 1), pad_id)], dim=1)  # (B, N + 1)
     ended.scatter_(1, lengths[:, None], eos_id)
     return ended, torch.arange(ended.shape[1]) > lengths[:, None]
@@ -104,9 +84,6 @@ def group_by_length(lengths: Sequence[int], max_batch_tokens: int) -> list[list[
 
     Batches are ordered longest first, so that running out of memory shows at once. A row longer
     than the limit forms its own batch.
-
-    Returns:
-        batches of indices into `lengths`, every index exactly once.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     batches: list[list[int]] = []

@@ -7,15 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hubnmt.model.batching import (
-    Ragged,
-    SourceBatch,
-    TargetBatch,
-    batch_ragged_sources,
-    batch_ragged_targets,
-    batch_sources,
-    batch_targets,
-)
+from hubnmt.model.batching import Rows, SourceBatch, batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Pair = tuple[Sequence[int], Sequence[int]]
@@ -187,25 +179,16 @@ def _halve_until(bounds: list[tuple[int, int]], multiple: int) -> list[tuple[int
 
 def collate(pairs: Sequence[Pair], tokenizers: Tokenizers) -> Batch:
     """Pad a batch and select its labels."""
-    src = batch_sources([src for src, _ in pairs], **_ends(tokenizers.src))
-    tgt = batch_targets(
-        [tgt for _, tgt in pairs], bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt)
-    )
-    return _pick_labels(src, tgt)
+    return collate_rows([src for src, _ in pairs], [tgt for _, tgt in pairs], tokenizers)
 
 
-def collate_ragged(src: Ragged, tgt: Ragged, tokenizers: Tokenizers) -> Batch:
-    """Equivalent of `collate` for ragged tensors."""
-    return _pick_labels(
-        batch_ragged_sources(src, **_ends(tokenizers.src)),
-        batch_ragged_targets(tgt, bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt)),
-    )
+def collate_rows(src: Rows, tgt: Rows, tokenizers: Tokenizers) -> Batch:
+    """Pad a batch given by the rows of each side, and select its labels."""
+    sources = batch_sources(src, **_ends(tokenizers.src))
+    targets = batch_targets(tgt, bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt))
+    places = (~targets.tgt_pad_mask).flatten().nonzero()[:, 0]  # (N,)
+    return Batch(sources, targets.tgt_in, targets.tgt_out.flatten()[places], places)
 
 
 def _ends(tokenizer: Tokenizer) -> dict[str, int]:
     return {"pad_id": tokenizer.pad_id, "eos_id": tokenizer.eos_id}
-
-
-def _pick_labels(src: SourceBatch, tgt: TargetBatch) -> Batch:
-    places = (~tgt.tgt_pad_mask).flatten().nonzero()[:, 0]  # (N,)
-    return Batch(src, tgt.tgt_in, tgt.tgt_out.flatten()[places], places)

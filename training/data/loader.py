@@ -18,7 +18,7 @@ from training.data.batching import (
     Pair,
     Plan,
     collate,
-    collate_ragged,
+    collate_rows,
     draw_rows,
     mix_seed,
     plan_epoch,
@@ -178,7 +178,7 @@ class Loader:
         corpus = self._corpus
         if not any(self._droppers):
             src, tgt = corpus.train.gather(rows)
-            return collate_ragged(src, tgt, corpus.tokenizers)
+            return collate_rows(src, tgt, corpus.tokenizers)
         return collate([self._drop(corpus.train[row], rng) for row in rows], corpus.tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:

@@ -5,16 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from hubnmt.model.batching import batch_sources, batch_targets, group_by_length, pad_rows
+from hubnmt.model.batching import batch_sources, batch_targets, group_by_length
 
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[7, 8, 9], [5], [], [6, 4, 3, 7, 8]]
 
 
 def test_padding_is_counted_by_length_even_where_a_token_looks_like_padding() -> None:
-    ids, pad_mask = pad_rows([[PAD, 5, PAD], [5]], PAD)
-    assert pad_mask.tolist() == [[False, False, False], [False, True, True]]
-    assert ids.tolist() == [[PAD, 5, PAD], [5, PAD, PAD]]
+    ids, pad_mask = batch_sources([[PAD, 5, PAD], [5]], pad_id=PAD, eos_id=EOS)
+    assert pad_mask.tolist() == [[False] * 4, [False, False, True, True]]
+    assert ids.tolist() == [[PAD, 5, PAD, EOS], [5, EOS, PAD, PAD]]
 
 
 def test_every_source_ends_with_exactly_one_eos() -> None:
