@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.metrics.base import Metric
 
 from hubnmt.errors import InputError
 
@@ -36,10 +35,7 @@ def score_corpus(
 ) -> Scores:
     """Score raw, cased, detokenised text with sacreBLEU's 13a tokenisation.
 
-    Args:
-        hypotheses: one translation per reference.
-        references: one reference per hypothesis.
-        bootstrap: also compute a confidence interval from 1,000 resamples (takes seconds).
+    With `bootstrap` also compute a confidence interval from 1,000 resamples, which takes seconds.
 
     Raises:
         InputError: if the two differ in length or are empty.
@@ -49,29 +45,19 @@ def score_corpus(
             f"{len(hypotheses)} translations for {len(references)} references; "
             "the two need the same number of lines, at least one"
         )
-    bleu, interval = _score(BLEU(), hypotheses, references, bootstrap=bootstrap)
-    chrf, _ = _score(CHRF(), hypotheses, references)
-    plus, _ = _score(CHRF(word_order=2), hypotheses, references)
+    texts = list(hypotheses), [list(references)]
+    bleu, chrf, plus = BLEU(), CHRF(), CHRF(word_order=2)
+    result = bleu.corpus_score(*texts, n_bootstrap=1000 if bootstrap else 1)
     return Scores(
         n=len(references),
-        bleu=bleu[0],
-        bleu_signature=bleu[1],
-        chrf=chrf[0],
-        chrf_signature=chrf[1],
-        chrf_plus_plus=plus[0],
-        chrf_plus_plus_signature=plus[1],
-        bleu_interval=interval,
+        bleu=result.score,
+        chrf=chrf.corpus_score(*texts).score,
+        chrf_plus_plus=plus.corpus_score(*texts).score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+        chrf_plus_plus_signature=str(plus.get_signature()),
+        bleu_interval=getattr(result, "_ci", None) if bootstrap else None,
     )
-
-
-def _score(
-    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: bool = False
-) -> tuple[tuple[float, str], float | None]:
-    result = metric.corpus_score(
-        list(hypotheses), [list(references)], n_bootstrap=1000 if bootstrap else 1
-    )
-    interval = getattr(result, "_ci", None) if bootstrap else None
-    return (result.score, str(metric.get_signature())), interval
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:

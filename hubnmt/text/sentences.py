@@ -79,7 +79,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 
 
 def _join_ordinals(segments: list[Segment]) -> list[Segment]:
-    """Undo splits after an ordinal number, as in "der 3. Stock"."""
+    # "der 3. Stock" is no end of a sentence.
     joined: list[Segment] = []
     for segment in segments:
         before = joined[-1] if joined else None
@@ -91,12 +91,7 @@ def _join_ordinals(segments: list[Segment]) -> list[Segment]:
 
 
 def split_off_emoji(words: str) -> tuple[str, str, str]:
-    """Separate the emoji at both ends of a sentence, which need no translation.
-
-    Returns:
-        leading emoji, the rest, trailing emoji; they concatenate to the sentence. Emoji between
-        words are kept in the rest.
-    """
+    """Return leading emoji, the sentence, trailing emoji; they concatenate to the text."""
     runs = list(EMOJI_RUN.finditer(words))
     if not runs:
         return "", words, ""

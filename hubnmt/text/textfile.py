@@ -62,11 +62,7 @@ def decode_line(raw: bytes, *, where: str) -> str:
 
 
 def check_line(text: str, *, where: str) -> str:
-    """Return a line if it is not too long.
-
-    Raises:
-        InputError: naming the line and the limit.
-    """
+    """Return a line, or raise an `InputError` if it is too long."""
     if len(text) > MAX_LINE_CHARS:
         raise InputError(
             f"{where}: {len(text):,} characters, over the limit of {MAX_LINE_CHARS:,}; {TOO_LONG}"
@@ -105,11 +101,7 @@ def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
 
 
 def read_stdin() -> Iterator[str]:
-    """Yield the lines of standard input.
-
-    Raises:
-        InputError: if it is closed.
-    """
+    """Yield the lines of standard input, or raise an `InputError` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed; give texts, or --input FILE")
     return read_stream(sys.stdin.buffer, name="standard input")

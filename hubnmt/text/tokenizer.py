@@ -34,7 +34,6 @@ from hubnmt.text.tokenizer_file import MAX_FILE_MIB, SPLITTER, assemble, max_fil
 SPECIAL_PIECES = ("<pad>", "<bos>", "<eos>")
 """Special tokens, never produced from text: the string `<eos>` in a text is ordinary text."""
 
-
 MIN_VOCAB_SIZE = len(SPECIAL_PIECES) + 256
 
 ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन्दी, العربية 👩‍👩‍👧 <eos>\t 2026"
@@ -42,7 +41,6 @@ ROUND_TRIP = "Grüße, naïve café — മലയാളം ക്ഷ, हिन�
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Map the printable characters of GPT-2's byte-level alphabet to bytes."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in set(printable)]
     table = {chr(byte): byte for byte in printable}
@@ -50,6 +48,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 BYTE_OF_CHAR = _byte_alphabet()
+"""Byte of each printable character of GPT-2's byte-level alphabet."""
 
 
 class Tokenizer:
@@ -73,7 +72,7 @@ class Tokenizer:
                 f"tokenizer: no piece for {len(uncovered)} of the 256 bytes, such as "
                 f"0x{uncovered[0]:02X}; not a hubnmt tokenizer"
             )
-        self._inner = inner
+        self._inner, self._vocab = inner, vocab
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
         self._spans: tuple[str, ...] = ()
         self._span_bytes: dict[int, bytes] = {}
@@ -83,17 +82,14 @@ class Tokenizer:
                 continue
             if any(char not in BYTE_OF_CHAR for char in piece):
                 raise ModelFolderError(f"tokenizer: {piece!r} is not a byte-level piece")
-            self._piece_bytes[token_id] = self._bytes_of(piece)
+            self._piece_bytes[token_id] = bytes(BYTE_OF_CHAR[char] for char in piece)
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, show_progress: bool = False) -> Self:
-        """Learn the merges from the training split.
+        """Learn the merges from sentences.
 
-        Args:
-            texts: sentences.
-            vocab_size: number of pieces: 3 special, 256 bytes, the rest merges. Small corpora may
-                give fewer.
-            show_progress: show the library's progress bars on standard error.
+        Of the `vocab_size` pieces 3 are special, 256 are bytes and the rest merges, of which small
+        corpora may give fewer.
 
         Raises:
             ConfigError: if `vocab_size` is smaller than the special and byte pieces.
@@ -115,11 +111,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocab_size: int | None = None) -> Self:
-        """Load a tokenizer file.
-
-        Args:
-            path: path of the file.
-            vocab_size: expected number of pieces, which bounds the memory for parsing.
+        """Load a tokenizer file; the expected `vocab_size` bounds the memory for parsing.
 
         Raises:
             ModelFolderError: if the file is missing, invalid, too large, or not a hubnmt tokenizer.
@@ -150,8 +142,7 @@ class Tokenizer:
     @property
     def pieces(self) -> list[str]:
         """The pieces by id, in GPT-2's byte-level alphabet, so without white space."""
-        found: dict[str, int] = self._inner.get_vocab()
-        return sorted(found, key=found.__getitem__)
+        return sorted(self._vocab, key=self._vocab.__getitem__)
 
     @property
     def has_placeholders(self) -> bool:
@@ -170,14 +161,11 @@ class Tokenizer:
         return Counter(mark for mark in found if mark is not None)
 
     def with_spans(self, spans: Sequence[str]) -> Self:
-        """Return a tokenizer for a sentence whose protected spans are encoded as placeholders.
+        """Return a tokenizer that encodes these spans, of `choose_spans`, as placeholders.
 
         Its pieces for placeholders have the bytes of the spans they stand for, so decoding restores
         the spans; pieces of unused placeholders are empty. A vocabulary without placeholders is
         returned unchanged.
-
-        Args:
-            spans: see `hubnmt.text.protected_spans.choose_spans`.
         """
         if not self.has_placeholders:
             return self
@@ -201,10 +189,10 @@ class Tokenizer:
         """Return the ids of each text, encoded in parallel."""
         return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
 
+    @functools.cached_property
     def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Map each merged pair of ids to its rank (0 first) and the id of the result."""
-        vocab: dict[str, int] = self._inner.get_vocab()
-        learned = json.loads(self._inner.to_str())["model"]["merges"]
+        vocab, learned = self._vocab, json.loads(self._inner.to_str())["model"]["merges"]
         return {
             (vocab[left], vocab[right]): (rank, vocab[left + right])
             for rank, (left, right) in enumerate(learned)
@@ -212,9 +200,8 @@ class Tokenizer:
 
     def byte_ids(self) -> list[int]:
         """Return the ids of the bytes 0 to 255."""
-        vocab: dict[str, int] = self._inner.get_vocab()
         chars = {byte: char for char, byte in BYTE_OF_CHAR.items()}
-        return [vocab[chars[byte]] for byte in range(256)]
+        return [self._vocab[chars[byte]] for byte in range(256)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids; bytes that are not valid UTF-8 become U+FFFD."""
@@ -229,12 +216,9 @@ class Tokenizer:
         return self._span_bytes.get(token_id, self._piece_bytes[token_id])
 
     def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the byte span of each token in the UTF-8 encoding of the normalised text.
+        """Return the (start, end) of each token in the UTF-8 encoding of the normalised text.
 
         The prepended space is not counted. A special token has an empty span.
-
-        Returns:
-            (start, end) in bytes for each id.
         """
         spans = []
         start = 0
@@ -253,39 +237,21 @@ class Tokenizer:
         return [word.translate(span_of) for word, _ in SPLITTER.pre_tokenize_str(normal)]
 
     def merge_steps(self, word: str) -> list[list[bytes]]:
-        """Return the intermediate segmentations of a word, one merge per step, lowest rank first.
+        """Return the pieces of one of `pre_tokens` after each merge, lowest rank first.
 
-        Quadratic in the length of the word, so meant for visualisation rather than encoding.
-
-        Args:
-            word: one of `pre_tokens`.
-
-        Returns:
-            the single bytes, then the pieces after each merge; the last equals `encode`.
+        They begin with single bytes and end with those of `encode`. Quadratic in the length of the
+        word, so meant for visualisation rather than encoding.
         """
-        pieces = [bytes([byte]) for byte in word.encode("utf-8")]
-        steps = [pieces]
-        while True:
-            pairs = enumerate(itertools.pairwise(pieces))
-            ranked = [(self._merge_rank[p], at) for at, p in pairs if p in self._merge_rank]
-            if not ranked:
-                return steps
-            _, at = min(ranked)
-            pieces = [*pieces[:at], pieces[at] + pieces[at + 1], *pieces[at + 2 :]]
-            steps.append(pieces)
-
-    @functools.cached_property
-    def _merge_rank(self) -> dict[tuple[bytes, bytes], int]:
-        """Rank of each merge, 0 first."""
-        merges = json.loads(self._inner.to_str())["model"]["merges"]
-        return {
-            (self._bytes_of(left), self._bytes_of(right)): rank
-            for rank, (left, right) in enumerate(merges)
-        }
-
-    @staticmethod
-    def _bytes_of(piece: str) -> bytes:
-        return bytes(BYTE_OF_CHAR[char] for char in piece)
+        byte_ids, merges = self.byte_ids(), self.merges
+        ids = [byte_ids[byte] for byte in word.encode("utf-8")]
+        steps = [ids]
+        while ranked := [
+            (merges[pair], at) for at, pair in enumerate(itertools.pairwise(ids)) if pair in merges
+        ]:
+            (_, merged), at = min(ranked)
+            ids = [*ids[:at], merged, *ids[at + 2 :]]
+            steps.append(ids)
+        return [[self._piece_bytes[token_id] for token_id in step] for step in steps]
 
 
 TWO_FILES = ("tokenizer_src.json", "tokenizer_tgt.json")
@@ -303,11 +269,7 @@ class Tokenizers(NamedTuple):
         return Tokenizers(*(tokenizer.with_spans(spans) for tokenizer in self))
 
     def save(self, folder: Path) -> None:
-        """Write one file for a joint vocabulary, otherwise two.
-
-        Raises:
-            OSError: if a file cannot be written.
-        """
+        """Write one file for a joint vocabulary, otherwise two."""
         if self.src is self.tgt:
             self.src.save(folder / "tokenizer.json")
         else:

@@ -48,10 +48,7 @@ def assemble(model: models.BPE) -> tokenizers.Tokenizer:
 
 
 def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return the settings that affect tokenization, without vocabulary and merges.
-
-    Unset values are omitted, because versions of the library differ in whether they write them.
-    """
+    # Without unset values, as versions of the library differ in whether they write them.
     model = {("model", key): value for key, value in settings["model"].items()}
     rules = {(key,): value for key, value in settings.items()} | model
     learned = {("model",), ("model", "vocab"), ("model", "merges")}
@@ -64,11 +61,7 @@ def _default_settings() -> dict[str, Any]:
 
 
 def _check_rules(settings: dict[str, Any]) -> None:
-    """Check that the settings are those of hubnmt, as others would tokenize text differently.
-
-    Raises:
-        ModelFolderError: naming the settings that differ.
-    """
+    # Other settings would tokenize text differently.
     found, expected = _rules(settings), _rules(_default_settings())
     others = [".".join(path) for path in expected if found.get(path) != expected[path]]
     others += sorted(".".join(path)[:80] for path in set(found) - set(expected))
@@ -76,11 +69,6 @@ def _check_rules(settings: dict[str, Any]) -> None:
         raise ModelFolderError(
             f"settings differ ({first_few(others, ', ')}); not a hubnmt tokenizer"
         )
-
-
-def _check_number(content: bytes, vocab_size: int) -> None:
-    if content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
-        raise ModelFolderError(f"far more pieces or merges than the {vocab_size:,} it should have")
 
 
 def parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
@@ -93,8 +81,8 @@ def parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
         ModelFolderError: if it is not a hubnmt tokenizer; without the name of the file.
     """
     try:
-        if vocab_size is not None:
-            _check_number(content, vocab_size)
+        if vocab_size is not None and content.count(b",") > PIECE_COMMAS * vocab_size + 10_000:
+            raise ModelFolderError(f"more pieces or merges than the {vocab_size:,} of config.json")
         settings = json.loads(content.decode("utf-8"))
         if not (isinstance(settings, dict) and isinstance(settings.get("model"), dict)):
             raise ModelFolderError("not a tokenizer file (it has no model)")

@@ -41,7 +41,7 @@ class BpeDropout:
         self._tokenizer = tokenizer
         self._rate = rate
         self._byte_ids = tokenizer.byte_ids()
-        self._merges = tokenizer.merges()
+        self._merges = tokenizer.merges
         self._list_next = functools.lru_cache(CACHE_SIZE)(self._find_next)
 
     def __call__(self, ids: Sequence[int], rng: random.Random) -> list[int]:
