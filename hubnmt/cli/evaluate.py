@@ -29,16 +29,8 @@ if TYPE_CHECKING:
     from hubnmt.text.metrics import Scores
     from hubnmt.types import PairScore, Translation
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Decoded:
-    """Statistics of decoding; None where the translations come from a file."""
-
-    guard: bool | None = None
-    fallbacks: int | None = None
-    """Parts for which fallback decoding ran."""
-    seconds: float | None = None
-    n_tokens: int = 0
+DECODING_FACTS = ("guard", "fallbacks", "seconds", "tgt_tokens_per_s")
+"""What `--json` states of decoding; None where the translations come from a file."""
 
 
 def evaluate(
@@ -68,32 +60,29 @@ def evaluate(
     """Compute BLEU and chrF of a model or a file."""
     from hubnmt.text.metrics import score_corpus
 
-    if save:
-        _check_new(save)
     if (model is None) == (hypothesis is None):
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
-    decoded = Decoded()
+    if save and (os.path.lexists(save) or not os.access(save.parent, os.W_OK | os.X_OK)):
+        raise InputError(f"--save: {save} is not a new file in a folder that can be written")
     if hypothesis:
         hypotheses, references = read_aligned(hypothesis, reference)
-    elif source is None:
-        raise ConfigError("--model needs --src FILE")
-    else:
+        decoding: dict[str, Any] = dict.fromkeys(DECODING_FACTS)
+    elif model and source:
         sources, references = read_aligned(source, reference)
-        assert model is not None
-        hypotheses, decoded = _decode(sources, placement.load(model), translating)
+        hypotheses, decoding = _decode(sources, placement.load(model), translating)
+    else:
+        raise ConfigError("--model needs --src FILE")
     scores = score_corpus(hypotheses, references, bootstrap=bootstrap)
-    try:
-        if save:
-            with open_output(save, overwrite=False, carry_on=False) as (sink, _):
-                sink.write("".join(f"{line}\n" for line in hypotheses).encode())
-    finally:  # print the scores even if saving fails
-        _print_scores(scores, decoded, as_json=as_json)
+    _print_scores(scores, decoding, as_json=as_json)
+    if save:
+        with open_output(save, overwrite=False, carry_on=False) as (sink, _):
+            sink.write("".join(f"{line}\n" for line in hypotheses).encode())
 
 
 def _decode(
     sources: Sequence[str], translator: "Translator", translating: Translating
-) -> tuple[list[str], Decoded]:
-    """Return a model's translations and their statistics."""
+) -> tuple[list[str], dict[str, Any]]:
+    """Return a model's translations, and `DECODING_FACTS`."""
     started = time.perf_counter()
     translations: list[Translation] = []
     with progress_bar(len(sources)) as bar:
@@ -101,28 +90,15 @@ def _decode(
             translations += translator.translate(chunk, **translating.keywords())
             bar.update(len(chunk))
     _print_warnings(translations)
-    return [translation.text for translation in translations], Decoded(
-        guard=translating.guard,
-        fallbacks=sum(translation.n_fallbacks for translation in translations),
-        seconds=time.perf_counter() - started,
-        n_tokens=sum(len(translation.tgt_tokens) for translation in translations),
-    )
-
-
-def _check_new(path: Path) -> None:
-    """Check before translating that the output file can be created."""
-    if os.path.lexists(path):
-        raise InputError(f"--save: {path} exists; name another file")
-    if not path.parent.is_dir():
-        raise InputError(
-            f"--save: there is no folder {path.parent}; create it, or name another file"
-        )
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError(f"--save: {path.parent} cannot be written; name another folder")
+    seconds = time.perf_counter() - started
+    n_fallbacks = sum(translation.n_fallbacks for translation in translations)
+    n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
+    values = (translating.guard, n_fallbacks, seconds, n_tokens / seconds)
+    texts = [translation.text for translation in translations]
+    return texts, dict(zip(DECODING_FACTS, values, strict=True))
 
 
 def _print_warnings(translations: "Sequence[Translation]") -> None:
-    """Print to standard error how many lines have each warning."""
     counts = Counter(warning for each in translations for warning in set(each.warnings))
     for warning, n_lines in counts.most_common():
         share = 100 * n_lines / len(translations)
@@ -130,9 +106,7 @@ def _print_warnings(translations: "Sequence[Translation]") -> None:
         print(summary, file=sys.stderr)
 
 
-def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
-    seconds = decoded.seconds
-    speed = decoded.n_tokens / seconds if seconds else None
+def _print_scores(scores: "Scores", decoding: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         values = {
             "n": scores.n,
@@ -142,10 +116,7 @@ def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
             "chrf_signature": scores.chrf_signature,
             "chrf++": scores.chrf_plus_plus,
             "chrf++_signature": scores.chrf_plus_plus_signature,
-            "guard": decoded.guard,
-            "fallbacks": decoded.fallbacks,
-            "seconds": seconds,
-            "tgt_tokens_per_s": speed,
+            **decoding,
         }
         if scores.bleu_interval is not None:
             values["bleu_interval"] = scores.bleu_interval
@@ -155,10 +126,9 @@ def _print_scores(scores: "Scores", decoded: Decoded, *, as_json: bool) -> None:
     print(f"BLEU   {scores.bleu:.2f}{interval}  {scores.bleu_signature}")
     print(f"chrF   {scores.chrf:.2f}  {scores.chrf_signature}")
     print(f"chrF++ {scores.chrf_plus_plus:.2f}  {scores.chrf_plus_plus_signature}")
-    if decoded.guard is not None:
-        state = f"on, {decoded.fallbacks:,} decoded again" if decoded.guard else "off"
-        print(f"guard  {state}")
+    guard, n_fallbacks, seconds, speed = (decoding[name] for name in DECODING_FACTS)
     if seconds is not None:
+        print(f"guard  {f'on, {n_fallbacks:,} decoded again' if guard else 'off'}")
         print(f"{scores.n:,} lines in {seconds:.1f} s, {speed:,.0f} target tokens/s")
 
 

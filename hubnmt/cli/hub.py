@@ -142,7 +142,6 @@ def space(
 
 
 def _report(facts: dict[str, Any], sentence: str, *, result: object, as_json: bool) -> None:
-    """Print the facts as JSON, or the result, with the sentence on standard error."""
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
     else:

@@ -27,12 +27,7 @@ _translate: Translate
 
 
 def default_workers(device: str, n_lines: int | None) -> int:
-    """Return the number of processes: one per core for a long file on a CPU, else one.
-
-    Args:
-        device: that of the model.
-        n_lines: lines to translate; None if unknown.
-    """
+    """Return the number of processes: one per core for a long file on a CPU, else one."""
     if device != "cpu" or n_lines is None or n_lines < MIN_LINES:
         return 1
     return min(torch.get_num_threads(), MAX_DEFAULT)
@@ -43,16 +38,11 @@ def translate_chunks(
 ) -> Generator[list[Translation], None, None]:
     """Yield the translations of each chunk, in order; closing the generator ends the processes.
 
-    At most two chunks per process are read ahead, so that memory is bounded.
-
-    Args:
-        translate: can be pickled.
-        chunks: of lines.
-        n_workers: number of processes, which share the threads of this one; 1 starts none.
+    The `n_workers` processes share the threads of this one. At most two chunks per process are read
+    ahead, so that memory is bounded.
 
     Raises:
         ConfigError: if a process ends unexpectedly.
-        HubNMTError: as `translate`.
     """
     if n_workers == 1:
         yield from map(translate, chunks)
@@ -84,7 +74,6 @@ def translate_chunks(
 
 
 def _start(translate: Translate, n_threads: int) -> None:
-    """Prepare a worker."""
     global _translate
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends Ctrl-C to workers too
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -93,7 +82,7 @@ def _start(translate: Translate, n_threads: int) -> None:
 
 
 def _exit_with_parent() -> None:
-    """End this worker when its parent was killed, which otherwise leaves it waiting forever."""
+    # A worker whose parent was killed would wait forever.
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
