@@ -1,10 +1,10 @@
 """Turn a finished run into a model folder to publish: tune the decoding, evaluate, write the card.
 
-    python -m training.finish RUN_DIR DEST [--set data.test=SRC,REF] [--half] [--weights last]
+    python -m training.finish RUN_DIR DEST
 
-The validation and test sets are those of the run's recipe. The weights are the best validated ones
-or the last, which may be better with beam search. Decoding defaults are tuned on the validation
-set; each test set is translated once, with the tuned settings.
+The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
+validation set; each test set is translated once, with the tuned settings. The last weights
+(`--weights last`) may be better with beam search than the best validated ones.
 """
 
 import dataclasses
@@ -19,21 +19,20 @@ from typing import get_args
 import torch
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from hubnmt.checkpoint.card import CardFacts, write_card
+from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.description import check_place
 from hubnmt.checkpoint.files import read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.model import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
-from training.data.corpora import read_valid
+from training.data.corpora import name_tests, read_test, read_valid
 from training.distributed import pick_device
 from training.release.alignment_head import choose_head
-from training.release.measure import add_examples, add_test, name_tests
+from training.release.measure import add_examples, add_test
 from training.release.publish import add_records, push_command
 from training.run.card_facts import facts_of_run
 from training.run.run_dir import Weights
@@ -52,10 +51,13 @@ def tune_decoding(
 ) -> tuple[DecodingConfig, list[dict[str, float]]]:
     """Search beam size and length penalty by BLEU on the validation set.
 
+    Of the settings within `NOISE` of the best the smallest beam is chosen, because a wider one
+    makes every translation slower.
+
     Returns:
         the chosen decoding defaults, and all trials.
     """
-    trials = []
+    trials: dict[DecodingConfig, float] = {}
     grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
     with logging_redirect_tqdm():
         for beam_size, length_penalty in progress_bar("tuning", iterable=grid, unit=" settings"):
@@ -63,26 +65,15 @@ def tune_decoding(
                 translator.decoding, beam_size=beam_size, length_penalty=length_penalty, n_best=1
             )
             bleu = score_corpus(decode_pairs(translator, pairs, decoding), pairs.references).bleu
-            trials.append({"beam_size": beam_size, "length_penalty": length_penalty, "bleu": bleu})
+            trials[decoding] = bleu
             log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, bleu)
-    best = choose_trial(trials)
-    chosen = dataclasses.replace(
-        translator.decoding,
-        beam_size=int(best["beam_size"]),
-        length_penalty=best["length_penalty"],
-        n_best=1,
-    )
-    return chosen, trials
-
-
-def choose_trial(trials: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the trial with the smallest beam whose BLEU is within `NOISE` of the best.
-
-    A wider beam makes every translation slower.
-    """
-    goal = max(trial["bleu"] for trial in trials) - NOISE
-    good = [trial for trial in trials if trial["bleu"] >= goal]
-    return min(good, key=lambda trial: (trial["beam_size"], -trial["bleu"]))
+    good = [trial for trial, bleu in trials.items() if bleu >= max(trials.values()) - NOISE]
+    chosen = min(good, key=lambda trial: (trial.beam_size, -trials[trial]))
+    records = [
+        {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty, "bleu": bleu}
+        for trial, bleu in trials.items()
+    ]
+    return chosen, records
 
 
 def store_alignment_head(
@@ -117,7 +108,7 @@ def finish(
     half: bool = False,
     weights: Weights = "best",
     device: str = "auto",
-) -> CardFacts:
+) -> None:
     """Tune on the validation set, evaluate on the test sets, write the model folder and its card.
 
     Raises:
@@ -129,46 +120,35 @@ def finish(
     data = load_recipe(read_json(run_dir / "recipe.json"), overrides).data
     stored = load_model(run_dir / weights)
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
-    tests = [(test, test.read(data)) for test in name_tests(data)]
+    tests = [(name, test, read_test(test, data)) for name, test in name_tests(data)]
     valid = list(read_valid(data))
     if not valid:
         raise InputError(f"{run_dir}: its validation set is empty: --set data.valid=SRC,REF")
-    if half:  # evaluate the weights as stored
-        round_to_half(stored.model)
-    # 2. Choose alignment head, beam size and length penalty on the validation set.
+    # 2. Choose alignment head, beam size and length penalty, with the weights as stored.
+    dtype = torch.float16 if half else torch.float32
+    with torch.no_grad():
+        for parameter in stored.model.parameters():
+            parameter.copy_(parameter.to(dtype))
     translator = Translator(stored, device=where)
     pairs = encode_pairs(translator, *zip(*valid, strict=True))
     aligned = store_alignment_head(stored, translator, pairs)
     translator = Translator(stored, device=where)  # with the alignment head
     decoding, trials = tune_decoding(translator, pairs)
     # 3. Measure, once.
-    facts = dataclasses.replace(
-        add_examples(facts, translator, pairs, decoding=decoding),
-        config=stored.model.config,
-        training={
-            **facts.training,
-            **aligned,
-            "weights stored as": "float16" if half else "float32",
-        },
-    )
-    for test, sides in tests:
-        facts = add_test(facts, translator, test, sides, decoding=decoding)
+    facts = add_examples(facts, translator, pairs, decoding=decoding)
+    for name, test, sides in tests:
+        dataset = None if test.files else test.dataset
+        facts = add_test(facts, translator, sides, name=name, dataset=dataset, decoding=decoding)
     # 4. Write the folder.
-    dtype = torch.float16 if half else torch.float32
+    stored_as = {"weights stored as": "float16" if half else "float32"}
+    training = {**facts.training, **aligned, **stored_as}
+    facts = dataclasses.replace(facts, config=stored.model.config, training=training)
     final = dataclasses.replace(stored, decoding=decoding, card=write_card(facts), dtype=dtype)
     save_model(dest, final)
     add_records(run_dir, dest)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     log.info("the model is in %s; to publish it:", dest)
     log.info("  %s", push_command(dest, None, name=dest.name))
-    return facts
-
-
-def round_to_half(model: Transformer) -> None:
-    """Round the weights to float16 precision, in place."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.half())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,20 +16,20 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 
 from hubnmt.errors import HubNMTError
+from hubnmt.text.tokenizer import Tokenizers
 from training.command import make_parser
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.release.publish import publish_run
-from training.run.finetune import Pretrained, describe_pretrained, load_start
+from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.hub_upload import Publisher
 from training.run.plan import plan_run
 from training.run.run_dir import (
@@ -92,38 +92,40 @@ def run(
         FloatingPointError: if the loss or the gradient is not finite.
     """
     source = recipe or stored_recipe(resume or Path())
-    config, every = load_settings(source, overrides=overrides, resume=resume)
+    config, all_overrides = load_settings(source, overrides=overrides, resume=resume)
     publisher = Publisher(push, checkpoints=hub_checkpoints)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)
     group = join_group(config.run.device)
     try:
-        folder = resume or Path(config.run.folder, config.run.name)
-        if resume is None:
-            group.run_on_rank0(lambda: check_unused(folder))
-        is_new = resume is None or not group.run_on_rank0(lambda: has_state(folder))
-        group.run_on_rank0(publisher.prepare)
         with contextlib.ExitStack() as stack:
-            start = None  # on rank 0 only; the other ranks receive its settings and weights
-            if is_new and (config.run.pretrained or config.run.pretrained_encoder):
-                config, start = _start_from(config, source, every, group)
-            check = check_unused if resume is None else None
-            corpus = _prepare_together(
-                config, folder, group, stack, is_new=is_new, check=check, start=start
-            )
+            # 1. Check what can fail, before the work.
+            folder = resume or Path(config.run.folder, config.run.name)
+            if resume is None:
+                group.run_on_rank0(lambda: check_unused(folder))
+            is_new = resume is None or not group.run_on_rank0(lambda: has_state(folder))
+            group.run_on_rank0(publisher.prepare)
+            # 2. Load the pretrained model, whose settings complete the recipe.
+            start: Pretrained | None = None  # rank 0 only; the others receive the weights
+            if is_new and config.run.pretrained:
+                config, start = _start_from(config, source, all_overrides, group)
+            # 3. Prepare the data, build the model, and restore its state.
+            tokenizers = start.tokenizers if start else None
+            corpus = _prepare_together(config, folder, group, stack, resume, is_new, tokenizers)
             current = Run(config, folder, corpus, group, publisher=publisher)
             if is_new:
                 plan_run(current)
-                _start_run(current, every, start)
+                _record_start(current, all_overrides, start)
             else:
                 current.resume()
                 group.run_on_rank0(
                     lambda: record_session(folder, current.progress.step, group.device)
                 )
-            # Arguments of the first session are stored in the run folder, later ones are not.
+            # 4. Train. The arguments of the first session are stored in the run folder.
             session = (None, ()) if is_new else (recipe, overrides)
             with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
                 current.train()
+            # 5. Evaluate and publish the best model.
             if not current.must_stop:
                 group.run_on_rank0(lambda: publish_run(current))
     finally:
@@ -133,31 +135,32 @@ def run(
 
 
 def _start_from(
-    config: RunConfig, recipe: Path | Tables, every: Sequence[str], group: ProcessGroup
+    config: RunConfig, recipe: Path | Tables, overrides: Sequence[str], group: ProcessGroup
 ) -> tuple[RunConfig, Pretrained | None]:
     """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks."""
     found: list[Pretrained] = []
 
-    def find() -> Tables:
-        found.append(load_start(config.run))
+    def load() -> Tables:
+        found.append(load_pretrained(config.run.pretrained))
         log.info("starting from %s", describe_pretrained(found[0].record()))
         return found[0].settings(config)
 
-    config = load_recipe(recipe, every, inherited=group.run_on_rank0(find))
+    config = load_recipe(recipe, overrides, inherited=group.run_on_rank0(load))
     return config, found[0] if found else None
 
 
-def _start_run(current: Run, every: Sequence[str], start: Pretrained | None) -> None:
+def _record_start(current: Run, overrides: Sequence[str], start: Pretrained | None) -> None:
     """Set the pretrained weights, if any, and record how the run was started."""
-    settings = current.config.run
-    if settings.pretrained or settings.pretrained_encoder:
+    if current.config.run.pretrained:
         current.begin_with(start.weights if start else None)
-    facts: dict[str, Any] = {
-        "device": current.group.device,
-        "pretrained": start.record() if start else None,
-    }
     current.group.run_on_rank0(
-        lambda: claim_folder(current.folder, current.config, overrides=every, **facts)
+        lambda: claim_folder(
+            current.folder,
+            current.config,
+            overrides=overrides,
+            device=current.group.device,
+            pretrained=start.record() if start else None,
+        )
     )
 
 
@@ -166,35 +169,27 @@ def _prepare_together(
     folder: Path,
     group: ProcessGroup,
     stack: contextlib.ExitStack,
-    *,
+    resume: Path | None,
     is_new: bool,
-    check: Callable[[Path], None] | None,
-    start: Pretrained | None,
+    tokenizers: Tokenizers | None,
 ) -> Corpus:
-    """Prepare the corpus on rank 0, then load it from the cache on the other ranks.
-
-    `is_new` learns a vocabulary instead of loading that of the run; `check` raises an error if
-    another process has used the folder since it was chosen.
-    """
+    """Prepare the corpus and lock the folder on rank 0; the other ranks load it from the cache."""
     corpora: list[Corpus] = []
 
     def prepare() -> None:
-        if is_new:  # created late, so that a mistake in the recipe leaves no folder
-            src, tgt = (start.src, start.tgt) if start else (None, None)
-            corpora.append(prepare_corpus(config, None, src=src, tgt=tgt))
+        if is_new:  # the folder is made late, so that a mistake in the recipe leaves none
+            corpora.append(prepare_corpus(config, None, tokenizers))
             make_folder(folder)
-            stack.enter_context(lock_folder(folder))
-            if check is not None:
-                check(folder)
+        stack.enter_context(lock_folder(folder))
+        if resume is None:
+            check_unused(folder)  # again: another process may have been faster
+        if is_new:
             corpora[0].save(folder)
         else:
-            stack.enter_context(lock_folder(folder))
             corpora.append(prepare_corpus(config, folder))
 
     group.run_on_rank0(prepare)
-    if not group.is_rank0:
-        corpora.append(prepare_corpus(config, folder))
-    return corpora[0]
+    return corpora[0] if corpora else prepare_corpus(config, folder)
 
 
 def _resume_command(

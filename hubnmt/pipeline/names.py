@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from hubnmt.decoding import Hypothesis
 from hubnmt.pipeline.segmentation import Part
 from hubnmt.pipeline.sentence import Sentence
+from hubnmt.text.graphemes import script_of_letter
 from hubnmt.text.languages import main_tag
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -155,7 +156,7 @@ def _is_form(word: str, name: str) -> bool:
 
 
 def _script(text: str) -> str:
-    scripts = Counter(unicodedata.name(char, "").split(" ")[0] for char in text if char.isalpha())
+    scripts = Counter(script_of_letter(char) for char in text if char.isalpha())
     return max(scripts, key=scripts.__getitem__, default="")
 
 

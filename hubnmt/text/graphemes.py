@@ -1,7 +1,10 @@
-"""Group the code points of a text into grapheme clusters and words.
+"""Grapheme clusters and words of a text, and the scripts of its letters.
 
 Clusters are the extended grapheme clusters of https://www.unicode.org/reports/tr29/.
 """
+
+import functools
+import unicodedata
 
 import regex
 
@@ -35,3 +38,10 @@ def number_words(text: str) -> list[int]:
 
 def _number(pattern: "regex.Pattern[str]", text: str) -> list[int]:
     return [n for n, part in enumerate(pattern.findall(text)) for _ in part]
+
+
+@functools.lru_cache(maxsize=65_536)
+def script_of_letter(char: str) -> str:
+    """Return the script in the Unicode name of a letter, such as `LATIN`; empty for others."""
+    name = unicodedata.name(char, "UNNAMED") if char.isalpha() else ""
+    return name.partition(" ")[0].partition("-")[0]

@@ -24,8 +24,11 @@ FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignme
 FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
 """Fields of `ModelConfig` that may differ from those of the pretrained model."""
 REMOVED: Mapping[str, Mapping[str, Any]] = {
-    "optimizer": {"method": "adamw", "r_drop": 0.0},
-    "run": {"ema_decay": 0.999},
+    "optimizer": {
+        **{"method": "adamw", "r_drop": 0.0},
+        **{"min_lr": 0.0, "weight_decay": 0.0, "betas": [0.9, 0.98]},
+    },
+    "run": {"ema_decay": 0.999, "pretrained_encoder": ""},
     "log": {"hook": None},
 }
 """Settings of earlier versions by section, with their defaults, which are accepted."""

@@ -15,20 +15,14 @@ class OptimizerConfig(FromDict):
     """Optimizer, learning-rate schedule, loss and batch size."""
 
     lr: float = 5e-3
-    """Peak learning rate of AdamW."""
+    """Peak learning rate of Adam."""
     schedule: Literal["linear", "inverse_sqrt", "cosine", "constant"] = "linear"
     """Learning-rate schedule, see `training.optim.lr_schedule`. `linear` follows the budget: it
     falls to 0 at `run.max_steps` or `run.max_minutes`, whichever is used up first."""
     warmup_steps: int | None = None
     """Steps of linear warm-up to the peak; None, with `linear` only: a tenth of the budget."""
     decay_steps: int | None = None
-    """Step at which `cosine` reaches `min_lr`; required for `cosine`."""
-    min_lr: float = 0.0
-    """Final learning rate of `cosine`."""
-    betas: tuple[float, float] = (0.9, 0.98)
-    """AdamW's betas (Vaswani et al. 2017, section 5.3)."""
-    weight_decay: float = 0.0
-    """AdamW's decoupled weight decay, applied to the matrices of linear layers only."""
+    """Step at which `cosine` reaches 0; required for `cosine`."""
     label_smoothing: float = 0.1
     """Probability mass spread over the vocabulary."""
     grad_clip_norm: float = 1.0
@@ -45,7 +39,7 @@ class OptimizerConfig(FromDict):
         decay, warmup = self.decay_steps, self.warmup_steps
         require(
             *above_zero(self, "lr"),
-            *at_least(self, 0, "weight_decay", "grad_clip_norm", "batch_tokens"),
+            *at_least(self, 0, "grad_clip_norm", "batch_tokens"),
             *at_least(self, 1, "accumulate"),
             (warmup is None or warmup >= 0, f"warmup_steps = {warmup} must be at least 0"),
             (
@@ -56,18 +50,13 @@ class OptimizerConfig(FromDict):
                 0 <= self.label_smoothing < 1,
                 f"label_smoothing = {self.label_smoothing} not in [0, 1)",
             ),
-            (0 <= self.min_lr <= self.lr, f"min_lr = {self.min_lr} must be 0 to lr = {self.lr}"),
             (
                 self.schedule != "cosine" or decay is not None,
-                "schedule = 'cosine' requires decay_steps, the step that reaches min_lr",
+                "schedule = 'cosine' requires decay_steps, the step that reaches 0",
             ),
             (
                 decay is None or decay > (warmup or 0),
                 f"decay_steps = {decay} must be above warmup_steps = {warmup}",
-            ),
-            (
-                all(0 <= beta < 1 for beta in self.betas),
-                f"betas = {self.betas} must each be in [0, 1)",
             ),
         )
 
@@ -85,10 +74,6 @@ class RunSettings(FromDict):
     `user/name[@revision]` on the Hub. Its architecture and vocabulary are used, so `[model]` and
     `[tokenizer]` may be omitted; dropout is taken from the recipe if set there. Empty: train from
     scratch."""
-    pretrained_encoder: str = ""
-    """Model of the same source language whose encoder and source vocabulary are used, named like
-    `pretrained`. The decoder and the target vocabulary are those of `pretrained`, or new. Transfer
-    learning: Zoph et al. 2016, https://aclanthology.org/D16-1163/"""
     max_steps: int = 20_000
     """Maximum number of optimizer steps."""
     max_minutes: float | None = None

@@ -1,14 +1,14 @@
 """Filtering of training pairs, and statistics of the dropped ones."""
 
-import collections
 import dataclasses
-import functools
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
 
 from hubnmt.errors import InputError
+from hubnmt.text.graphemes import script_of_letter
 from hubnmt.text.languages import main_tag
 from hubnmt.text.normalization import normalize, single_spaced
 from training.config.data import DataConfig
@@ -38,11 +38,7 @@ SUBTAGS = {"latn": "LATIN", "cyrl": "CYRILLIC", "deva": "DEVANAGARI", "arab": "A
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """Return the scripts of a language; empty means any.
-
-    Args:
-        language: BCP 47 tag, or a FLORES code (`mal_Mlym`).
-    """
+    """Return the scripts of a language, a BCP 47 tag or FLORES code; empty means any."""
     for subtag in language.lower().replace("_", "-").split("-")[1:]:
         if subtag in SUBTAGS:
             return frozenset({SUBTAGS[subtag]})
@@ -50,24 +46,12 @@ def scripts_of(language: str) -> frozenset[str]:
 
 
 def script_share(text: str, scripts: frozenset[str]) -> float:
-    """Return the share of letters in these scripts; 1 for a text without letters.
-
-    Combining marks are not counted.
-    """
-    n_letters = n_right = 0
-    for char, count in collections.Counter(text).items():
-        script = _script(char)
-        if script:
-            n_letters += count
-            n_right += count if script in scripts else 0
-    return n_right / n_letters if n_letters else 1.0
-
-
-@functools.lru_cache(maxsize=65_536)
-def _script(char: str) -> str:
-    if not unicodedata.category(char).startswith("L"):
-        return ""
-    return unicodedata.name(char, "UNNAMED").split()[0].split("-")[0]
+    """Return the share of letters in these scripts; 1 for a text without letters."""
+    counts: Counter[str] = Counter()
+    for char, count in Counter(text).items():
+        counts[script_of_letter(char)] += count
+    del counts[""]  # marks, digits, punctuation
+    return sum(counts[script] for script in scripts) / counts.total() if counts else 1.0
 
 
 INVALID = "\ufffd"
@@ -83,65 +67,43 @@ _MARGIN_CHARS = 20
 class CleaningReport:
     """Numbers of pairs read and dropped, by corpus and reason."""
 
-    read: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    read: Counter[str] = dataclasses.field(default_factory=Counter)
     """Pairs read from each corpus."""
-    drops: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
+    drops: dict[str, Counter[str]] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
     """Dropped pairs by corpus and reason."""
 
-    def drop(self, corpus: str, reason: str, n: int = 1) -> None:
-        """Count dropped pairs."""
-        if n:
-            self.drops.setdefault(corpus, collections.Counter())[reason] += n
-
     @property
-    def n_read(self) -> int:
-        """Pairs read."""
-        return self.read.total()
-
-    @property
-    def dropped(self) -> collections.Counter[str]:
+    def dropped(self) -> Counter[str]:
         """Dropped pairs by reason."""
-        return sum(self.drops.values(), collections.Counter())
-
-    def kept(self, corpus: str) -> int:
-        """Return the number of kept pairs of a corpus."""
-        return self.read[corpus] - self.drops.get(corpus, collections.Counter()).total()
+        return sum(self.drops.values(), Counter[str]())
 
     @property
     def n_kept(self) -> int:
         """Kept pairs."""
-        return self.n_read - self.dropped.total()
+        return self.read.total() - self.dropped.total()
 
     def __str__(self) -> str:
         """Return a one-line summary."""
-        return _describe(self.n_read, self.dropped)
+        return _describe(self.read.total(), self.dropped)
 
     def lines(self) -> list[str]:
         """Return a summary line for each corpus."""
-        empty: collections.Counter[str] = collections.Counter()
-        return [
-            f"{name}: {_describe(n, self.drops.get(name, empty))}" for name, n in self.read.items()
-        ]
+        return [f"{name}: {_describe(n, self.drops[name])}" for name, n in self.read.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts, listed by corpus if there are several."""
-        whole = {"n_read": self.n_read, "n_kept": self.n_kept, "dropped": dict(self.dropped)}
-        parts = {
-            name: {"n_read": n, "dropped": dict(self.drops.get(name, {}))}
-            for name, n in self.read.items()
+        """Return the counts, in all and by corpus."""
+        corpora = {
+            name: {"n_read": n, "dropped": dict(self.drops[name])} for name, n in self.read.items()
         }
-        return whole | {"corpora": parts}
-
-    @classmethod
-    def from_counts(cls, read: Mapping[str, int], drops: Mapping[str, Mapping[str, int]]) -> Self:
-        """Restore a report from stored counts."""
-        return cls(
-            collections.Counter(read),
-            {name: collections.Counter(counts) for name, counts in drops.items()},
-        )
+        return {
+            "n_read": self.read.total(),
+            "n_kept": self.n_kept,
+            "dropped": dict(self.dropped),
+            "corpora": corpora,
+        }
 
 
-def _describe(n_read: int, dropped: collections.Counter[str]) -> str:
+def _describe(n_read: int, dropped: Counter[str]) -> str:
     reasons = ", ".join(f"{count:,} {why}" for why, count in dropped.most_common())
     return f"{n_read - dropped.total():,} of {n_read:,} pairs kept; dropped: {reasons or 'none'}"
 
@@ -183,17 +145,13 @@ _KEEP_ALPHANUMERIC = _KeepAlphanumeric()
 def comparable(text: str) -> str:
     """Return the key by which normalised sentences are compared: case-folded letters and digits.
 
-    Joiners (category `C`) are removed, so Malayalam spellings that differ only in them are equal. A
-    text that consists of punctuation only is unchanged.
+    Joiners (category `C`) are removed, so Malayalam spellings that differ only in them are equal.
     """
     return text.casefold().translate(_KEEP_ALPHANUMERIC) or text
 
 
 def tidy(text: str) -> str:
-    """Return normalised text in which each sequence of white space is one space.
-
-    This includes the no-break spaces before French punctuation.
-    """
+    """Return normalised text in which each sequence of white space, also no-break, is one space."""
     line = single_spaced(text)
     if line.isascii():
         return line
@@ -218,7 +176,7 @@ class Cleaner:
     """Filters pairs one by one; duplicates are found in `read_clean`."""
 
     def __init__(self, config: DataConfig, held_out: HeldOut) -> None:
-        """Determine the scripts of both languages."""
+        """Look up the scripts of both languages."""
         self._config = config
         self._held_out = held_out
         self._scripts = (scripts_of(config.src_lang), scripts_of(config.tgt_lang))

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from hubnmt.errors import InputError
@@ -23,6 +24,7 @@ from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 
 FORMAT = 2
 """Version of the cleaning, part of the cache key."""
+Split = Literal["valid", "test"]
 
 
 class CleanPair(NamedTuple):
@@ -38,15 +40,11 @@ class CleanPair(NamedTuple):
 def read_valid(config: DataConfig) -> Iterator[TextPair]:
     """Yield the validation pairs; with `valid_as_typed`, with casual spelling."""
     for pair in load_split(config, "valid"):
-        src, tgt = (_whole_characters(text.strip()) for text in pair)
+        src, tgt = (text.strip().encode(errors="replace").decode() for text in pair)
         yield as_typed(src, tgt, **config.typing_habits()) if config.valid_as_typed else (src, tgt)
 
 
-def _whole_characters(text: str) -> str:
-    return text.encode("utf-8", errors="replace").decode()
-
-
-def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[TextPair]:
+def load_split(config: DataConfig, split: Split) -> Iterator[TextPair]:
     """Yield the validation or test pairs; none if the recipe names no test set.
 
     Of the validation pairs at most `valid_limit` are taken, evenly spaced: the first lines of a
@@ -57,22 +55,35 @@ def load_split(config: DataConfig, split: Literal["valid", "test"]) -> Iterator[
         return
     pairs = read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
     if split == "valid" and config.valid_limit:
-        whole = list(pairs)
-        n = min(config.valid_limit, len(whole))
-        yield from (whole[row * len(whole) // n] for row in range(n))
+        rows = list(pairs)
+        n = min(config.valid_limit, len(rows))
+        yield from (rows[row * len(rows) // n] for row in range(n))
     else:
         yield from pairs
 
 
-def read_sides(
-    corpus: CorpusConfig, *, src_lang: str, tgt_lang: str
-) -> tuple[list[str], list[str]]:
-    """Return sources and references of an evaluation set.
+def name_tests(config: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
+    """Yield name and corpus of each test set of a recipe; each group of files is one."""
+    corpus = config.held_out_corpus("test")
+    if corpus is None:
+        return
+    if not corpus.files:
+        yield f"{corpus.dataset} {corpus.split}", corpus
+    groups = group_files(corpus.files)
+    for files in groups:
+        path = Path(files[0])
+        name = path.name.partition(".")[0]
+        name = f"{path.parent.name}/{name}" if len(groups) > 1 and path.parent.name else name
+        yield name, dataclasses.replace(corpus, files=files)
+
+
+def read_test(corpus: CorpusConfig, config: DataConfig) -> tuple[list[str], list[str]]:
+    """Return sources and references of a test set.
 
     Raises:
         InputError: if it cannot be read, is empty, or contains invalid text.
     """
-    pairs = list(read_corpus(corpus, src_lang=src_lang, tgt_lang=tgt_lang))
+    pairs = list(read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang))
     name = ", ".join(corpus.files) or corpus.dataset
     if not pairs:
         raise InputError(f"{name}: empty; an evaluation set needs at least one pair")
@@ -83,55 +94,40 @@ def read_sides(
     return sources, references
 
 
-def check_tests(config: DataConfig) -> None:
-    """Check before training that each file of the test set can be used.
-
-    Raises:
-        InputError: if one cannot be read, is empty, or contains invalid text.
-    """
-    corpus = config.held_out_corpus("test")
-    if corpus is None:
-        return
-    for files in group_files(corpus.files):
-        part = dataclasses.replace(corpus, files=files)
-        read_sides(part, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-
-
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
     """Yield the training pairs that pass cleaning, and count the dropped ones in the report.
 
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
     in memory, about 70 bytes.
     """
-    cleaners = {False: Cleaner(config, _hold_out(config)), True: Cleaner(config, HeldOut([]))}
+    splits: tuple[Split, ...] = ("valid", "test") if config.drop_held_out else ()
+    held_out = HeldOut(pair for split in splits for pair in load_split(config, split))
+    cleaners = {False: Cleaner(config, held_out), True: Cleaner(config, HeldOut([]))}
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)
         report.read[name] = 0  # reported even if it has no pairs
         for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
+            # 1. Clean.
             report.read[name] += 1
             src, tgt = map(tidy, pair)
             reason = cleaners[corpus.keep_held_out].why_drop(src, tgt)
             if reason:
-                report.drop(name, reason)
+                report.drops[name][reason] += 1
                 continue
+            # 2. Augment; what is drawn depends on the pair alone.
             src, tgt = protect_spans(src, tgt, share=config.protect_spans)
             src, tgt = protect_names(src, tgt, share=config.protect_names)
             src, tgt = exchange_names(src, tgt, share=config.vary_names)
             src, tgt = as_typed(src, tgt, **config.typing_habits())
+            # 3. Drop duplicates.
             if config.drop_duplicates:
                 fingerprint = fingerprint_pair(src, tgt)
                 if fingerprint in seen:
-                    report.drop(name, DUPLICATE)
+                    report.drops[name][DUPLICATE] += 1
                     continue
                 seen.add(fingerprint)
             yield CleanPair(number, f"{tag} {src}" if tag else src, tgt)
-
-
-def _hold_out(config: DataConfig) -> HeldOut:
-    if not config.drop_held_out:
-        return HeldOut([])
-    return HeldOut(pair for split in ("valid", "test") for pair in load_split(config, split))
 
 
 def content_key(config: DataConfig) -> str:
@@ -140,9 +136,8 @@ def content_key(config: DataConfig) -> str:
         name: [_describe(corpus), corpus.tag, corpus.keep_held_out]
         for name, corpus in config.training_corpora().items()
     }
-    splits: list[Literal["valid", "test"]] = ["valid", "test"]
-    held_out = [_describe_split(config, split) for split in splits if config.drop_held_out]
-    held_out = [facts for facts in held_out if facts]
+    splits: tuple[Split, ...] = ("valid", "test") if config.drop_held_out else ()
+    held_out = [facts for split in splits if (facts := _describe_split(config, split))]
     return _digest(config.cleaning_settings(), corpora, held_out)
 
 
@@ -156,7 +151,7 @@ def _digest(*facts: object) -> str:
     return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
 
 
-def _describe_split(config: DataConfig, split: Literal["valid", "test"]) -> list[object]:
+def _describe_split(config: DataConfig, split: Split) -> list[object]:
     corpus = config.held_out_corpus(split)
     if corpus is None:
         return []

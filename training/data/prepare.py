@@ -1,7 +1,6 @@
 """Prepare training data: clean pairs, train or load the tokenizers, encode; with a cache.
 
-The vocabulary is learned on the training split, once per run: a resumed run loads its own, and a
-run with a pretrained model uses that of the model. Each step is cached under a key of everything
+Each step is cached under a key of everything
 that determines it: validation pairs (content), clean texts (content and cleaning), vocabulary
 (texts and size), ids (texts, vocabulary and maximum length).
 """
@@ -16,6 +15,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +27,14 @@ from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.command import progress_bar
 from training.config.recipe import RunConfig
 from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
-from training.data.corpora import check_tests, content_key, read_clean, read_valid, valid_key
+from training.data.corpora import (
+    content_key,
+    name_tests,
+    read_clean,
+    read_test,
+    read_valid,
+    valid_key,
+)
 from training.data.dataset import PairDataset, write_pairs
 from training.data.sources import TextPair
 from training.files import reporting_full_disk
@@ -39,7 +46,8 @@ TEXTS_FILE = "texts.tsv"
 VALID_FILE = "valid.json"
 CHUNK = 16_384
 """Pairs tokenised together."""
-
+STALE_S = 24 * 3600
+"""Age in seconds after which a draft is assumed to be left by a killed process."""
 MAX_TRUNCATED_SHARE = 0.01
 """Share of truncated validation targets above which to warn; a few may be misaligned pairs."""
 
@@ -68,61 +76,45 @@ class Corpus:
             write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
-def cache_folder(config: RunConfig) -> Path:
-    """Return the cache folder of a recipe."""
-    return Path(config.data.cache or Path(config.run.folder) / ".cache")
-
-
 def prepare_corpus(
-    config: RunConfig,
-    resumed: Path | None,
-    *,
-    src: Tokenizer | None = None,
-    tgt: Tokenizer | None = None,
+    config: RunConfig, resumed: Path | None, pretrained: Tokenizers | None = None
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    The tokenizers are those in the folder of a resumed run, else they are learned, except `src` and
-    `tgt` where given, which are those of a pretrained model.
+    The tokenizers are those of the pretrained model or of the resumed run, else they are learned.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
             a resumed run was started with.
     """
+    # 1. Read and clean the texts.
     log.info("reading")
     content = content_key(config.data)
     if resumed is not None:
         _check_content(resumed, content)
-    check_tests(config.data)
+    for _, test in name_tests(config.data):
+        if test.files:  # a mistake in them shows before training
+            read_test(test, config.data)
     valid = _read_valid(config)
-    texts = _clean_texts(config, content)
-    stored = read_json(texts / REPORT_FILE)
-    report = CleaningReport.from_counts(stored["read"], stored["drops"])
+    texts, report = _clean_texts(config, content)
     _warn_of_invalid(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
-    if src is not None and tgt is not None:
-        tokenizers = Tokenizers(src, tgt)
-    else:
-        tokenizers = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
-        tokenizers = Tokenizers(src or tokenizers.src, tokenizers.tgt)
+    # 2. Load or learn the vocabulary.
+    tokenizers = pretrained or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
+    # 3. Encode the training pairs.
     train = _encode(config, texts, tokenizers, n_pairs=report.n_kept)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
-        n_long = report.kept(name) - count
-        report.drop(name, f"longer than {config.data.max_tokens} tokens", n_long)
+        n_long = report.read[name] - report.drops[name].total() - count
+        if n_long:
+            report.drops[name][f"longer than {config.data.max_tokens} tokens"] = n_long
     if not len(train):
         raise InputError(f"nothing to train on: {report}")
     for line in report.lines():
         log.info("data: %s", line)
-    return Corpus(
-        train=train,
-        valid=valid,
-        report=report,
-        content=content,
-        tokenizers=tokenizers,
-    )
+    return Corpus(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
 
 
 def _read_valid(config: RunConfig) -> list[TextPair]:
@@ -132,16 +124,16 @@ def _read_valid(config: RunConfig) -> list[TextPair]:
         pairs = json.dumps(list(read_valid(config.data)))
         (folder / VALID_FILE).write_text(pairs, encoding="utf-8")
 
-    folder = cached(cache_folder(config), f"validation-{valid_key(config.data)}", build)
+    folder = cached(config, f"validation-{valid_key(config.data)}", build)
     pairs = json.loads((folder / VALID_FILE).read_text(encoding="utf-8"))
     return [(src, tgt) for src, tgt in pairs]
 
 
 def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
     """Warn if most of a corpus is invalid; a few invalid lines are ignored."""
-    broken = {name: (drops[NOT_TEXT], report.read[name]) for name, drops in report.drops.items()}
-    broken["validation"] = (sum(map(is_broken, map(" ".join, valid))), len(valid))
-    for name, (n_broken, n_read) in broken.items():
+    counts = {name: (drops[NOT_TEXT], report.read[name]) for name, drops in report.drops.items()}
+    counts["validation"] = (sum(map(is_broken, map(" ".join, valid))), len(valid))
+    for name, (n_broken, n_read) in counts.items():
         if 2 * n_broken > n_read:
             log.warning(
                 "data: %s: %s of %s pairs are not valid UTF-8; convert the files first",
@@ -170,7 +162,6 @@ def _warn_of_truncation(valid: list[TextPair], tokenizers: Tokenizers) -> None:
 
 
 def _check_content(run_folder: Path, content: str) -> None:
-    """Check that the texts are those that a run was started with."""
     path = run_folder / REPORT_FILE
     if path.exists() and read_json(path)["content"] != content:
         raise InputError(
@@ -179,8 +170,8 @@ def _check_content(run_folder: Path, content: str) -> None:
         )
 
 
-def _clean_texts(config: RunConfig, content: str) -> Path:
-    """Return the cache entry of the cleaned texts."""
+def _clean_texts(config: RunConfig, content: str) -> tuple[Path, CleaningReport]:
+    """Return the cache entry of the cleaned texts, and its report."""
 
     def build(folder: Path) -> None:
         report = CleaningReport()
@@ -190,7 +181,12 @@ def _clean_texts(config: RunConfig, content: str) -> Path:
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
         write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
 
-    return cached(cache_folder(config), f"text-{content}", build)
+    texts = cached(config, f"text-{content}", build)
+    stored = read_json(texts / REPORT_FILE)
+    report = CleaningReport(Counter(stored["read"]))
+    for name, counts in stored["drops"].items():
+        report.drops[name].update(counts)
+    return texts, report
 
 
 def _read_texts(folder: Path) -> Iterator[list[str]]:
@@ -204,22 +200,21 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: 
     max_tokens = config.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
-        bar = progress_bar("encoding", total=n_pairs, unit=" pairs", leave=False)
         pairs = _read_texts(texts)
-        while chunk := list(itertools.islice(pairs, CHUNK)):
-            corpora, *sides = zip(*chunk, strict=True)
-            ids = [t.encode_batch(side) for t, side in zip(tokenizers, sides, strict=True)]
-            for corpus, src, tgt in zip(corpora, *ids, strict=True):
-                if max(len(src), len(tgt)) <= max_tokens:
-                    yield int(corpus), src, tgt
-            bar.update(len(chunk))
-        bar.close()
+        with progress_bar("encoding", total=n_pairs, unit=" pairs", leave=False) as bar:
+            while chunk := list(itertools.islice(pairs, CHUNK)):
+                corpora, *sides = zip(*chunk, strict=True)
+                ids = [t.encode_batch(side) for t, side in zip(tokenizers, sides, strict=True)]
+                for corpus, src, tgt in zip(corpora, *ids, strict=True):
+                    if max(len(src), len(tgt)) <= max_tokens:
+                        yield int(corpus), src, tgt
+                bar.update(len(chunk))
 
     def build(folder: Path) -> None:
         write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
 
     key = _digest(texts.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
-    return PairDataset(cached(cache_folder(config), f"pairs-{key}", build))
+    return PairDataset(cached(config, f"pairs-{key}", build))
 
 
 def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
@@ -236,13 +231,13 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
         Tokenizers(learned[0], learned[-1]).save(folder)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    found = _load_tokenizers(config, cached(cache_folder(config), f"vocabulary-{key}", build))
+    found = _load_tokenizers(config, cached(config, f"vocabulary-{key}", build))
     assert found is not None, "saved by build"
     return found
 
 
 def _load_tokenizers(config: RunConfig, folder: Path | None) -> Tokenizers | None:
-    """Return the tokenizers stored in a run folder, if any."""
+    """Return the tokenizers stored in a folder, if any."""
     names = ["tokenizer.json"] if config.tokenizer.joint else TWO_FILES
     if folder is None or not all((folder / name).exists() for name in names):
         return None
@@ -254,16 +249,13 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-STALE_S = 24 * 3600
-"""Age in seconds after which a draft is assumed to be left by a killed process."""
-
-
-def cached(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
+def cached(config: RunConfig, key: str, build: Callable[[Path], None]) -> Path:
     """Return the cache entry of a key; `build` writes its files if it is missing.
 
     Raises:
         InputError: if the cache cannot be written.
     """
+    folder = Path(config.data.cache or Path(config.run.folder) / ".cache")
     entry = folder / key
     if entry.is_dir():
         return entry

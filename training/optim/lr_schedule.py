@@ -23,10 +23,8 @@ def rate_at(step: int, settings: OptimizerConfig, *, share: float) -> float:
         case "inverse_sqrt":
             return peak * inverse_sqrt(step, warmup_steps=warmup_steps)
         case "cosine":
-            factor = cosine(step, warmup_steps=warmup_steps, decay_steps=settings.decay_steps or 0)
-            is_rising = step < warmup_steps
-            floor = 0.0 if is_rising else settings.min_lr
-            return floor + factor * (peak - floor)
+            decay_steps = settings.decay_steps or 0
+            return peak * cosine(step, warmup_steps=warmup_steps, decay_steps=decay_steps)
         case _:
             return peak * constant(step, warmup_steps=warmup_steps)
 

@@ -24,32 +24,12 @@ from training.optim.loss import projected_cross_entropy
 
 log = logging.getLogger("training")
 
+BETAS = (0.9, 0.98)
+"""Adam's betas (Vaswani et al. 2017, section 5.3)."""
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 """Advice for a loss or gradient that is not finite."""
 MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
-
-
-def build_optimizer(model: nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """Return AdamW, with weight decay for the matrices of linear layers only.
-
-    Decay would distort the scale of norms and biases, and the embeddings of rare pieces, which may
-    be tied to the output projection.
-    """
-    embeddings = {
-        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
-    }
-    decayed: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for parameter in model.parameters():
-        is_matrix = parameter.ndim > 1 and id(parameter) not in embeddings
-        (decayed if is_matrix and settings.weight_decay else others).append(parameter)
-    groups = [
-        {"params": decayed, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, settings.lr, settings.betas, fused=True)
 
 
 class StepStats(NamedTuple):
@@ -110,7 +90,9 @@ class Stepper:
         self.group = group
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
-        self.optimizer = build_optimizer(model, settings)
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), settings.lr, BETAS, weight_decay=0.0, fused=True
+        )
         self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype == "float16")
         self.batch_loss = BatchLoss(model, settings, compiled=compiled)
         self._reduced_loss: nn.Module = self.batch_loss

@@ -17,14 +17,9 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.hub.files import BOARD, MAX_BOARD_MIB, MAX_RECORD_MIB, METRICS, SAMPLES
 from hubnmt.translator import Translator
+from training.data.corpora import name_tests, read_test
 from training.files import replace_text, reporting_full_disk
-from training.release.measure import (
-    add_examples,
-    add_test,
-    explain_failure,
-    name_tests,
-    trivial_scores,
-)
+from training.release.measure import add_examples, add_test, explain_failure
 from training.run.card_facts import facts_of_run
 from training.run.report import peak_memory_mib
 from training.run.run_dir import read_validation
@@ -62,15 +57,17 @@ def publish_run(run: Run) -> None:
     decoding = translator.decoding
     pairs = encode_pairs(translator, *zip(*run.corpus.valid[:N_EXAMPLES], strict=True))
     facts = add_examples(facts, translator, pairs, decoding=decoding)
-    for test in name_tests(data):
+    for name, test in name_tests(data):
+        dataset = None if test.files else test.dataset
         try:
-            facts = add_test(facts, translator, test, test.read(data), decoding=decoding)
+            sides = read_test(test, data)
+            facts = add_test(
+                facts, translator, sides, name=name, dataset=dataset, decoding=decoding
+            )
         except HubNMTError as error:
-            log.warning("no scores on %s: %s", test.name, error)
+            log.warning("no scores on %s: %s", name, error)
     # 2. Compare with translations that need no model; copies may be the task.
-    failure = explain_failure(
-        record, trivial_scores(run.corpus.valid, with_copies=data.drop_copies)
-    )
+    failure = explain_failure(record, run.corpus.valid, with_copies=data.drop_copies)
     # 3. Write the card and the record of the run, and push them.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD_FILE, write_card(facts))
@@ -132,12 +129,11 @@ def add_records(run_dir: Path, model_folder: Path) -> None:
     limit = MAX_RECORD_MIB * 2**20
     if (run_dir / METRICS).is_file():
         lines = (run_dir / METRICS).read_text(encoding="utf-8").splitlines(keepends=True)
-        replace_text(model_folder / METRICS, "".join(subsample(lines, limit)))
+        replace_text(model_folder / METRICS, _subsample(lines, limit))
     if (run_dir / SAMPLES).is_file():
         text = (run_dir / SAMPLES).read_text(encoding="utf-8")
         head, *tables = re.split(r"(?m)^(?=## Step )", text)
-        kept_tables = subsample(tables, limit - len(head.encode()))
-        replace_text(model_folder / SAMPLES, head + "".join(kept_tables))
+        replace_text(model_folder / SAMPLES, head + _subsample(tables, limit - len(head.encode())))
     files = sorted((run_dir / "tensorboard").glob("*tfevents*"))
     if files and sum(file.stat().st_size for file in files) <= MAX_BOARD_MIB * 2**20:
         target = model_folder / BOARD
@@ -147,10 +143,10 @@ def add_records(run_dir: Path, model_folder: Path) -> None:
             target.write_bytes(b"".join(file.read_bytes() for file in files))
 
 
-def subsample(parts: Sequence[str], limit: int) -> list[str]:
-    """Return every n-th part, the last included, so that they fit into a number of bytes."""
+def _subsample(parts: Sequence[str], limit: int) -> str:
+    """Join every n-th part, the last included, so that they fit into a number of bytes."""
     size = sum(len(part.encode()) for part in parts)
     n = max(1, math.ceil(size / limit))
     while n < len(parts) and sum(len(part.encode()) for part in parts[::-n]) > limit:
         n += 1
-    return list(parts[::-n])[::-1]
+    return "".join(parts[::-n][::-1])

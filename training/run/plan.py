@@ -170,8 +170,8 @@ def _advise(plan: Plan, config: RunConfig) -> Iterator[str]:
         n_steps = math.ceil(plan.n_steps * FEW_PASSES / plan.n_passes)
         yield f"more steps, --set run.max_steps={n_steps}"
     width = config.model.get("d_model", DEFAULT_WIDTH)
-    has_fixed_size = config.run.pretrained or config.run.pretrained_encoder
-    if is_short and plan.n_steps < 2 * MIN_STEPS and width > SMALL_WIDTH and not has_fixed_size:
+    can_shrink = width > SMALL_WIDTH and not config.run.pretrained
+    if is_short and plan.n_steps < 2 * MIN_STEPS and can_shrink:
         yield f"a smaller model, --set model.d_model={SMALL_WIDTH}"
     if plan.n_passes > MANY_PASSES and config.model.get("dropout", 0.1) < 0.3:
         yield "more data, or --set model.dropout=0.3"

@@ -232,8 +232,7 @@ def make_folder(folder: Path) -> None:
 
 def _inherited(stored: dict[str, Any]) -> Tables | None:
     """Return the sections taken from the pretrained model, which may no longer be available."""
-    settings = stored.get("run", {})
-    if not (settings.get("pretrained") or settings.get("pretrained_encoder")):
+    if not stored.get("run", {}).get("pretrained"):
         return None
     return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
 

@@ -40,7 +40,6 @@ def override(*overrides: str) -> RunConfig:
         ("data.train=a.de,b.en", "data", "train", ("a.de", "b.en")),
         ('data.train=["a,b.de", "c.en"]', "data", "train", ("a,b.de", "c.en")),
         ("data.train=", "data", "train", ()),
-        ("optimizer.betas=0.8,0.95", "optimizer", "betas", (0.8, 0.95)),
         ("card.title=Grüße, a = b", "card", "title", "Grüße, a = b"),
     ],
 )
@@ -68,13 +67,11 @@ def test_set_that_does_not_read_like_one_is_refused(text: str) -> None:
             {"run": {"dtype": "half"}},
             r"dtype = 'half' must be 'auto' or 'bfloat16' or 'float16' or 'float32'",
         ),
-        ({"optimizer": {"betas": 0.9}}, r"betas = 0\.9 must be list of 2 float"),
         ({"model": {"src_vocab_size": 9}}, r"src_vocab_size is determined by the run; remove it"),
         ({"data": {"src_lang": None}}, r"src_lang = None must be str"),
         ({"optimizer": {"label_smoothing": 1.0}}, r"label_smoothing = 1\.0 not in \[0, 1\)"),
         ({"model": {"d_model": 10, "n_heads": 3}}, r"d_model = 10 must be a multiple of n_heads"),
         ({"optimizer": {"schedule": "cosine"}}, r"schedule = 'cosine' requires decay_steps"),
-        ({"optimizer": {"lr": 0.005, "min_lr": 0.1}}, r"min_lr = 0\.1 must be 0 to lr = 0\.005"),
         *(
             ({"run": {"name": name}}, r"is not a valid folder name in runs: choose a word")
             for name in ("../../x", "/tmp/x", "..", "", " ", "a\\b", "C:x", "a\0b", "a\n")
@@ -104,7 +101,7 @@ def test_mistakes_of_all_sections_are_reported_at_once() -> None:
 
 
 REMOVED = {
-    "optimizer": {"method": "adamw", "r_drop": 0.0},
+    "optimizer": {"method": "adamw", "r_drop": 0.0, "betas": [0.9, 0.98], "weight_decay": 0.0},
     "run": {"judged": "average", "average_last": 5, "ema_decay": 0.999},
     "log": {"hook": None, "project": "hubnmt"},
 }
@@ -118,7 +115,8 @@ def test_a_recipe_with_removed_settings_at_their_defaults_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["optimizer.method=muon", "optimizer.r_drop=1.0", "run.judged=ema", "log.hook=wandb"]
+    "setting",
+    ["optimizer.weight_decay=0.1", "run.pretrained_encoder=en-fr", "run.judged=ema", "log.hook=x"],
 )
 def test_a_removed_setting_with_another_value_is_named_in_one_line(setting: str) -> None:
     name = setting.partition("=")[0]

@@ -45,12 +45,12 @@ def write_hello(folder: Path) -> None:
     (folder / "hello.txt").write_text("hello", encoding="utf-8")
 
 
-def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_build_that_fails_leaves_nothing(config: RunConfig, tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         write_hello(folder)
         raise InputError("line 3 is odd")
 
     with pytest.raises(InputError, match="line 3 is odd"):
-        cached(tmp_path, "key", fail)
-    assert list(tmp_path.iterdir()) == []
-    assert (cached(tmp_path, "key", write_hello) / "hello.txt").exists()
+        cached(config, "key", fail)
+    assert list((tmp_path / ".cache").iterdir()) == []
+    assert (cached(config, "key", write_hello) / "hello.txt").exists()

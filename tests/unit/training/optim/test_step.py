@@ -96,21 +96,6 @@ def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> N
     assert not all(map(torch.equal, before, stepper.parameters))
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_weight_decay_is_for_the_matrices_of_linear_layers(tied: bool, make_run: MakeRun) -> None:
-    settings = [f"model.tie_output={str(tied).lower()}", "optimizer.weight_decay=0.1"]
-    current = make_run(*settings)
-    for parameter in current.stepper.parameters:
-        parameter.grad = torch.zeros_like(parameter)
-    before = {name: each.detach().clone() for name, each in current.model.named_parameters()}
-    current.stepper._update(0.5)  # no gradient, so all that moves is what decays
-    for name, parameter in current.model.named_parameters():
-        is_matrix = parameter.ndim == 2 and "embedding" not in name
-        expected = before[name] * (1 - 0.5 * 0.1) if is_matrix else before[name]
-        torch.testing.assert_close(parameter.detach(), expected)
-    assert tied != ("output_proj.weight" in before)
-
-
 def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -> None:
     def norm_of(gradients: list[Tensor]) -> Tensor:
         return torch.cat([gradient.flatten() for gradient in gradients]).norm()

@@ -98,7 +98,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
 @pytest.mark.parametrize(
     "settings",
     [
-        ["optimizer.weight_decay=0.1", "optimizer.schedule=cosine", "optimizer.decay_steps=7"],
+        ["optimizer.schedule=cosine", "optimizer.decay_steps=7"],
         ["run.dtype=float16"],
     ],
     ids=lambda settings: settings[0],
