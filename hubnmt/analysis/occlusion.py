@@ -31,7 +31,7 @@ class Occlusion:
     """(start, end) of each word in the normalized source, in characters."""
     tgt_tokens: tuple[str, ...]
     """T readable pieces, `<eos>` last."""
-    falls: tuple[tuple[float, ...], ...]
+    drops: tuple[tuple[float, ...], ...]
     """(S, T) drop in log-probability of token t without word s, in nats; negative if it rises."""
 
 
@@ -39,7 +39,7 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
     """Score a translation once for each source word, with that word removed.
 
     Args:
-        translator: translator to score with.
+        translator: the model.
         src: one sentence of at least two words.
         tgt: its translation; a `Candidate` is scored with the tokens found by the search.
 
@@ -65,9 +65,9 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
         src_words=tuple(token.strip() for token in words.tokens),
         spans=words.chars,
         tgt_tokens=tuple(readable_pieces([*pair.tgt_ids, tokenizers.tgt.eos_id], tokenizers.tgt)),
-        falls=tuple(
-            tuple(before - after for before, after in zip(whole, each, strict=True))
-            for each in without
+        drops=tuple(
+            tuple(before - after for before, after in zip(whole, row, strict=True))
+            for row in without
         ),
     )
 

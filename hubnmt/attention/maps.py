@@ -36,13 +36,9 @@ class TokenSpans:
         return start == end and bool(self.tokens[index].strip())
 
     def group(self, number: Callable[[str], list[int]]) -> "tuple[TokenSpans, list[int]]":
-        """Merge adjacent tokens that share a unit of text.
+        """Merge adjacent tokens that share a unit of text; return the groups and their sizes.
 
-        Args:
-            number: maps a text to the unit number of each code point.
-
-        Returns:
-            the groups, and the number of tokens in each.
+        `number` maps a text to the unit number of each code point.
         """
         units = [*number(self.text), -1]
         sizes: list[int] = []
@@ -120,7 +116,7 @@ class Attention:
     """1 if that head aligns a token one step after it is generated, as the input; else 0."""
 
     def _repr_html_(self) -> str:
-        from hubnmt.attention.notebook import explorer_html  # which imports this module
+        from hubnmt.attention.explorer import explorer_html  # which imports this module
 
         return explorer_html(self)
 
@@ -156,15 +152,14 @@ class Attention:
     def word_alignment(
         self, head: tuple[int, int] | None = None, *, shift: int = 0
     ) -> list[WordLink]:
-        """Link each target word to the source word with the highest weight.
+        """Link each target word to the source word with the highest weight, in target order.
+
+        Words that attend most to `<eos>` have no link.
 
         Args:
             head: (layer, head) of `cross`; by default the alignment head with its own shift, or
                 the mean of all heads if the model has none.
             shift: 0 or 1, see `alignment_shift`; used only if a head is given.
-
-        Returns:
-            links in target order; words that attend most to `<eos>` have none.
         """
         if head is None:
             head, shift = self.alignment_head, self.alignment_shift
@@ -182,9 +177,7 @@ class Attention:
     def _group(self, number: Callable[[str], list[int]]) -> Self:
         src, src_sizes = self.src.group(number)
         tgt, tgt_sizes = self.tgt.group(number)
-        input_sizes = [1, *tgt_sizes][
-            : len(tgt_sizes)
-        ]  # the input starts with bos and lacks the last eos
+        input_sizes = [1, *tgt_sizes[:-1]]  # the input starts with bos and lacks the last eos
         log_probs = torch.tensor(self.tgt_log_probs, dtype=torch.float64)
         return dataclasses.replace(
             self,
@@ -207,10 +200,7 @@ def side_by_side(
 ) -> Attention:
     """Join the maps of the sentences of one text into block-diagonal maps.
 
-    Args:
-        maps: one or more, from one model.
-        src_spaces: white space after each source sentence.
-        tgt_spaces: white space after each target sentence.
+    The `src_spaces` and `tgt_spaces` are the white space after each sentence.
     """
     if len(maps) == 1:
         return maps[0]

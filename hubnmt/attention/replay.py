@@ -94,12 +94,7 @@ def attend(
 
 
 def summarize_score(sentences: Sequence[tuple[Sequence[str], Sequence[float]]]) -> PairScore:
-    """Combine the scores of the sentences of one text.
-
-    Args:
-        sentences: readable target pieces of each sentence, eos included, and their
-            log-probabilities, in nats.
-    """
+    """Combine the target pieces, eos included, and log-probabilities of each sentence of a text."""
     log_probs = tuple(value for _, values in sentences for value in values)
     total = sum(log_probs)
     return PairScore(
@@ -117,11 +112,7 @@ def next_log_probs(
     prefix: Sequence[int],
     tokenizers: Tokenizers,
 ) -> Tensor:
-    """Return next-token log-probabilities given a source and a target prefix.
-
-    Returns:
-        (V,) log-probabilities, -inf for pad and bos.
-    """
+    """Return next-token log-probabilities (V,) after a target prefix; -inf for pad and bos."""
     device = model.output_proj.weight.device
     src_ids, src_pad_mask = _batch_sources([src], tokenizers.src, device)
     tgt_in = torch.tensor([[tokenizers.tgt.bos_id, *prefix]], device=device)  # (1, T)

@@ -20,7 +20,7 @@ function table() {
 }
 
 function asJson() {
-  const falls = fall(0, 0) === undefined ? {} : { left_out: figure.falls };
+  const falls = fall(0, 0) === undefined ? {} : { left_out: figure.drops };
   return JSON.stringify({ ...table(), ...falls }, null, 1);
 }
 

@@ -81,7 +81,7 @@ const percent = (weight) => `${Math.round(weight * 100)}%`;
 // Drop in log-probability (nats) of a target word without a source word; undefined if not measured.
 function fall(query, key) {
   if (chosen.kind !== "cross" || chosen.unit !== "words") return undefined;
-  return figure.falls?.[query]?.[key];
+  return figure.drops?.[query]?.[key];
 }
 
 // --- tokens ---

@@ -81,7 +81,7 @@ class Inspector:
             return Inspection({"message": sentence(public_message(error))})
         occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
-        figure = explorer_figure(maps, occlusion.falls if occlusion else None)
+        figure = explorer_figure(maps, occlusion.drops if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Inspection(figure, _steering(maps, config.tgt_lang), _switches(config))
 

@@ -16,11 +16,11 @@ def test_each_fall_is_the_difference_of_two_scores(random_model: Translator) -> 
     whole = random_model.score(SRC, "A dog")
     assert found.tgt_tokens == whole.tgt_tokens
     shorter = ["Hund, rennt.", "Ein, rennt.", "Ein Hund rennt.", "Ein Hund,.", "Ein Hund, rennt"]
-    for text, falls in zip(shorter, found.falls, strict=True):
+    for text, drops in zip(shorter, found.drops, strict=True):
         without = random_model.score(text, "A dog").tgt_log_probs
         wanted = [a - b for a, b in zip(whole.tgt_log_probs, without, strict=True)]
-        assert falls == pytest.approx(wanted, abs=1e-4)
-    assert any(abs(fall) > 0.01 for falls in found.falls for fall in falls)
+        assert drops == pytest.approx(wanted, abs=1e-4)
+    assert any(abs(drop) > 0.01 for drops in found.drops for drop in drops)
 
 
 @pytest.mark.parametrize("src", ["Hund", "", "  "])
