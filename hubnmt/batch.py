@@ -36,17 +36,10 @@ class TranslateBatch:
         engine: str = "torch",
         **options: Unpack[TranslateOptions],
     ) -> None:
-        """Name the model and the columns; nothing is loaded yet.
+        """Name the model, which each process must be able to read; nothing is loaded yet.
 
-        Args:
-            model: see `Translator.from_pretrained`; each process must be able to read it.
-            column: the column of texts.
-            output: the new column of translations; None where a row cannot be translated, which is
-                logged as a warning.
-            device: see `Translator`.
-            dtype: see `Translator`.
-            engine: see `Translator`.
-            options: keyword arguments of `Translator.translate`.
+        The new column has None where a row cannot be translated, which is logged as a warning. The
+        model is loaded as by `Translator.from_pretrained`; `options` are those of `translate`.
         """
         self.model, self.column, self.output = model, column, output
         self._device, self._dtype, self._engine = device, dtype, engine

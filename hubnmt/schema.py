@@ -151,12 +151,12 @@ def _wants_tuple(annotation: Any) -> bool:
     return any(typing.get_origin(option) is tuple for option in options)
 
 
-def require(*checks: tuple[bool, str]) -> None:
-    """Raise one `ConfigError` that lists every failed check.
+Check = tuple[bool, str]
+"""Whether a value is valid, and the message if not."""
 
-    Args:
-        checks: pairs of (is valid, error message).
-    """
+
+def require(*checks: Check) -> None:
+    """Raise one `ConfigError` that lists every failed check."""
     problems = [_shorten(message) for is_valid, message in checks if not is_valid]
     if problems:
         raise ConfigError("; ".join(problems))
@@ -165,10 +165,6 @@ def require(*checks: tuple[bool, str]) -> None:
 def _shorten(message: str) -> str:
     end = MAX_PROBLEM_CHARS // 2
     return message if len(message) <= 2 * end else f"{message[:end]}...{message[-end:]}"
-
-
-Check = tuple[bool, str]
-"""Whether a value is valid, and the message if not, for `require`."""
 
 
 def at_least(config: Any, least: int, *names: str) -> list[Check]:

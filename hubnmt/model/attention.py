@@ -20,7 +20,7 @@ def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Compute attention with an explicit softmax, and return the attention weights.
+    """Compute attention with an explicit softmax: equation 1.
 
     Args:
         q: (B, H, Q, E).
@@ -28,12 +28,10 @@ def scaled_dot_product_attention(
         v: (B, H, K, E).
         attn_mask: broadcastable to (B, H, Q, K), bool, True = attend. Each query needs at least
             one key; a fully masked row is NaN.
-        dropout: dropout probability of the attention weights.
+        dropout: probability for the attention weights.
 
     Returns:
         output (B, H, Q, E) and weights (B, H, Q, K), whose rows sum to 1.
-
-    Source: Vaswani et al. 2017, equation 1.
     """
     scores = scaled_scores(q, k)  # (B, H, Q, K)
     if attn_mask is not None:
@@ -99,14 +97,13 @@ class MultiHeadAttention(nn.Module):
             attn_mask: see `scaled_dot_product_attention`.
             is_causal: whether `attn_mask` is the causal mask with Q = K; fused kernels are faster
                 with this flag than with an explicit mask.
-            need_weights: whether to return the attention weights.
-
-        Returns:
-            output (B, Q, D), and weights (B, H, Q, K) or None.
+            need_weights: return the weights (B, H, Q, K) beside the output (B, Q, D).
         """
         dropout = self.dropout if self.training else 0.0
         weights: Tensor | None = None
-        if need_weights or self._prefers_products(q):
+        # On the CPU the backward pass of the fused kernel takes about nine times as long as the
+        # explicit one, at sentence length in bfloat16.
+        if need_weights or (q.requires_grad and q.device.type == "cpu"):
             mixed, weights = scaled_dot_product_attention(
                 q, k, v, attn_mask=attn_mask, dropout=dropout
             )
@@ -117,12 +114,6 @@ class MultiHeadAttention(nn.Module):
             )
         merged = mixed.transpose(1, 2).flatten(2)  # (B, Q, D)
         return self.out_proj(merged), weights if need_weights else None
-
-    def _prefers_products(self, q: Tensor) -> bool:
-        """Return whether explicit products are faster than the fused kernel for these queries."""
-        # On the CPU the backward pass of the fused kernel takes about nine times as long as the
-        # explicit one, at sentence length in bfloat16.
-        return q.requires_grad and q.device.type == "cpu"
 
     def _split(self, x: Tensor) -> Tensor:
         return torch.unflatten(x, -1, (self.n_heads, -1)).transpose(1, 2)  # (B, H, N, E)

@@ -15,13 +15,7 @@ N_TABULATED = 1024
 
 
 def sinusoidal_positions(start: int, end: int, d_model: int) -> Tensor:
-    """Compute positions `start` to `end - 1`: sine at even features, cosine at odd ones.
-
-    Returns:
-        (end - start, D) float32.
-
-    Source: Vaswani et al. 2017, section 3.5.
-    """
+    """Return positions `start` to `end - 1`, (T, D) float32: sine at even features, else cosine."""
     position = torch.arange(start, end, dtype=torch.float32)[:, None]  # (T, 1)
     even_features = torch.arange(0, d_model, 2, dtype=torch.float32)
     frequency = torch.exp(even_features * (-math.log(10_000.0) / d_model))  # (D / 2,)
@@ -55,20 +49,12 @@ class SinusoidalPositions(nn.Module):
             self.table.copy_(sinusoidal_positions(0, N_TABULATED, d_model))
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
-        """Add positions `start`, `start + 1`, ... to x (B, T, D): (B, T, D)."""
-        return self._add(x, start, start + x.shape[1])
+    def forward(self, x: Tensor, *, position: int | None = None) -> Tensor:
+        """Add positions 0, 1, ... to x (B, T, D), or one position to all W of x (B, W, D)."""
+        start, end = (0, x.shape[1]) if position is None else (position, position + 1)
+        return self.dropout(x + self._look_up(start, end).to(x))  # type: ignore[no-any-return]
 
-    def at(self, x: Tensor, position: int) -> Tensor:
-        """Add the same position to all hypotheses of one step, x (B, W, D): (B, W, D)."""
-        return self._add(x, position, position + 1)
-
-    def _add(self, x: Tensor, start: int, end: int) -> Tensor:
-        summed: Tensor = self.dropout(x + self.lookup(start, end).to(x))
-        return summed
-
-    def lookup(self, start: int, end: int) -> Tensor:
-        """Return the encodings of positions `start` to `end` - 1: (T, D)."""
+    def _look_up(self, start: int, end: int) -> Tensor:
         if end <= N_TABULATED:
-            return self.table.narrow(0, start, end - start)  # (T, D)
+            return self.table[start:end]  # (T, D)
         return sinusoidal_positions(start, end, self.d_model).to(self.table)  # (T, D)

@@ -21,11 +21,7 @@ class LayerCache:
         self._n_keys = 0
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of this step, (B, H, Q, E) each.
-
-        Returns:
-            all keys and all values so far, (B, H, K, E) each.
-        """
+        """Append keys and values (B, H, Q, E); return all so far, (B, H, K, E) each."""
         start, end = self._n_keys, self._n_keys + k.shape[2]
         self._n_keys = end
         if start == 0:  # teacher forcing appends once, and needs no copy
@@ -41,12 +37,7 @@ class LayerCache:
         return self._k.narrow(2, 0, end), self._v.narrow(2, 0, end)
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
-        """Keep only these sentences; see `DecoderCache.keep`.
-
-        Args:
-            rows: (B',) int64.
-            moved: positions in `rows` whose sentence changes its position.
-        """
+        """Keep only the sentences `rows` (B',), of which those at `moved` change their position."""
         n_src_tokens = self.memory_k.shape[2]
         self.memory_k = _keep(self.memory_k, n_src_tokens, rows, moved)
         self.memory_v = _keep(self.memory_v, n_src_tokens, rows, moved)
@@ -74,12 +65,7 @@ class DecoderCache:
     """Keys and values of all layers, and the ancestor mask of the beam."""
 
     def __init__(self, layers: list[LayerCache], memory_mask: Tensor | None) -> None:
-        """Start without target tokens.
-
-        Args:
-            layers: one cache per decoder layer.
-            memory_mask: (B, 1, 1, S) bool, True = attend; None = attend to all.
-        """
+        """Start without target tokens; memory_mask is (B, 1, 1, S) bool, True = attend, or None."""
         self.layers = layers
         self.memory_mask = memory_mask
         self.n_positions = 0
@@ -89,10 +75,7 @@ class DecoderCache:
         each sentence has had one hypothesis, to which all entries belong."""
 
     def advance(self, n_queries: int) -> Tensor | None:
-        """Extend the ancestor mask by one new token per hypothesis.
-
-        Args:
-            n_queries: W, hypotheses per sentence.
+        """Extend the ancestor mask by one new token for each of the W = `n_queries` hypotheses.
 
         Returns:
             (B, 1, W, K + W) bool, True = attend: ancestors and the hypothesis itself; None = attend

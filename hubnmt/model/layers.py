@@ -85,10 +85,6 @@ class DecoderLayer(nn.Module):
         self.cross_residual = SubLayer(config)
         self.ff_residual = SubLayer(config)
 
-    def precompute_cross_attention(self, memory: Tensor) -> LayerCache:
-        """Compute cross-attention keys and values of the encoder output (B, S, D) once."""
-        return LayerCache(*self.cross_attention.project_memory(memory))
-
     def forward(
         self,
         x: Tensor,
@@ -107,10 +103,7 @@ class DecoderLayer(nn.Module):
             self_mask: (B or 1, 1, T, K) over cached and new positions; None = attend to all.
             memory_mask: (B, 1, 1, S); None = attend to all.
             is_causal: whether `self_mask` is the causal mask and the cache is empty.
-            need_weights: whether to return the attention weights.
-
-        Returns:
-            (B, T, D), self weights (B, H, T, K) and cross weights (B, H, T, S), or None each.
+            need_weights: also return the self weights (B, H, T, K) and cross weights (B, H, T, S).
         """
         self_weights: Tensor | None = None
         cross_weights: Tensor | None = None

@@ -3,7 +3,7 @@
 Source: Vaswani et al. 2017, Figure 1, https://arxiv.org/abs/1706.03762
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
 from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
-from hubnmt.model.kv_cache import DecoderCache
+from hubnmt.model.kv_cache import DecoderCache, LayerCache
 from hubnmt.model.layers import DecoderLayer, EncoderLayer
 from hubnmt.model.masks import causal_mask, padding_mask
 
@@ -77,15 +77,6 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         pre = config.norm_order == "pre"
         self.final_norm: nn.Module = nn.LayerNorm(config.d_model) if pre else nn.Identity()
-
-    def precompute_cross_attention(
-        self, memory: Tensor, memory_mask: Tensor | None
-    ) -> DecoderCache:
-        """Create a cache with the cross-attention keys and values of memory (B, S, D)."""
-        layers = [
-            cast(DecoderLayer, layer).precompute_cross_attention(memory) for layer in self.layers
-        ]
-        return DecoderCache(layers, memory_mask)
 
     def forward(
         self,
@@ -170,8 +161,10 @@ class Transformer(nn.Module):
     def precompute_cross_attention(
         self, memory: Tensor, src_pad_mask: Tensor | None
     ) -> DecoderCache:
-        """Create the decoder cache for memory (B, S, D)."""
-        return self.decoder.precompute_cross_attention(memory, padding_mask(src_pad_mask))
+        """Create a decoder cache with the cross-attention keys and values of memory (B, S, D)."""
+        layers = cast(Iterable[DecoderLayer], self.decoder.layers)
+        caches = [LayerCache(*layer.cross_attention.project_memory(memory)) for layer in layers]
+        return DecoderCache(caches, padding_mask(src_pad_mask))
 
     def step(self, last_ids: Tensor, cache: DecoderCache) -> Tensor:
         """Decode one more token for each of the W hypotheses of each sentence.
@@ -183,7 +176,8 @@ class Transformer(nn.Module):
         Returns:
             hidden (B, W, D).
         """
-        x = self.positions.at(self.tgt_embedding(last_ids), cache.n_positions)  # (B, W, D)
+        x = self.tgt_embedding(last_ids)
+        x = self.positions(x, position=cache.n_positions)  # (B, W, D)
         self_mask = cache.advance(last_ids.shape[1])  # (B, 1, W, K) or None
         hidden, _, _ = self.decoder(x, cache, self_mask)
         return hidden  # type: ignore[no-any-return]

@@ -21,9 +21,9 @@ def test_positions_follow_the_formula_of_the_paper_by_a_slow_loop(start: int, en
 
 def test_positions_go_on_beyond_the_table() -> None:
     positions = SinusoidalPositions(12, 0.0)
-    start, end = N_TABULATED - 3, N_TABULATED + 4
-    expected = sinusoidal_positions(start, end, 12)
-    torch.testing.assert_close(positions(torch.zeros(1, 7, 12), start=start)[0], expected)
-    for position in range(start, end):
-        vector = positions.at(torch.zeros(1, 1, 12), position)[0, 0]
-        torch.testing.assert_close(vector, expected[position - start])
+    expected = sinusoidal_positions(0, N_TABULATED + 4, 12)
+    found = positions(torch.zeros(1, N_TABULATED + 4, 12))[0]
+    torch.testing.assert_close(found, expected)
+    for position in range(N_TABULATED - 3, N_TABULATED + 4):
+        vector = positions(torch.zeros(1, 1, 12), position=position)[0, 0]
+        torch.testing.assert_close(vector, expected[position])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.model.attention import MultiHeadAttention
+from hubnmt.model.kv_cache import LayerCache
 from hubnmt.model.layers import DecoderLayer
 from hubnmt.model.masks import causal_mask, padding_mask
 from hubnmt.model.transformer import Transformer
@@ -44,7 +45,7 @@ def run_blocks() -> dict[str, dict[str, Tensor]]:
     out, weights = attention(*attention.project_all(x), need_weights=True)
     hidden, _, _ = layer(
         tgt,
-        layer.precompute_cross_attention(src),
+        LayerCache(*layer.cross_attention.project_memory(src)),
         self_mask=self_mask,
         memory_mask=memory_mask,
         need_weights=False,
