@@ -8,7 +8,7 @@ import contextlib
 import gc
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,6 +30,9 @@ REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 """Advice for a loss or gradient that is not finite."""
 MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
+SPARE = 0.9
+"""Recommended share of the largest batch that fits: other batches have other shapes."""
+_SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class StepStats(NamedTuple):
@@ -52,11 +55,11 @@ class StepStats(NamedTuple):
 class BatchLoss(nn.Module):
     """The loss of a batch as a module, so that `DistributedDataParallel` sees its parameters."""
 
-    def __init__(self, model: Transformer, settings: OptimizerConfig, *, compiled: bool) -> None:
+    def __init__(self, model: Transformer, label_smoothing: float, *, compiled: bool) -> None:
         """Wrap a model; `compiled` applies `torch.compile` to encoder and decoder."""
         super().__init__()
         self.model = model
-        self._label_smoothing = settings.label_smoothing
+        self._label_smoothing = label_smoothing
         self._encode, self._decode = model.encode, model.decode
         if compiled:  # the methods, not the module: keeps the parameter names of saved states
             self._encode = torch.compile(model.encode, dynamic=True)
@@ -64,11 +67,13 @@ class BatchLoss(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of one batch, summed over its non-pad tokens."""
-        weight = self.model.output_proj.weight
-        memory = self._encode(*batch.src)
-        hidden = batch.pick(self._decode(batch.tgt_in, memory, batch.src.src_pad_mask))
+        memory = self._encode(*batch.src)  # (B, S, D)
+        hidden = self._decode(batch.tgt_in, memory, batch.src.src_pad_mask)  # (B, T, D)
         return projected_cross_entropy(
-            hidden, weight, batch.labels, label_smoothing=self._label_smoothing
+            batch.pick(hidden),
+            self.model.output_proj.weight,
+            batch.labels,
+            label_smoothing=self._label_smoothing,
         ).smoothed
 
 
@@ -94,7 +99,7 @@ class Stepper:
             model.parameters(), settings.lr, BETAS, weight_decay=0.0, fused=True
         )
         self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype == "float16")
-        self.batch_loss = BatchLoss(model, settings, compiled=compiled)
+        self.batch_loss = BatchLoss(model, settings.label_smoothing, compiled=compiled)
         self._reduced_loss: nn.Module = self.batch_loss
         self._n_skipped = 0
 
@@ -121,23 +126,25 @@ class Stepper:
             batches: batches of this process.
             lr: learning rate of this step.
             must_stop: whether this process requests to stop.
-            time_share: share of the time limit that the next step will have used, for `StepStats`;
-                rank 0 decides, the others give 0.
+            time_share: see `StepStats`; rank 0 decides, the others give 0.
 
         Returns:
             (5,) statistics for `read`.
         """
         self.model.train()
+        # 1. Count the target tokens of all processes, which the loss is divided by.
         n_labels = sum(len(batch.labels) for batch in batches)
         counts = torch.tensor([n_labels, must_stop, time_share], dtype=torch.float64)
         facts = counts.to(self.group.device, non_blocking=True)
         self.group.sum(facts)
         n_tokens = facts[0].float()
+        # 2. Accumulate the gradients of all batches; the last pass exchanges them.
         total = torch.zeros((), device=self.group.device)
         for number, batch in enumerate(batches, 1):
             with self.group.accumulating(self._reduced_loss, is_last=number == len(batches)):
                 total += self._accumulate(batch, n_tokens)
         self.group.sum(total)
+        # 3. Clip them and update the weights.
         grad_norm = self._update(lr)
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
@@ -162,17 +169,15 @@ class Stepper:
         loss, grad_norm, n_tokens, n_stops, time_share = numbers.tolist()
         is_skipped = self.scaler.is_enabled() and not math.isfinite(grad_norm)
         self._n_skipped = self._n_skipped + 1 if is_skipped else 0
-        remedy = REMEDY
-        if self.scaler.is_enabled():
-            remedy += ", or use bfloat16 or float32 instead of float16"
+        problem = ""
         if not math.isfinite(loss) or not (math.isfinite(grad_norm) or is_skipped):
-            raise FloatingPointError(
-                f"step {step}: loss {loss} and gradient norm {grad_norm}; {remedy}"
-            )
-        if self._n_skipped >= MAX_SKIPPED:
-            raise FloatingPointError(
-                f"step {step}: float16 overflowed {MAX_SKIPPED} times in a row; {remedy}"
-            )
+            problem = f"loss {loss} and gradient norm {grad_norm}"
+        elif self._n_skipped >= MAX_SKIPPED:
+            problem = f"float16 overflowed {MAX_SKIPPED} times in a row"
+        if problem:
+            other = ", or use bfloat16 or float32 instead of float16"
+            remedy = REMEDY + other * self.scaler.is_enabled()
+            raise FloatingPointError(f"step {step}: {problem}; {remedy}")
         return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
 
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
@@ -183,12 +188,7 @@ class Stepper:
             if not is_out_of_memory(error):
                 raise
         # Outside of `except`, where the traceback no longer holds tensors of the failed pass.
-        problem = explain_out_of_memory(
-            batch,
-            lambda part: self._backward(self.batch_loss, part, n_tokens),
-            batch_tokens=self.settings.batch_tokens,
-            accumulate=self.settings.accumulate,
-        )
+        problem = self._explain_out_of_memory(batch, n_tokens)
         if not self.group.is_rank0:
             log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may not have failed
         raise problem
@@ -214,10 +214,37 @@ class Stepper:
         self.scaler.update()
         return grad_norm
 
+    def _explain_out_of_memory(self, batch: Batch, n_tokens: Tensor) -> ConfigError:
+        """Halve the batch until it fits; return an error with the settings to change."""
+        n_all = len(batch.tgt_in)
+        n_rows = n_all // 2
+        while n_rows and not self._fits(batch.first_rows(n_rows), n_tokens):
+            n_rows //= 2
+        if not n_rows:
+            return ConfigError(
+                f"out of memory: not even one pair of {batch.tgt_in.shape[1]} target tokens fits; "
+                "lower data.max_tokens, or make the model smaller"
+            )
+        batch_tokens = self.settings.batch_tokens
+        tokens = max(1, int(SPARE * batch_tokens * n_rows / n_all))
+        accumulate = self.settings.accumulate * -(-batch_tokens // tokens)
+        return ConfigError(
+            f"out of memory with optimizer.batch_tokens = {batch_tokens}; about {tokens} would fit "
+            f"({n_rows} of the {n_all} pairs of the batch did): --set optimizer.batch_tokens="
+            f"{tokens} --set optimizer.accumulate={accumulate} is equivalent"
+        )
 
-SPARE = 0.9
-"""Recommended share of the largest batch that fits: other batches have other shapes."""
-_SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
+    def _fits(self, batch: Batch, n_tokens: Tensor) -> bool:
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        try:
+            self._backward(self.batch_loss, batch, n_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
+        return True
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -225,53 +252,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
-
-
-def explain_out_of_memory(
-    batch: Batch, attempt: Callable[[Batch], object], *, batch_tokens: int, accumulate: int
-) -> ConfigError:
-    """Find the batch size that fits and return an error with the settings to change.
-
-    Call it after the `except` block, when the error no longer refers to the failed pass's tensors.
-
-    Args:
-        batch: the batch that did not fit.
-        attempt: runs the forward and backward pass of a batch.
-        batch_tokens: current value of the setting.
-        accumulate: current value of the setting, which can compensate for smaller batches.
-    """
-    n_rows = len(batch.tgt_in)
-    fitting = _find_rows(batch, attempt)
-    if not fitting:
-        return ConfigError(
-            f"out of memory: not even one pair of {batch.tgt_in.shape[1]} target tokens fits; "
-            "lower data.max_tokens, or make the model smaller"
-        )
-    tokens = max(1, int(SPARE * batch_tokens * fitting / n_rows))
-    times = -(-batch_tokens // tokens)
-    return ConfigError(
-        f"out of memory with optimizer.batch_tokens = {batch_tokens}; about {tokens} would fit "
-        f"({fitting} of the {n_rows} pairs of the batch did): --set optimizer.batch_tokens="
-        f"{tokens} --set optimizer.accumulate={accumulate * times} is equivalent"
-    )
-
-
-def _find_rows(batch: Batch, attempt: Callable[[Batch], object]) -> int:
-    """Halve the batch until it fits; 0 if a single pair does not."""
-    n_rows = len(batch.tgt_in) // 2
-    while n_rows and not _fits(batch.first_rows(n_rows), attempt):
-        n_rows //= 2
-    return n_rows
-
-
-def _fits(batch: Batch, attempt: Callable[[Batch], object]) -> bool:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    try:
-        attempt(batch)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return False
-    return True

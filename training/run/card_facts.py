@@ -1,7 +1,7 @@
 """Contents of a model card that a run records: how it was made."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,67 +12,11 @@ from hubnmt.errors import InputError
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import Weights, read_validation
 
-
-def training_facts(
-    run_dir: Path, taken: Mapping[str, Any], *, name: str, weights: Weights
-) -> dict[str, Any]:
-    """Collect the run's records and those of the chosen weights.
-
-    Raises:
-        ModelFolderError: if its records are damaged.
-    """
-    machine, recipe = read_json(run_dir / "machine.json"), read_json(run_dir / "recipe.json")
-    sessions = machine.get("sessions", [])
-    later = "".join(f"; from step {part['step']:,} {part['device']}" for part in sessions)
-    average = describe_average(recipe["run"])
-    as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
-    return {
-        "started from": started_from(machine, name=name) or None,
-        "machine": f"{machine['device']}, {machine['dtype']}{later}",
-        f"minutes until the {weights} weights": round(taken["minutes"], 1),
-        f"steps until the {weights} weights": taken["step"],
-        "weights": average
-        if taken["step"]
-        else "those of the pretrained model: no validation improved on it",
-        f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
-        f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
-        "seed": recipe["run"]["seed"],
-        "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
-    }
-
-
-def describe_average(run: Mapping[str, Any]) -> str:
-    """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
-    if run["average_last"] == 1 or run.get("judged") == "raw":
-        return "as training left them at that step"
-    return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
-
-
-def started_from(machine: Mapping[str, Any], *, name: str) -> str:
-    """Return the name of the pretrained model; empty if trained from scratch.
-
-    A new version may have the same name as its pretrained model, whose name alone would then refer
-    to the card itself.
-    """
-    record = machine["pretrained"]
-    if not record:
-        return ""
-    description = describe_pretrained(record)
-    return f"an earlier {description}" if description == name else description
-
-
-def recipe_lines(run_dir: Path) -> str:
-    """Return the tokenizer, model and optimizer settings as TOML, which has no null."""
-    recipe = read_json(run_dir / "recipe.json")
-    lines = []
-    for section in ("tokenizer", "model", "optimizer"):
-        lines.append(f"[{section}]")
-        lines += [
-            f"{key} = {json.dumps(value)}"
-            for key, value in recipe[section].items()
-            if value is not None
-        ]
-    return "\n".join(lines)
+SAME_NAME = (
+    *("title", "license", "license_name", "license_link"),
+    *("data", "data_license", "limits", "bias", "citation"),
+)
+"""Settings of `[card]` that `CardFacts` takes as they are."""
 
 
 def facts_of_run(
@@ -97,38 +41,67 @@ def facts_of_run(
         ModelFolderError: if its records are damaged.
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
-    card, machine = recipe["card"], read_json(run_dir / "machine.json")
+    machine, card = read_json(run_dir / "machine.json"), recipe["card"]
     taken = taken or read_validation(run_dir / weights)
     if taken is None:
         raise InputError(f"{run_dir}: no validation yet; resume the run")
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
+    data = recipe["data"]
+    datasets = [part.get("dataset") for part in (data, *data["corpora"].values())]
+    pretrained = machine["pretrained"] or {}
+    started_from = describe_pretrained(pretrained) if pretrained else ""
+    if started_from == name:  # the name alone would refer to the card itself
+        started_from = f"an earlier {name}"
     return CardFacts(
         name=name,
-        title=card["title"],
         config=config,
-        license=card["license"],
-        license_name=card.get("license_name", ""),
-        license_link=card.get("license_link", ""),
-        datasets=tuple(card["datasets"]) or tuple(_hub_datasets(recipe["data"])),
-        data=card["data"],
-        data_license=card["data_license"],
-        limits=card["limits"],
-        bias=card["bias"],
-        citation=card["citation"],
-        recipe=recipe_lines(run_dir),
+        **{key: card[key] for key in SAME_NAME if key in card},
+        datasets=tuple(card["datasets"] or dict.fromkeys(filter(None, datasets))),
+        recipe=_recipe_lines(recipe),
         cleaning=f"{cleaning['n_kept']:,} of {cleaning['n_read']:,} training pairs kept; "
         f"dropped: {dropped or 'none'}.",
-        training=training_facts(run_dir, taken, name=name, weights=weights),
-        started_from=started_from(machine, name=name),
-        base_model=_base_model(machine),
+        training={
+            "started from": started_from or None,
+            **_training_facts(recipe, machine, taken, weights=weights),
+        },
+        started_from=started_from,
+        base_model=pretrained["name"] if pretrained.get("commit") else "",
     )
 
 
-def _hub_datasets(data: Mapping[str, Any]) -> Iterator[str]:
-    names = (corpus.get("dataset") for corpus in (data, *data["corpora"].values()))
-    yield from dict.fromkeys(name for name in names if name)
+def _training_facts(
+    recipe: Mapping[str, Any], machine: Mapping[str, Any], taken: Mapping[str, Any], *, weights: str
+) -> dict[str, Any]:
+    """Return the records of the run and of the chosen weights."""
+    sessions = machine.get("sessions", [])
+    later = "".join(f"; from step {part['step']:,} {part['device']}" for part in sessions)
+    as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
+    is_trained = taken["step"] > 0
+    return {
+        "machine": f"{machine['device']}, {machine['dtype']}{later}",
+        f"minutes until the {weights} weights": round(taken["minutes"], 1),
+        f"steps until the {weights} weights": taken["step"],
+        "weights": describe_average(recipe["run"])
+        if is_trained
+        else "those of the pretrained model: no validation improved on it",
+        f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
+        f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
+        "seed": recipe["run"]["seed"],
+        "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
+    }
 
 
-def _base_model(machine: Mapping[str, Any]) -> str:
-    record = machine["pretrained"] or {}
-    return str(record["name"]) if record.get("commit") else ""
+def describe_average(run: Mapping[str, Any]) -> str:
+    """Describe which weights `best/` holds, given the `[run]` section of the recipe."""
+    if run["average_last"] == 1 or run.get("judged") == "raw":
+        return "as training left them at that step"
+    return f"mean of the last {run['average_last']} snapshots, one every {run['eval_every']} steps"
+
+
+def _recipe_lines(recipe: Mapping[str, Any]) -> str:
+    """Return the tokenizer, model and optimizer settings as TOML, which has no null."""
+    lines = []
+    for section in ("tokenizer", "model", "optimizer"):
+        values = {key: value for key, value in recipe[section].items() if value is not None}
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(v)}" for key, v in values.items())]
+    return "\n".join(lines)

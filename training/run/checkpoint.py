@@ -78,7 +78,6 @@ def save_state(
     Raises:
         ModelFolderError: if the file cannot be written; files saved before stay valid.
     """
-    snapshots = folder / SNAPSHOT_FOLDER
     for step, weights in progress.snapshots.items():
         # A snapshot of this step may be left from a killed session: overwrite it.
         if step == progress.step or not _snapshot_path(folder, step).is_file():
@@ -92,10 +91,9 @@ def save_state(
         "generators": list(generators),
     }
     _write(folder / STATE_FILE, state)
-    wanted = {_snapshot_path(folder, step).name for step in progress.snapshots}
-    for path in snapshots.glob("*.pt"):
-        if path.name not in wanted:
-            path.unlink()
+    wanted = {_snapshot_path(folder, step) for step in progress.snapshots}
+    for path in {*(folder / SNAPSHOT_FOLDER).glob("*.pt")} - wanted:
+        path.unlink()
 
 
 def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
@@ -115,7 +113,12 @@ def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
         paths = {step: _snapshot_path(folder, step) for step in values["snapshots"]}
         snapshots = {step: rename_weights(_read(path)) for step, path in paths.items()}
         progress = Progress(**values | {"snapshots": snapshots})
-        _restore(stepper, state, rank=rank)
+        stepper.model.load_state_dict(rename_weights(state["model"]))
+        stepper.optimizer.load_state_dict(state["optimizer"])
+        if state["scaler"]:  # only float16 uses loss scaling
+            stepper.scaler.load_state_dict(state["scaler"])
+        for states in state["generators"][rank : rank + 1]:
+            _set_random_states(states)
     except Exception as error:  # a truncated or foreign file can fail in any way
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderError(f"{path}: damaged, or not a state of this run ({first})") from error
@@ -129,15 +132,6 @@ def _read(path: Path) -> Any:
     if changed is not None:
         raise ValueError(f"{changed} has changed since it was saved")
     return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _restore(stepper: Stepper, state: dict[str, Any], *, rank: int) -> None:
-    stepper.model.load_state_dict(rename_weights(state["model"]))
-    stepper.optimizer.load_state_dict(state["optimizer"])
-    if state["scaler"]:  # only float16 uses loss scaling
-        stepper.scaler.load_state_dict(state["scaler"])
-    if rank < len(state["generators"]):
-        _set_random_states(state["generators"][rank])
 
 
 def _set_random_states(states: dict[str, Any]) -> None:

@@ -47,10 +47,10 @@ class Publisher:
 
     def push_checkpoint(self, folder: Path, *, step: int) -> None:
         """Push `last/` if requested; a failure is only logged."""
-        if self.repo is None or not self._checkpoints:
+        if not self._checkpoints:
             return
         try:
-            self._push(folder, self.repo, f"Step {step:,}, in training")
+            self._push(folder, f"Step {step:,}, in training")
         except HubNMTError as error:
             log.warning("step %d was not pushed to the Hub: %s", step, error)
 
@@ -62,9 +62,8 @@ class Publisher:
         """
         if self.repo is None:
             return
-        message = f"Best of training: validation BLEU {bleu:.2f} at step {step:,}"
         try:
-            self._push(folder, self.repo, message)
+            self._push(folder, f"Best of training: validation BLEU {bleu:.2f} at step {step:,}")
         except HubNMTError as error:
             retry = shlex.join(["hubnmt", "push", str(folder), self.repo])
             raise type(error)(
@@ -72,7 +71,7 @@ class Publisher:
             ) from error
         log.info("pushed %s to %s", folder, self.repo)
 
-    @staticmethod
-    def _push(folder: Path, repo: str, message: str) -> None:
-        prepare_repo(repo, private=True)  # a new repository is private, not an old one
-        push(folder, repo, message=message)
+    def _push(self, folder: Path, message: str) -> None:
+        assert self.repo is not None, "checked by the callers"
+        prepare_repo(self.repo, private=True)  # a new repository is private, not an old one
+        push(folder, self.repo, message=message)
