@@ -141,7 +141,7 @@ def _start_from(
     found: list[Pretrained] = []
 
     def load() -> Tables:
-        found.append(load_pretrained(config.run.pretrained))
+        found.append(load_pretrained(config.run.pretrained, config.run.pretrained_part))
         log.info("starting from %s", describe_pretrained(found[0].record()))
         return found[0].settings(config)
 

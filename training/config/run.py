@@ -74,6 +74,9 @@ class RunSettings(FromDict):
     `user/name[@revision]` on the Hub. Its architecture and vocabulary are used, so `[model]` and
     `[tokenizer]` may be omitted; dropout is taken from the recipe if set there. Empty: train from
     scratch."""
+    pretrained_part: Literal["model", "encoder"] = "model"
+    """`encoder`: take the encoder and the source vocabulary only, for a new target language (Zoph
+    et al. 2016, https://aclanthology.org/D16-1163/)."""
     max_steps: int = 20_000
     """Maximum number of optimizer steps."""
     max_minutes: float | None = None

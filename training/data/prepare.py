@@ -81,7 +81,8 @@ def prepare_corpus(
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    The tokenizers are those of the pretrained model or of the resumed run, else they are learned.
+    The tokenizers are those of the pretrained model or of the resumed run, else they are learned;
+    to a pretrained encoder belongs its source tokenizer only.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
@@ -101,7 +102,7 @@ def prepare_corpus(
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = pretrained or _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    tokenizers = _choose_tokenizers(config, texts, resumed, pretrained)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
@@ -215,6 +216,15 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: 
 
     key = _digest(texts.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
     return PairDataset(cached(config, f"pairs-{key}", build))
+
+
+def _choose_tokenizers(
+    config: RunConfig, texts: Path, resumed: Path | None, pretrained: Tokenizers | None
+) -> Tokenizers:
+    if pretrained and config.run.pretrained_part == "model":
+        return pretrained
+    found = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
+    return Tokenizers(pretrained.src, found.tgt) if pretrained else found
 
 
 def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:

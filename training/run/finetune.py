@@ -1,6 +1,7 @@
 """The pretrained model that a run starts from (`run.pretrained`).
 
-A run takes its weights, architecture and vocabulary; optimizer and schedule start anew. Once the
+A run takes its weights, architecture and vocabulary, or those of its encoder only; optimizer and
+schedule start anew. Once the
 run has a state of its own, the pretrained model is no longer needed.
 """
 
@@ -16,6 +17,12 @@ from hubnmt.translator import Translator
 from training.config.recipe import FROM_TOKENIZER, RunConfig, Tables
 from training.optim.averaging import Weights
 
+_OF_ENCODER = (
+    *("d_model", "n_heads", "d_ff", "norm_order", "activation", "n_encoder_layers"),
+    "share_embeddings",
+)
+"""Fields of `ModelConfig` that follow from the encoder of another model."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Pretrained:
@@ -28,6 +35,9 @@ class Pretrained:
     config: ModelConfig
     tokenizers: Tokenizers
     weights: Weights
+    """By name; those that are absent keep their random initial values."""
+    part: str = "model"
+    """`RunSettings.pretrained_part`."""
 
     def settings(self, config: RunConfig) -> Tables:
         """Return its `[model]` and `[tokenizer]`, in the format of a recipe.
@@ -36,6 +46,9 @@ class Pretrained:
         """
         own = (*FROM_TOKENIZER, "src_lang", "tgt_lang")
         model = {key: value for key, value in self.config.to_dict().items() if key not in own}
+        if self.part == "encoder":
+            model = {key: model[key] for key in _OF_ENCODER}
+            return {"model": model, "tokenizer": {"joint": False}}
         # Training on shorter sentences does not lower the length the model can translate.
         model["max_src_tokens"] = max(self.config.max_src_tokens, config.data.max_tokens + 1)
         src, tgt = self.tokenizers
@@ -43,12 +56,16 @@ class Pretrained:
         return {"model": model, "tokenizer": tokenizer}
 
     def record(self) -> dict[str, Any]:
-        """Return name and commit, for the run's records."""
-        return {"name": self.name, "commit": self.commit}
+        """Return name, commit and part, for the run's records."""
+        return {"name": self.name, "commit": self.commit, "part": self.part}
 
 
-def load_pretrained(name: str) -> Pretrained:
+def load_pretrained(name: str, part: str = "model") -> Pretrained:
     """Load a pretrained model by name, folder or Hub reference; the weights stay on the CPU.
+
+    Args:
+        name: `RunSettings.pretrained`.
+        part: `RunSettings.pretrained_part`.
 
     Raises:
         ModelNotFoundError: if there is no such model.
@@ -56,12 +73,17 @@ def load_pretrained(name: str) -> Pretrained:
         HubError: if the Hub has no such model, or cannot be reached.
     """
     translator = Translator.from_pretrained(name)
+    config, weights = translator.config, dict(translator.model.state_dict())
+    if part == "encoder":
+        config = dataclasses.replace(config, share_embeddings=False)
+        weights = {k: w for k, w in weights.items() if k.startswith(("encoder.", "src_embedding."))}
     return Pretrained(
         name=public_name(name, is_on_hub=translator.commit is not None),
         commit=translator.commit,
-        config=translator.config,
+        config=config,
         tokenizers=translator.tokenizers,
-        weights=dict(translator.model.state_dict()),
+        weights=weights,
+        part=part,
     )
 
 
@@ -80,4 +102,5 @@ def public_name(name: str, *, is_on_hub: bool) -> str:
 def describe_pretrained(record: dict[str, Any]) -> str:
     """Format the result of `Pretrained.record` for a model card."""
     commit = record.get("commit")
-    return f"{record['name']} at commit {commit}" if commit else str(record["name"])
+    model = f"{record['name']} at commit {commit}" if commit else str(record["name"])
+    return f"the encoder of {model}" if record.get("part") == "encoder" else model

@@ -205,8 +205,9 @@ class Run:
         self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
-        progress = self.progress
-        return bool(self.config.run.pretrained) and progress.step == 0 and progress.best_bleu < 0
+        settings, progress = self.config.run, self.progress
+        has_baseline = bool(settings.pretrained) and settings.pretrained_part == "model"
+        return has_baseline and progress.step == 0 and progress.best_bleu < 0
 
     def _validate_initial(self) -> None:
         """Validate the pretrained model, which is the baseline and the first model in `best/`."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from hubnmt import Translator
@@ -120,3 +121,20 @@ def test_a_model_of_the_hub_is_named_with_its_commit_and_not_needed_again(
     hub.store.repos.clear()
     train_more("more", start, "run.max_steps=4", "run.eval_every=2", resume=True)
     assert [each["step"] for each in read_metrics(done.folder, "valid")] == [0, 2, 4]
+
+
+def test_a_new_model_takes_the_encoder_and_the_source_vocabulary_of_another(
+    parent: Path, train_more: TrainMore
+) -> None:
+    start = [f"run.pretrained={parent}", "run.pretrained_part=encoder", "model.n_decoder_layers=1"]
+    done = train_more("more", *start, "run.max_steps=1", "optimizer.lr=1e-9")
+    old, new = load_stored(parent), load_stored(done.folder / "last")
+    assert new.tokenizers.src.to_json() == old.tokenizers.src.to_json()
+    assert new.tokenizers.tgt.to_json() != old.tokenizers.tgt.to_json()
+    weights = new.model.state_dict()
+    for name, weight in old.model.state_dict().items():
+        if name.startswith(("encoder.", "src_embedding.")):
+            torch.testing.assert_close(weights[name], weight, atol=1e-3, rtol=0)
+    assert new.config.n_decoder_layers == 1
+    assert not new.config.share_embeddings
+    assert "- started from: the encoder of elders\n" in load_stored(done.folder / "last").card
