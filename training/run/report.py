@@ -1,13 +1,12 @@
 """The report of a run: metrics.jsonl, samples.md, TensorBoard, throughput and peak memory."""
 
-import contextlib
 import json
 import logging
 import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,11 @@ try:  # TensorBoard is optional
     from torch.utils.tensorboard import SummaryWriter
 except ImportError:
     SummaryWriter = None  # type: ignore[assignment,misc]  # optional dependency
+
+if sys.platform == "win32":
+    import psutil
+else:
+    import resource
 
 log = logging.getLogger("training")
 
@@ -35,7 +39,7 @@ class RunReport:
         Raises:
             ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
-        self._folder = folder
+        self._metrics, self._samples = folder / "metrics.jsonl", folder / "samples.md"
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
         self._rewind(step)
@@ -46,58 +50,47 @@ class RunReport:
             log.warning("tensorboard is not installed; metrics are in metrics.jsonl only")
 
     def add(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Record one set of metrics.
-
-        Args:
-            step: optimizer step.
-            kind: `train` or `valid`.
-            values: numbers are also sent to TensorBoard; texts go to the file only.
-        """
+        """Record metrics of a kind, `train` or `valid`; TensorBoard gets the numbers only."""
         finite = {name: _finite(value) for name, value in values.items()}
         record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
-        self._append("metrics.jsonl", json.dumps(record) + "\n")
-        with self._tensorboard() as board:
-            for name, value in values.items():
-                if board is not None and isinstance(value, (int, float)):
-                    board.add_scalar(f"{kind}/{name}", value, step)
+        _append(self._metrics, json.dumps(record) + "\n")
+        if self._board is not None:
+            with reporting_full_disk(self._board_folder):
+                for name, value in values.items():
+                    if isinstance(value, (int, float)):
+                        self._board.add_scalar(f"{kind}/{name}", value, step)
 
-    def add_samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
+    def add_samples(self, step: int, rows: Sequence[tuple[str, ...]]) -> None:
         """Append translations of a fixed set of sentences: (source, reference, translation)."""
-        exists = (self._folder / "samples.md").exists()
-        lines = [] if exists else ["# The same sentences as the model learns\n"]
-        lines += [f"\n## Step {step:,}\n", "| source | reference | translation |", "|---|---|---|"]
-        lines += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
-        self._append("samples.md", "\n".join(lines) + "\n")
-        with self._tensorboard() as board:
-            if board is not None:
-                board.add_text("samples", "\n".join(lines[-len(rows) - 2 :]), step)
+        title = "" if self._samples.exists() else "# The same sentences as the model learns\n\n"
+        table = ["| source | reference | translation |", "|---|---|---|"]
+        table += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
+        text = "\n".join(table)
+        _append(self._samples, f"{title}\n## Step {step:,}\n\n{text}\n")
+        if self._board is not None:
+            with reporting_full_disk(self._board_folder):
+                self._board.add_text("samples", text, step)
 
     def _rewind(self, step: int) -> None:
-        metrics, samples = self._folder / "metrics.jsonl", self._folder / "samples.md"
-        if metrics.exists():
-            lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if _step_of(line) <= step]
-            replace_text(metrics, "".join(kept))
-        if samples.exists():
-            head, *tables = re.split(r"(?m)^(?=## Step )", samples.read_text(encoding="utf-8"))
+        if self._metrics.exists():
+            lines = self._metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+            replace_text(self._metrics, "".join(line for line in lines if _step_of(line) <= step))
+        if self._samples.exists():
+            text = self._samples.read_text(encoding="utf-8")
+            head, *tables = re.split(r"(?m)^(?=## Step )", text)
             kept = [table for table in tables if _table_step(table) <= step]
-            replace_text(samples, head + "".join(kept))
+            replace_text(self._samples, head + "".join(kept))
 
     def close(self) -> None:
         """Close TensorBoard."""
-        with self._tensorboard() as board:
-            if board is not None:
-                board.close()
+        if self._board is not None:
+            with reporting_full_disk(self._board_folder):
+                self._board.close()
 
-    @contextlib.contextmanager
-    def _tensorboard(self) -> "Iterator[SummaryWriter | None]":
-        with reporting_full_disk(self._board_folder):
-            yield self._board
 
-    def _append(self, name: str, text: str) -> None:
-        path = self._folder / name
-        with reporting_full_disk(path), path.open("a", encoding="utf-8") as file:
-            file.write(text)
+def _append(path: Path, text: str) -> None:
+    with reporting_full_disk(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _finite(value: Any) -> Any:
@@ -115,12 +108,6 @@ def _step_of(line: str) -> float:
 def _table_step(table: str) -> float:
     number = re.match(r"## Step ([\d,]+)", table)
     return float(number.group(1).replace(",", "")) if number else math.inf
-
-
-if sys.platform == "win32":
-    import psutil
-else:
-    import resource
 
 
 class Throughput:

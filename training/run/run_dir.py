@@ -26,7 +26,7 @@ except ImportError:  # not available on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
-from hubnmt.checkpoint.files import read_json, write_json
+from hubnmt.checkpoint.files import read_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe
@@ -57,8 +57,7 @@ def stored_recipe(folder: Path) -> Tables:
     Raises:
         ConfigError: if the folder holds no run.
     """
-    recipe: Tables = _read_record(folder)["recipe"]
-    return recipe
+    return _read_record(folder)[0]
 
 
 def load_settings(
@@ -74,24 +73,46 @@ def load_settings(
     Raises:
         ConfigError: if the recipe is wrong, or the folder to resume was made with another one.
     """
-    stored = None if resume is None else _read_record(resume)
-    every = [*(stored["overrides"] if stored else []), *overrides]
-    if stored is None or resume is None or not has_started(resume):
-        return load_recipe(recipe, every), every
-    config = load_recipe(recipe, every, inherited=_inherited(stored["recipe"]))
-    before = load_recipe(stored["recipe"], inherited=_inherited(stored["recipe"]))
-    if not config.optimizer.batch_tokens:  # chosen when the run was started
-        batch_tokens = before.optimizer.batch_tokens
-        optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
-        config = dataclasses.replace(config, optimizer=optimizer)
-    if not config.run.n_threads:
-        settings = dataclasses.replace(config.run, n_threads=before.run.n_threads)
-        config = dataclasses.replace(config, run=settings)
+    if resume is None:
+        return load_recipe(recipe, overrides), [*overrides]
+    stored, earlier = _read_record(resume)
+    all_overrides = [*earlier, *overrides]
+    if not has_started(resume):
+        return load_recipe(recipe, all_overrides), all_overrides
+    # The pretrained model, whose settings are part of the recipe, may no longer be available.
+    is_tuned = bool(stored.get("run", {}).get("pretrained"))
+    inherited = (
+        {name: stored.get(name, {}) for name in ("model", "tokenizer")} if is_tuned else None
+    )
+    config = load_recipe(recipe, all_overrides, inherited=inherited)
+    before = load_recipe(stored, inherited=inherited)
+    # What was chosen when the run was started stays, unless it is given.
+    batch_tokens = config.optimizer.batch_tokens or before.optimizer.batch_tokens
+    n_threads = config.run.n_threads or before.run.n_threads
+    config = dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, batch_tokens=batch_tokens),
+        run=dataclasses.replace(config.run, n_threads=n_threads),
+    )
     old, new = (json.loads(json.dumps(recipe.to_dict())) for recipe in (before, config))
-    differences = list(_differences(old, new))
+    differences = [
+        f"{section}.{key} was {old[section].get(key)!r}, is {new[section].get(key)!r}"
+        for section in new
+        for key in sorted({*new[section], *old[section]} - FREE_ON_RESUME.get(section, set()))
+        if new[section].get(key) != old[section].get(key)
+    ]
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
-    return config, every
+    return config, all_overrides
+
+
+def _read_record(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the resolved recipe and the overrides that a run was started with."""
+    try:
+        recipe, machine = (read_json(folder / name) for name in ("recipe.json", "machine.json"))
+    except ModelFolderError as error:
+        raise ConfigError(f"{folder}: no run to resume ({error})") from None
+    return recipe, machine["overrides"]
 
 
 def has_started(folder: Path) -> bool:
@@ -121,9 +142,7 @@ def check_unused(folder: Path) -> None:
 
 
 def has_state(folder: Path) -> bool:
-    """Return whether a run to resume has a state.
-
-    A run that was killed before its first save has none and starts over.
+    """Return whether a run to resume has a state; one killed before its first save has none.
 
     Raises:
         ConfigError: if there is a model, so the state was lost: starting over would overwrite it.
@@ -175,47 +194,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-def claim_folder(
-    folder: Path,
-    config: RunConfig,
-    *,
-    overrides: Sequence[str],
-    device: torch.device,
-    pretrained: dict[str, Any] | None = None,
-) -> None:
-    """Create the folder and record the recipe and the machine.
-
-    Raises:
-        ConfigError: if the folder cannot be created.
-        ModelFolderError: if the disk is full.
-    """
-    make_folder(folder)
-    machine = describe_machine(device) | {
-        "dtype": resolve_training_dtype(config.run.dtype, device),
-        "overrides": list(overrides),
-        "pretrained": pretrained,
-    }
-    with reporting_full_disk(folder):
-        write_json(folder / "machine.json", machine)
-    # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
-    text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
-    replace_text(folder / "recipe.json", f"{text}\n")
-
-
-def record_session(folder: Path, step: int, device: torch.device) -> None:
-    """Record where a run continues, if the device or its threads are others than before.
-
-    Raises:
-        ModelFolderError: if the record is damaged, or the disk is full.
-    """
-    machine = read_json(folder / "machine.json")
-    sessions = machine.setdefault("sessions", [])
-    name = describe_machine(device)["device"]
-    if name != (sessions[-1] if sessions else machine)["device"]:
-        sessions.append({"step": step, "device": name})
-        replace_text(folder / "machine.json", json.dumps(machine, indent=2) + "\n")
-
-
 def make_folder(folder: Path) -> None:
     """Create a run's folder.
 
@@ -230,53 +208,63 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
-def _inherited(stored: dict[str, Any]) -> Tables | None:
-    """Return the sections taken from the pretrained model, which may no longer be available."""
-    if not stored.get("run", {}).get("pretrained"):
-        return None
-    return {name: stored.get(name, {}) for name in ("model", "tokenizer")}
+def claim_folder(
+    folder: Path,
+    config: RunConfig,
+    *,
+    overrides: Sequence[str],
+    device: torch.device,
+    pretrained: dict[str, Any] | None = None,
+) -> None:
+    """Record the recipe and the machine in a run's folder.
 
-
-def _read_record(folder: Path) -> dict[str, Any]:
-    try:
-        recipe, machine = (read_json(folder / name) for name in ("recipe.json", "machine.json"))
-    except ModelFolderError as error:
-        raise ConfigError(f"{folder}: no run to resume ({error})") from None
-    return {"recipe": recipe, "overrides": machine["overrides"]}
-
-
-def _differences(stored: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:
-    for section, values in recipe.items():
-        old = stored.get(section, {})
-        for key in sorted({*values, *old} - FREE_ON_RESUME.get(section, set())):
-            if values.get(key) != old.get(key):
-                yield f"{section}.{key} was {old.get(key)!r}, is {values.get(key)!r}"
-
-
-def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Return versions, device, commit and command line, for the card and for reproduction."""
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    n_threads = torch.get_num_threads()
-    threads = "1 thread" if n_threads == 1 else f"{n_threads} threads"
-    return {
+    Raises:
+        ModelFolderError: if the disk is full.
+    """
+    machine = {
         "hubnmt": hubnmt.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "device": gpu or f"{platform.machine()} CPU, {threads}",
+        "device": _describe_device(device),
         "git_commit": _git_commit(),
         "command": " ".join(["python -m training.train", *sys.argv[1:]]),
+        "dtype": resolve_training_dtype(config.run.dtype, device),
+        "overrides": list(overrides),
+        "pretrained": pretrained,
     }
+    # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
+    for name, values in (("machine.json", machine), ("recipe.json", config.to_dict())):
+        replace_text(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def record_session(folder: Path, step: int, device: torch.device) -> None:
+    """Record where a run continues, if the device or its threads are others than before.
+
+    Raises:
+        ModelFolderError: if the record is damaged, or the disk is full.
+    """
+    machine = read_json(folder / "machine.json")
+    sessions = machine.setdefault("sessions", [])
+    name = _describe_device(device)
+    if name != (sessions[-1] if sessions else machine)["device"]:
+        sessions.append({"step": step, "device": name})
+        replace_text(folder / "machine.json", json.dumps(machine, indent=2) + "\n")
+
+
+def _describe_device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    n_threads = torch.get_num_threads()
+    threads = "1 thread" if n_threads == 1 else f"{n_threads} threads"
+    return f"{platform.machine()} CPU, {threads}"
 
 
 def _git_commit() -> str | None:
     """Return the commit of this checkout; None without git or outside a checkout."""
+    command = ["git", "rev-parse", "HEAD"]
     try:
         answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
         )
     except OSError:
         return None

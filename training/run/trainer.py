@@ -1,7 +1,4 @@
-"""The training loop: optimizer steps, logging, validation and checkpoints.
-
-`training.optim.step` defines a step, `training.run.validation` a validation.
-"""
+"""The training loop: optimizer steps, logging, validation and checkpoints."""
 
 import logging
 import math
@@ -81,7 +78,7 @@ class Run:
         self._validator: Validator | None = None
         self._saved_step: int | None = None
         self._time_share = 0.0
-        self._first_step, self._began, self._seconds_before = 0, 0.0, 0.0
+        self._began, self._seconds_before = 0.0, 0.0
 
     def replan(self, config: RunConfig) -> None:
         """Change the batch size before the first step."""
@@ -102,12 +99,9 @@ class Run:
         log.info("resumed at step %d", self.progress.step)
 
     def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
-        """Start from pretrained weights, which rank 0 broadcasts to all processes.
-
-        Weights that are absent keep their random initial values.
-        """
+        """Start from pretrained weights, which rank 0 broadcasts to all processes."""
         if weights is not None:
-            put_weights(self.model, {**self.model.state_dict(), **weights})
+            put_weights(self.model, weights)
         self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
 
     @property
@@ -124,35 +118,34 @@ class Run:
             FloatingPointError: if the loss or the gradient is not finite; names the step.
             ModelFolderError: if the disk is full; the last saved state stays valid.
         """
-        self.group.run_on_rank0(self._open_report)
-        self._first_step, self._began = self.progress.step, time.monotonic()
-        self._seconds_before = self.progress.seconds
-        bar = progress_bar(
-            "training",
-            initial=self.progress.step,
-            unit="step",
-            disable=not self.group.is_rank0,
-        )
+        group, first_step = self.group, self.progress.step
+        group.run_on_rank0(self._open_report)
+        self._began, self._seconds_before = time.monotonic(), self.progress.seconds
+        bar = progress_bar("training", initial=first_step, unit="step", disable=not group.is_rank0)
         try:
             with self.stepper.connected(), bar, logging_redirect_tqdm():
+                # 1. Validate the pretrained model, the baseline and the first model in `best/`.
                 if self._needs_initial_validation():
-                    self._validate_initial()
+                    self._save()  # first: a run with `best/` but no state cannot be resumed
+                    self._validate()
+                    self._save()
+                # 2. Take steps until the budget is used up, and save the state.
                 evaluation = self._loop(bar)
                 self._save()
-                if self.progress.step == self._first_step and not self.must_stop:
+                if self.progress.step == first_step and not self.must_stop:
                     log.info(
                         "nothing left to do at step %d: raise run.max_steps, run.max_minutes or "
                         "run.patience to continue",
                         self.progress.step,
                     )
-                # A signal may reach one process only; all must stop at the same step.
-                self.must_stop = any(self.group.gather(self.must_stop))
-                if evaluation or self.must_stop or self.group.run_on_rank0(self._is_validated):
+                # 3. Validate the last step. Unscheduled, so after the save: a resumed run must
+                # not average its snapshot. A signal may reach one process only; all must stop.
+                self.must_stop = any(group.gather(self.must_stop))
+                if evaluation or self.must_stop or group.run_on_rank0(self._is_validated):
                     return evaluation
-                # Unscheduled, so after the save: a resumed run must not average its snapshot.
                 return self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
-            if self.group.is_rank0 and self.progress.step == 0:
+            if group.is_rank0 and self.progress.step == 0:
                 remove_start_record(self.folder)
             raise
         finally:
@@ -167,28 +160,29 @@ class Run:
         evaluation: Evaluation | None = None
         share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
-            lr = rate_at(
-                progress.step + 1,
-                self.config.optimizer,
-                share=self._budget_used(progress.step + 0.5),
-            )
+            # 1. Update the weights by the next batches.
+            used = self._budget_used(progress.step + 0.5)
+            lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
             numbers = self.stepper.run(
                 share.batches,
                 lr=lr,
                 must_stop=self._wants_stop(),
                 time_share=self._time_expected() if group.is_rank0 else 0.0,
             )
-            upcoming = self.loader.take(n_batches)  # overlaps with the GPU
+            # 2. Make the batches after them, while a GPU still works, and wait for its result.
+            upcoming = self.loader.take(n_batches)
             stats = self.stepper.read(numbers, step=progress.step + 1)
             self._count(stats, share.after)
             share, evaluation = upcoming, None
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
+            # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget_used(progress.step)))
             bar.update()
             if progress.step % settings.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
                 throughput = Throughput()
+            # 4. Validate and save at their intervals.
             if progress.step % settings.eval_every == 0:
                 before = time.monotonic()
                 evaluation = self._validate()
@@ -209,21 +203,13 @@ class Run:
         has_baseline = bool(settings.pretrained) and settings.pretrained_part == "model"
         return has_baseline and progress.step == 0 and progress.best_bleu < 0
 
-    def _validate_initial(self) -> None:
-        """Validate the pretrained model, which is the baseline and the first model in `best/`."""
-        self._save()  # before `best/` exists: a run with `best/` but no state cannot be resumed
-        self._validate()
-        self._saved_step = None
-        self._save()
-
     def _is_validated(self) -> bool:
         assert self._validator is not None, "set by _open_report on rank 0"
         return self._validator.has_validated(self.progress.step)
 
     def _is_done(self) -> bool:
-        settings = self.config.run
-        is_out_of_patience = self.progress.n_worse >= settings.patience
-        return self.progress.step >= settings.max_steps or is_out_of_patience
+        settings, progress = self.config.run, self.progress
+        return progress.step >= settings.max_steps or progress.n_worse >= settings.patience
 
     def _wants_stop(self) -> bool:
         return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
@@ -261,10 +247,7 @@ class Run:
         log.info(
             "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s%s",
             progress.step,
-            values["loss"],
-            values["lr"],
-            values["grad_norm"],
-            values["tokens_per_s"],
+            *(values[name] for name in ("loss", "lr", "grad_norm", "tokens_per_s")),
             tqdm.format_interval(progress.seconds),
             f"  {progress.n_skipped} steps skipped" if progress.n_skipped else "",
         )
@@ -288,10 +271,11 @@ class Run:
 
         evaluation, best = self.group.run_on_rank0(validate)
         progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse = best
+        self._saved_step = None  # the state has changed
         return evaluation
 
     def _save(self) -> None:
-        """Save the state, once per step."""
+        """Save the state, unless it is saved already."""
         if self._saved_step == self.progress.step:
             return
         generators = self.group.gather(random_states())

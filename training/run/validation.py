@@ -41,6 +41,8 @@ from training.run.checkpoint import Progress
 from training.run.report import RunReport, peak_memory_mib
 from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
 
+log = logging.getLogger("training")
+
 USEFUL_BLEU = 5.0
 """BLEU from which on it, and not chrF, compares models."""
 CHUNK = 256
@@ -67,13 +69,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics, for the log."""
-        return {
-            "dev_loss": self.dev_loss,
-            "bleu": self.scores.bleu,
-            "bleu_signature": self.scores.bleu_signature,
-            "chrf": self.scores.chrf,
-            "chrf_signature": self.scores.chrf_signature,
-        }
+        names = ("bleu", "bleu_signature", "chrf", "chrf_signature")
+        return {"dev_loss": self.dev_loss, **{name: getattr(self.scores, name) for name in names}}
 
 
 def encode_pairs(
@@ -88,17 +85,16 @@ def encode_pairs(
     """
     limit = 4 * max(translator.config.max_src_tokens, 64)
     kept = HeldOutPairs([], [], [])
-    encode = translator.tokenizers.src.encode, translator.tokenizers.tgt.encode
+    src_tokenizer, tgt_tokenizer = translator.tokenizers
     for src, tgt in zip(sources, references, strict=True):
-        ids = encode[0](single_spaced(src)), encode[1](single_spaced(tgt))
+        ids = src_tokenizer.encode(single_spaced(src)), tgt_tokenizer.encode(single_spaced(tgt))
         if max(map(len, ids)) < limit:
             kept.sources.append(src)
             kept.references.append(tgt)
             kept.ids.append(ids)
     if not kept.ids:
         raise InputError(f"no evaluation pair is shorter than {limit} tokens")
-    n_left = len(sources) - len(kept.ids)
-    if n_left:
+    if n_left := len(sources) - len(kept.ids):
         log.warning(
             "skipped %d of %d evaluation pairs with %d tokens or more", n_left, len(sources), limit
         )
@@ -170,9 +166,6 @@ def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: i
     return float(total) / n_tokens
 
 
-log = logging.getLogger("training")
-
-
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
@@ -197,11 +190,10 @@ class Validator:
     def validate(self, model: Transformer, progress: Progress) -> Evaluation:
         """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress.
 
-        Progress is updated by scheduled validations only.
-
         Raises:
             ModelFolderError: if the disk is full; folders saved before stay valid.
         """
+        # 1. Evaluate the model, or the mean of its last snapshots.
         stored = StoredModel(
             model=self._average(model, progress),
             tokenizers=self._corpus.tokenizers,
@@ -210,24 +202,35 @@ class Validator:
         device = next(model.parameters()).device
         translator = Translator(stored, device=str(device))
         if self._pairs is None:  # the same at every validation
-            sides = ([pair[side] for pair in self._corpus.valid] for side in (0, 1))
-            self._pairs = encode_pairs(translator, *sides)
+            self._pairs = encode_pairs(translator, *zip(*self._corpus.valid, strict=True))
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
+        # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
         is_best = self.best is None or self._rank(record) > self._rank(self.best)
         if is_best:
             self._save("best", stored, record)
             self.best = record
         self._save("last", stored, record)
+        # 3. Count for early stopping, at scheduled validations only.
         if progress.step % self._settings.eval_every == 0:
             before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
             progress.n_worse += 1
             if self._rank(record) > self._rank(before):
                 progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
                 progress.best_step, progress.n_worse = progress.step, 0
-        peak_mib = peak_memory_mib(device)
-        self._report_validation(
-            evaluation, self._pairs, translator, progress, peak_mib=peak_mib, is_best=is_best
+        # 4. Report.
+        costs = {"minutes": record["minutes"], "peak_mib": peak_memory_mib(device)}
+        self._report.add(progress.step, "valid", evaluation.to_dict() | costs)
+        columns = (self._pairs.sources, self._pairs.references, evaluation.translations)
+        self._report.add_samples(progress.step, self._pick_samples(*columns))
+        log.info(
+            "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
+            progress.step,
+            evaluation.dev_loss,
+            evaluation.scores.bleu,
+            evaluation.scores.chrf,
+            "" if not is_best else "  best so far" if progress.step else "  pretrained model",
+            evaluation.scores.bleu_signature,
         )
         return evaluation
 
@@ -266,30 +269,7 @@ class Validator:
                 raise
             raise explain_failed_save(self._folder / name, error) from error
 
-    def _report_validation(
-        self,
-        evaluation: Evaluation,
-        pairs: HeldOutPairs,
-        translator: Translator,
-        progress: Progress,
-        *,
-        peak_mib: float,
-        is_best: bool,
-    ) -> None:
-        step, n_pairs, n_samples = progress.step, len(pairs.ids), self._settings.n_samples
-        values = {"minutes": progress.seconds / 60, "peak_mib": peak_mib}
-        self._report.add(step, "valid", evaluation.to_dict() | values)
-        chosen = range(0, n_pairs, max(1, n_pairs // max(1, n_samples)))[:n_samples]
-        columns = (pairs.sources, pairs.references, evaluation.translations)
-        rows = [(src, tgt, text) for src, tgt, text in zip(*columns, strict=True)]
-        rows = [rows[i] for i in chosen]
-        self._report.add_samples(step, rows)
-        log.info(
-            "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
-            step,
-            evaluation.dev_loss,
-            evaluation.scores.bleu,
-            evaluation.scores.chrf,
-            "  pretrained model" if step == 0 else "  best so far" if is_best else "",
-            evaluation.scores.bleu_signature,
-        )
+    def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return evenly spaced rows of the columns."""
+        rows, n_samples = list(zip(*columns, strict=True)), self._settings.n_samples
+        return rows[:: max(1, len(rows) // max(1, n_samples))][:n_samples]
