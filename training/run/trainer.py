@@ -99,9 +99,9 @@ class Run:
         log.info("resumed at step %d", self.progress.step)
 
     def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
-        """Start from pretrained weights, which rank 0 broadcasts to all processes."""
+        """Start from pretrained weights, which rank 0 broadcasts; others keep their values."""
         if weights is not None:
-            put_weights(self.model, weights)
+            put_weights(self.model, {**self.model.state_dict(), **weights})
         self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
 
     @property
