@@ -39,18 +39,15 @@ class CardFacts:
     title: str
     config: ModelConfig
     license: str = ""
-    """Hub identifier of the licence; empty if unknown."""
+    """Hub identifier of the licence; with `other`, its name and its URL follow."""
     license_name: str = ""
-    """Identifier of the licence, if that is `other`."""
     license_link: str = ""
-    """URL of the licence, if that is `other`."""
     datasets: tuple[str, ...] = ()
     """Hub names of the training data."""
     data: str = ""
     data_license: str = ""
     limits: str = ""
     bias: str = ""
-    """Known biases from the training data."""
     citation: str = ""
     """BibTeX or a sentence."""
     recipe: str = ""
@@ -69,7 +66,6 @@ class CardFacts:
     good: Sequence[tuple[str, str, str]] = ()
     """(source, reference, translation) of some of the best validation sentences."""
     bad: Sequence[tuple[str, str, str]] = ()
-    """The same of some of the worst."""
 
 
 def write_card(facts: CardFacts) -> str:
@@ -100,9 +96,8 @@ def write_card(facts: CardFacts) -> str:
 
 
 def _head(facts: CardFacts) -> str:
-    """Return the YAML header; fields without a value are omitted."""
     languages = [facts.config.src_lang, facts.config.tgt_lang]
-    results = [_index_entry(each, languages) for each in facts.results]
+    results = [_index_entry(result, languages) for result in facts.results]
     values = {
         "language": languages,
         "license": facts.license,
@@ -133,7 +128,6 @@ def _other_license(facts: CardFacts) -> dict[str, str]:
 
 
 def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]:
-    """Return an entry of the model index."""
     s = result.scores
     return {
         "task": {"type": "translation", "name": " to ".join(languages)},

@@ -25,11 +25,7 @@ def bundled_models() -> dict[str, Path]:
 
 
 def check_place(folder: Path) -> None:
-    """Check that saving a model to a folder would not overwrite other files.
-
-    Raises:
-        InputError: if it is a file, or a folder with other files but no hubnmt model.
-    """
+    """Raise an `InputError` if saving a model to a folder would overwrite other files."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
     if folder.is_dir() and any(folder.iterdir()) and not _is_model_folder(folder):
@@ -39,11 +35,7 @@ def check_place(folder: Path) -> None:
 
 
 def _is_model_folder(folder: Path) -> bool:
-    """Return whether a folder holds a hubnmt model of any version.
-
-    Checks the `library` field, because other libraries use the same file names.
-    """
-    try:
+    try:  # the field, because other libraries use the same file names
         return read_json(folder / "config.json").get("library") == LIBRARY
     except ModelFolderError:
         return False
@@ -71,11 +63,7 @@ def load_config(folder: Path) -> ModelConfig:
 
 
 def parse_config(cls: type[ConfigT], values: Any, path: Path) -> ConfigT:
-    """Build a config of values from a file.
-
-    Raises:
-        ModelFolderError: naming the file and all invalid values.
-    """
+    """Build a config, or raise a `ModelFolderError` with the file and all its invalid values."""
     try:
         return cls.from_dict(values, where=str(path))
     except ConfigError as error:

@@ -12,14 +12,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from hubnmt.checkpoint.description import (
-    CARD_FILE,
-    FORMAT_VERSION,
-    LIBRARY,
-    load_config,
-    parse_config,
-    read_card,
-)
+from hubnmt.checkpoint import description
+from hubnmt.checkpoint.description import CARD_FILE, FORMAT_VERSION, LIBRARY
 from hubnmt.checkpoint.files import read_json, replace_folder, write_json
 from hubnmt.checkpoint.weights import check_weights, load_weights, own_tensors, to_stored
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -47,15 +41,10 @@ class StoredModel:
 def save_model(
     folder: str | os.PathLike[str], stored: StoredModel, *, notes: Mapping[str, str] | None = None
 ) -> None:
-    """Save a model folder; an existing one is replaced atomically.
+    """Save a model folder, and `notes`, texts by file name; an old one is replaced atomically.
 
     The weights are written in `stored.dtype`, or in their own type if that is narrower. Callers
     check for unrelated files with `check_place`.
-
-    Args:
-        folder: output folder.
-        stored: the model.
-        notes: additional text files, name to content.
     """
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()
@@ -81,14 +70,14 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         ModelFolderError: naming the file, the key and the remedy.
     """
     folder = Path(folder)
-    config = load_config(folder)
+    config = description.load_config(folder)
     tokenizers = _load_tokenizers(folder, config)
     decoding_file = folder / "decoding.json"
     decoding = DecodingConfig()
     if decoding_file.exists():
         values = read_json(decoding_file)
         values.pop("prefix", None)  # a default of earlier versions
-        decoding = parse_config(DecodingConfig, values, decoding_file)
+        decoding = description.parse_config(DecodingConfig, values, decoding_file)
     weights = folder / "model.safetensors"
     with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
@@ -98,7 +87,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         model=model,
         tokenizers=tokenizers,
         decoding=decoding,
-        card=read_card(folder),
+        card=description.read_card(folder),
         dtype=dtype,
     )
 

@@ -38,10 +38,7 @@ class Score:
 
 
 class _TextLoader(yaml.BaseLoader):
-    """YAML loader for lists, mappings and strings, without aliases.
-
-    Aliases could expand to gigabytes or be recursive.
-    """
+    """YAML loader without aliases, which could expand to gigabytes or be recursive."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -59,11 +56,7 @@ def read_metadata(card: str) -> dict[str, Any]:
 
 
 def check_metadata(card: str) -> None:
-    """Check that a card has the metadata by which the Hub lists a hubnmt model.
-
-    Raises:
-        ModelFolderError: listing the problems.
-    """
+    """Raise a `ModelFolderError` without the metadata by which the Hub lists a hubnmt model."""
     values = _parse_head(card)
     problems = []
     if values.get("library_name") != LIBRARY:
@@ -78,11 +71,7 @@ def check_metadata(card: str) -> None:
 
 
 def _parse_head(card: str) -> dict[str, Any]:
-    """Parse the YAML between the two `---` lines at the start of a card.
-
-    Raises:
-        ModelFolderError: if it is too long, invalid, or not a mapping.
-    """
+    """Parse the YAML between the two `---` lines at the start of a card."""
     lines = card.splitlines()
     if not lines or lines[0].strip() != "---":
         return {}
@@ -138,8 +127,7 @@ def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
 
 
 def _number(value: Any) -> float:
-    """Return a number given as string (card) or number (Hub API); NaN if invalid."""
-    try:
+    try:  # strings in a card, numbers from the Hub
         return float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
         return math.nan

@@ -34,8 +34,7 @@ def connect(token: str | None = None, *, write: bool = False) -> HfApi:
     """Return a client for the Hub at `HF_ENDPOINT`; `token` defaults to the stored login.
 
     Raises:
-        HubError: if there is no token although `write` needs one, or it has invalid characters; the
-            message does not show it.
+        HubError: without showing the token, if it is missing for `write` or has other characters.
     """
     sent = token or get_token() or ""
     if write and not sent:
@@ -49,10 +48,9 @@ def connect(token: str | None = None, *, write: bool = False) -> HfApi:
 
 
 def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> RepoInfo:
-    """Request the commit of a repository, its tags, and its files with sizes and hashes.
+    """Request the commit of a repository, its tags, and its files with sizes.
 
-    Raises:
-        Exception: as raised by the client, see `readable_errors`.
+    Called within `readable_errors`, as it raises the client's exceptions.
     """
     request = api.space_info if kind == "space" else api.model_info
     info = request(repo, revision=revision, files_metadata=True, timeout=TIMEOUT_S)
@@ -78,11 +76,7 @@ def open_repo(
 
 
 def check_model(info: RepoInfo, target: str) -> dict[str, int | None]:
-    """Check that a repository contains a hubnmt model, and return its files with their sizes.
-
-    Raises:
-        HubError: as `check_files`.
-    """
+    """Check a repository by `check_files`, and return its files with their sizes."""
     sizes = {file.rfilename: file.size for file in info.siblings or ()}
     library = None if LIBRARY in (info.tags or ()) else getattr(info, "library_name", None)
     check_files(sizes, target=target, library=library)

@@ -69,12 +69,7 @@ def readable_errors(target: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, target: str) -> HubError:
-    """Convert an exception to an error with a message for the user.
-
-    Args:
-        error: the original exception.
-        target: the requested object, such as `user/name@v1`.
-    """
+    """Convert an exception about a target, such as `user/name@v1`, to a message for the user."""
     cause: BaseException | None = error
     while cause is not None:  # the client wraps some
         if _is_unreachable(cause):
@@ -102,7 +97,6 @@ def explain(error: BaseException, target: str) -> HubError:
 
 
 def _is_unreachable(error: BaseException) -> bool:
-    """Return whether the Hub was unreachable or failed, rather than refused the request."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in TRANSIENT
     network = (HTTP_ERROR, OfflineModeIsEnabled, json.JSONDecodeError, FileMetadataError)

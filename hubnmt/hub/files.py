@@ -36,12 +36,9 @@ ALLOWED = [*LIMITS_MIB, WEIGHTS]
 def check_files(
     sizes: Mapping[str, int | None], *, target: str, library: str | None = None
 ) -> None:
-    """Check that a repository or folder has the files of a model, within their limits.
+    """Check that a repository or folder has the files of a model, by their sizes in bytes.
 
-    Args:
-        sizes: all files, name to size in bytes.
-        target: name in messages.
-        library: `library_name` on the Hub.
+    `target` is its name in messages, `library` its `library_name` on the Hub.
 
     Raises:
         HubError: if it is not a hubnmt model, or a file is too large or of unknown size.
@@ -66,11 +63,7 @@ def check_files(
 
 
 def check_sizes(sizes: Mapping[str, int | None], config: ModelConfig, *, target: str) -> None:
-    """Check that file sizes are consistent with the config, before the download.
-
-    Raises:
-        HubError: if they are not.
-    """
+    """Raise a `HubError` before the download if file sizes do not fit the config."""
     tokenizer_bytes = max_file_bytes(max(config.src_vocab_size, config.tgt_vocab_size))
     for name in (JOINT_TOKENIZER, *TWO_TOKENIZERS):
         _check_size(name, sizes.get(name) or 0, 0, tokenizer_bytes, target)

@@ -59,10 +59,7 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
-    """List the complete hubnmt models in the cache of `huggingface_hub`, newest first.
-
-    They are recognised by their config; weights are not read.
-    """
+    """List the complete hubnmt models in the cache of `huggingface_hub`, newest first."""
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
@@ -106,9 +103,7 @@ def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) 
 
 
 def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
-    """List the models on the Hub that are tagged `hubnmt`, last modified first.
-
-    Pages are requested lazily.
+    """List the models on the Hub that are tagged `hubnmt`, last modified first, page by page.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
@@ -126,11 +121,8 @@ def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
 
 
 def _request_rows(query: dict[str, Any]) -> Iterator[Any]:
-    """Request a list of models as JSON, page by page.
-
-    Not by `list_models`, which retries for half a minute without a network, fails as a whole on one
-    model with an invalid card, and sends the token wherever the link to the next page leads.
-    """
+    # Not by `list_models`, which retries for half a minute without a network, fails as a whole on
+    # one model with an invalid card, and sends the token wherever the link to the next page leads.
     headers = build_hf_headers(token=connect().token)
     while query:
         answer = get_session().get(
@@ -142,11 +134,10 @@ def _request_rows(query: dict[str, Any]) -> Iterator[Any]:
 
 
 def _from_row(row: Any) -> ListedModel | None:
-    """Parse one model of a list; None if its name or its metadata is invalid."""
     try:
         return _parse_row(row) if parse_reference(row["id"]) else None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
+        return None  # invalid metadata
 
 
 def _parse_row(row: dict[str, Any]) -> ListedModel:
@@ -185,10 +176,8 @@ def _request_first(period: int, author: str, search: str, size: int) -> list[Lis
 def evict_lru(limit: int) -> tuple[str, ...]:
     """Evict least recently used hubnmt models from the cache until they fit in `limit` bytes.
 
-    The most recently used one is always kept, and models of other libraries, which share the cache.
-
-    Returns:
-        the evicted repositories.
+    The last one used stays, and models of other libraries, which share the cache. Returns the names
+    of the evicted repositories.
     """
     names = {model.name.partition("@")[0] for model in list_cached()}
     try:

@@ -103,8 +103,8 @@ def pull(
         reference: repository and revision.
         token: defaults to `HF_TOKEN` or the stored login.
         local_files_only: use only the cache, like `HF_HUB_OFFLINE=1`.
-        cache_dir: cache folder; defaults to that of `huggingface_hub`.
-        max_bytes: limit of the download, not counting cached files; None for no limit.
+        cache_dir: defaults to that of `huggingface_hub`.
+        max_bytes: limit of the download, not counting cached files.
 
     Raises:
         HubError: if the model cannot be downloaded, is too large, or is not a hubnmt model.
@@ -170,11 +170,6 @@ def _pull_online(
 
 
 def _check_limit(planned: Sequence[DryRunFileInfo], max_bytes: int, target: str) -> None:
-    """Check the size of a download before it starts.
-
-    Raises:
-        HubError: if it exceeds the limit.
-    """
     size = sum(file.file_size or 0 for file in planned if file.will_download)
     if size > max_bytes:
         raise HubError(

@@ -61,10 +61,6 @@ def parse_reference(text: str, *, revision: str | None = None) -> HubReference |
 
 
 def check_repo(repo: str) -> None:
-    """Check the name of a repository.
-
-    Raises:
-        HubError: if it is not `user/name`.
-    """
+    """Raise a `HubError` unless the name of a repository is `user/name`."""
     if "@" in repo or parse_reference(repo) is None:
         raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")

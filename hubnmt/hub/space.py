@@ -89,11 +89,7 @@ def open_space(
 
 
 def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
-    """Check that a Space can load the model, and return whether the model is private or gated.
-
-    Raises:
-        HubError: if it cannot.
-    """
+    """Check that a Space can load the model, and return whether the model is private or gated."""
     if model in bundled_models():
         return False
     reference = None if Path(model).expanduser().is_dir() else parse_reference(model)
@@ -136,11 +132,7 @@ def collect(repo: str, model: str) -> dict[str, Content]:
 
 
 def find_beside(name: str) -> Path:
-    """Find a file next to the package (checkout) or inside it (wheel).
-
-    Raises:
-        HubError: if this installation has neither.
-    """
+    """Find a file next to the package (checkout) or inside it (wheel)."""
     places = [PACKAGE.parent / name] if (PACKAGE.parent / "pyproject.toml").is_file() else []
     for path in (*places, WHEEL_FILES / name):
         if path.is_file():
