@@ -1,63 +1,15 @@
-"""Models whose output is known: one that follows a script, one that copies, a random one.
-
-Where the words of a translation matter, a script takes the place of the decoder step. Everything
-else, from segmentation to beam search and back, is as in use.
-"""
+"""Models whose output is known: one with random weights, and one whose weights copy the source."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from torch import Tensor
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.inference import engine
-from hubnmt.pipeline import fallback
+from hubnmt.model import Transformer
 from hubnmt.translator import Translator
-
-BOS, EOS, V = 1, 2, 300
-Script = Callable[[list[int], tuple[int, ...]], dict[int, float]]
-"""(source ids, what was said) to the log-probabilities of what may come; the rest is hopeless."""
-
-
-def make_scripted_step(script: Script) -> type:
-    """Build a stand-in for `ModelStep` that follows a script."""
-
-    class ScriptedStep:
-        def __init__(
-            self, model: object, src_ids: Tensor, src_pad_mask: Tensor, *, never: Sequence[int]
-        ) -> None:
-            lengths = (~src_pad_mask).sum(1).tolist()
-            rows = zip(src_ids.tolist(), lengths, strict=True)
-            self._sources = [row[: n - 1] for row, n in rows]
-            self._said: list[list[tuple[int, ...]]] = [[()] for _ in self._sources]
-
-        def __call__(self, last_ids: Tensor) -> Tensor:
-            log_probs = torch.full((*last_ids.shape, V), -40.0)
-            log_probs[:, :, EOS] = -90.0
-            for b, last in enumerate(last_ids.tolist()):
-                for w, token in enumerate(last):
-                    said = () if token == BOS else (*self._said[b][w], token)
-                    self._said[b][w] = said
-                    for token_id, log_prob in script(self._sources[b], said).items():
-                        log_probs[b, w, token_id] = log_prob
-            return log_probs
-
-        def reorder(self, parents: Tensor) -> None:
-            pairs = zip(self._said, parents.tolist(), strict=True)
-            self._said = [[said[parent] for parent in row] for said, row in pairs]
-
-        def keep(self, rows: Tensor) -> None:
-            self._sources = [self._sources[row] for row in rows.tolist()]
-            self._said = [list(self._said[row]) for row in rows.tolist()]
-
-    return ScriptedStep
-
-
-def copy_source(src: list[int], said: tuple[int, ...]) -> dict[int, float]:
-    return {[*src, EOS][min(len(said), len(src))]: -0.01}
+from tests.models import make_config
 
 
 @pytest.fixture
@@ -72,31 +24,48 @@ def stored(tiny_stored: StoredModel) -> StoredModel:
 
 
 @pytest.fixture
-def accept_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switch off the detection of copies and loops, which are intended here."""
-    monkeypatch.setattr(fallback, "find_degenerate", lambda **_: [])
-
-
-@pytest.fixture
-def random_model(stored: StoredModel, accept_any_text: None) -> Translator:
+def random_model(stored: StoredModel) -> Translator:
     """A model with random weights: the same meaningless text each time."""
     return Translator(stored)
 
 
 @pytest.fixture
-def copying_model(
-    stored: StoredModel, accept_any_text: None, monkeypatch: pytest.MonkeyPatch
-) -> Translator:
-    """A model that copies its source."""
-    monkeypatch.setattr(engine, "ModelStep", make_scripted_step(copy_source))
-    return Translator(stored)
+def position_model(tiny_stored: StoredModel) -> StoredModel:
+    """One layer a side, all matrices zero, so that the decoder knows only its position."""
+    size = tiny_stored.tokenizers.tgt.vocab_size
+    layers = {"n_heads": 1, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    sizes = {"src_vocab_size": size, "tgt_vocab_size": size, "d_model": 128, "max_src_tokens": 40}
+    model = Transformer(make_config(**layers, **sizes, tie_output=False)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter.zero_()
+    return dataclasses.replace(tiny_stored, model=model)
 
 
 @pytest.fixture
-def follow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], None]:
-    """Replace the decoder step by a script."""
+def copying_model(position_model: StoredModel) -> Translator:
+    """A model that copies: each position attends to the same position of the source.
 
-    def exchange(script: Script) -> None:
-        monkeypatch.setattr(engine, "ModelStep", make_scripted_step(script))
-
-    return exchange
+    Features 64 to 125 hold a random code for each token. Cross-attention compares the first 32
+    features, which hold the position, and adds the code at the best position to the output. The
+    last feature, which is nearly constant, undoes the mean that the layer norm subtracts.
+    """
+    model = position_model.model
+    attention = model.get_submodule("decoder.layers.0.cross_attention")
+    place, code = range(32), range(64, 126)
+    codes = torch.zeros_like(model.src_embedding.weight)  # (V, D)
+    codes[:, 64:126] = torch.randn(len(codes), 62).sign()
+    spread = model.positions.table[:40].std(1, correction=0).mean()
+    with torch.no_grad():
+        model.src_embedding.weight.copy_(codes)
+        q, k, v = attention.get_parameter("qkv_proj.weight").chunk(3)
+        for projection in (q, k):
+            projection[place, place] = 100
+            projection[:32, -1] = -100
+        attention.get_parameter("qkv_proj.bias")[:32] = 100 / spread
+        v[code, code] = 1
+        attention.get_parameter("out_proj.weight")[code, code] = 100
+        model.output_proj.weight.copy_(codes)
+    decoding = DecodingConfig(beam_size=3, n_best=2)
+    return Translator(dataclasses.replace(position_model, decoding=decoding))

@@ -3,18 +3,15 @@
 import itertools
 import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.text.normalization import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-
-EOS = 2
-Follow = Callable[[Callable[[list[int], tuple[int, ...]], dict[int, float]]], None]
 
 WORDS = ["Hund", "läuft,", "z. B.", "Dr.", "Schluss.", "Wer?", "നായ", "狗跑了。", "a" * 70]
 WORDS += ["👩\u200d👧", "e\u0301", "<eos>", "(so)", "…", "1.000,5", "\u200b"]
@@ -39,7 +36,7 @@ def random_text(seed: str, n_words: int) -> str:
 def test_white_space_and_line_breaks_stay_where_they_were(
     text: str, copying_model: Translator
 ) -> None:
-    translation = copying_model.translate(text)
+    translation = copying_model.translate(text, guard=False)
     assert translation.text == normalize(text)
     assert translation.src == text
     assert [each for each in translation.warnings if "vocabulary" not in each] == []
@@ -50,7 +47,7 @@ def test_every_word_of_an_over_long_text_reaches_the_translation(
     seed: int, copying_model: Translator
 ) -> None:
     text = random_text(f"long {seed}", 40 + 10 * seed)
-    translation = copying_model.translate(text)
+    translation = copying_model.translate(text, guard=False)
     found, wanted = (
         [single_spaced(line) for line in each.splitlines()]
         for each in (translation.text, normalize(text))
@@ -89,23 +86,23 @@ def test_an_empty_text_stays_as_it_is(text: str, random_model: Translator) -> No
 
 
 def test_a_loop_is_tried_again_and_reported(
-    stored: StoredModel, tiny_tokenizer: Tokenizer, follow: Follow
+    position_model: StoredModel, tiny_tokenizer: Tokenizer
 ) -> None:
-    letters = [tiny_tokenizer.encode(letter)[-1] for letter in "!abcdefghijklmnopqrst"]
-
-    def loop(src: list[int], said: tuple[int, ...]) -> dict[int, float]:
-        """Twenty exclamation marks; what does not repeat is a little less probable."""
-        if len(said) == 20:
-            return {EOS: -0.01}
-        return {letters[0]: -0.1, letters[1 + len(said)]: -1.0}
-
-    follow(loop)
-    mended = Translator(stored).translate("Ein Hund rennt.")
+    """Twenty exclamation marks; what does not repeat is a little less probable."""
+    mark, *letters = (tiny_tokenizer.encode(letter)[-1] for letter in "!abcdefghijklmnopqrst")
+    model = position_model.model
+    wanted = torch.zeros(21, model.config.tgt_vocab_size)  # logits at each position
+    wanted[:20, mark] = 21
+    wanted[range(20), letters] = 20
+    wanted[20, tiny_tokenizer.eos_id] = 21
+    hidden = model.decoder.final_norm(model.positions.table[:21])  # (T, D)
+    model.output_proj.weight = torch.nn.Parameter(torch.linalg.lstsq(hidden, wanted).solution.T)
+    mended = Translator(position_model).translate("Ein Hund rennt.")
     assert "!!!!" not in mended.text
     (warning,) = mended.warnings
     assert "repeats itself" in warning
     assert "again" in warning
-    free = Translator(stored).translate("Ein Hund rennt.", guard=False)
+    free = Translator(position_model).translate("Ein Hund rennt.", guard=False)
     assert free.text == "!" * 20
     assert free.warnings == ()
 
@@ -154,10 +151,10 @@ PARAGRAPHS = f" {FIRST_LINE}\r\n\n\nNa ja. Am 3. Mai.\u2028Ende "
 
 
 def test_sentences_are_translated_apart_and_put_back(copying_model: Translator) -> None:
-    translation = copying_model.translate(PARAGRAPHS)
+    translation = copying_model.translate(PARAGRAPHS, guard=False)
     assert translation.text == PARAGRAPHS
     assert translation.src_tokens.count("<eos>") == 6
-    whole = copying_model.translate(PARAGRAPHS, split=False)
+    whole = copying_model.translate(PARAGRAPHS, split=False, guard=False)
     assert whole.text == PARAGRAPHS.replace(FIRST_LINE, single_spaced(FIRST_LINE))
     assert whole.src_tokens.count("<eos>") == 3
 
@@ -166,7 +163,7 @@ def test_sentences_are_translated_apart_and_put_back(copying_model: Translator) 
 def test_the_map_leads_from_target_to_source_sentences(
     split: bool, copying_model: Translator
 ) -> None:
-    translation = copying_model.translate(PARAGRAPHS, split=split)
+    translation = copying_model.translate(PARAGRAPHS, split=split, guard=False)
     for pair in translation.sentences:
         src, tgt = PARAGRAPHS[slice(*pair.src)], translation.text[slice(*pair.tgt)]
         assert single_spaced(src) == tgt != ""
