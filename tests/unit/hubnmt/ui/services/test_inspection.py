@@ -51,7 +51,7 @@ def test_heads_switched_off_change_how_probable_a_translation_is(
     assert after == ablated.translate(SRC, guard=False).text
     whole, silent = answer["log_probs"]
     assert whole == pytest.approx(
-        random_model.score(SRC, random_model.translate(SRC).n_best[0]).log_prob
+        random_model.score(SRC, random_model.translate(SRC, guard=False).n_best[0]).log_prob
     )
     assert silent != pytest.approx(whole)
 
