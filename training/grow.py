@@ -10,7 +10,6 @@ one of its size from the start. Sources: Net2Net, Chen et al. 2016
 (https://proceedings.mlr.press/v97/gong19a.html).
 """
 
-import argparse
 import dataclasses
 import json
 import logging
@@ -36,6 +35,8 @@ from training.command import make_parser, run_command
 log = logging.getLogger("training")
 
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+_GROWN = ("n_encoder_layers", "n_decoder_layers", "d_ff", "src_vocab_size", "tgt_vocab_size")
+"""Sizes that can grow."""
 _OUTPUTS = ("out_proj", "feed_forward.linear2")
 """Projections whose result is added to the residual stream."""
 
@@ -51,7 +52,12 @@ def grow(old: Transformer, config: ModelConfig, seed: int = 1) -> Transformer:
     Raises:
         ConfigError: if the configuration is smaller, or differs in anything else.
     """
-    _check(old.config, config)
+    sizes = {name: getattr(config, name) for name in _GROWN}
+    if dataclasses.replace(old.config, **sizes) != config or old.config.norm_order != "pre":
+        raise ConfigError(f"a model with pre-norm layers can grow in {', '.join(_GROWN)} only")
+    for name, size in sizes.items():
+        if size < (least := getattr(old.config, name)):
+            raise ConfigError(f"{name} = {size} is less than the {least} of the model")
     torch.manual_seed(seed)
     new = Transformer(config).eval()
     counts = {"encoder": old.config.n_encoder_layers, "decoder": old.config.n_decoder_layers}
@@ -60,24 +66,13 @@ def grow(old: Transformer, config: ModelConfig, seed: int = 1) -> Transformer:
         for name, target in new.state_dict().items():
             match = _LAYER.fullmatch(name)
             n_old = counts[match[1]] if match else 0
-            if match and int(match[2]) >= n_old:
-                source = f"{match[1]}.layers.{n_old - 1}.{match[3]}"
-                _copy(weights[source], target, name)
+            if match and int(match[2]) >= n_old:  # a new layer
+                _copy(weights[f"{match[1]}.layers.{n_old - 1}.{match[3]}"], target, name)
                 if any(output in match[3] for output in _OUTPUTS):
                     target.zero_()
             else:
                 _copy(weights[name], target, name)
     return new
-
-
-def _check(old: ModelConfig, new: ModelConfig) -> None:
-    grown = ("n_encoder_layers", "n_decoder_layers", "d_ff", "src_vocab_size", "tgt_vocab_size")
-    sizes = {name: getattr(new, name) for name in grown}
-    if dataclasses.replace(old, **sizes) != new or old.norm_order != "pre":
-        raise ConfigError(f"a model with pre-norm layers can grow in {', '.join(grown)} only")
-    for name, size in sizes.items():
-        if size < getattr(old, name):
-            raise ConfigError(f"{name} = {size} is less than the {getattr(old, name)} of the model")
 
 
 def _copy(source: Tensor, target: Tensor, name: str) -> None:
@@ -116,34 +111,6 @@ def with_pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> Tokenizer:
         return Tokenizer.load(path)
 
 
-def grow_folder(options: argparse.Namespace) -> None:
-    """Load a model, enlarge it by the options of the command, and save it.
-
-    Raises:
-        HubNMTError: if the model or the sizes cannot be used, or the folder holds other files.
-    """
-    check_place(options.folder)
-    old = Translator.from_pretrained(options.model)
-    tokenizers = old.tokenizers
-    if options.placeholders:
-        is_joint = tokenizers.src is tokenizers.tgt
-        src = with_pieces(tokenizers.src, PLACEHOLDERS)
-        tokenizers = Tokenizers(src, src if is_joint else with_pieces(tokenizers.tgt, PLACEHOLDERS))
-    sizes = {
-        "n_encoder_layers": options.encoder_layers,
-        "n_decoder_layers": options.decoder_layers,
-        "d_ff": options.d_ff,
-        "src_vocab_size": tokenizers.src.vocab_size,
-        "tgt_vocab_size": tokenizers.tgt.vocab_size,
-    }
-    chosen = {name: size for name, size in sizes.items() if size is not None}
-    config = dataclasses.replace(old.config, **chosen)
-    model = grow(old.model, config, options.seed)
-    stored = StoredModel(model=model, tokenizers=tokenizers, decoding=old.decoding, card=old.card)
-    save_model(options.folder, stored)
-    log.info("%s: %s parameters", options.folder, f"{config.n_parameters:,}")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status, see `run_command`."""
     parser = make_parser("grow", __doc__)
@@ -157,7 +124,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="for weights without a counterpart")
     options = parser.parse_args(arguments)
-    return run_command(lambda: grow_folder(options))
+
+    def work() -> None:
+        check_place(options.folder)
+        old = Translator.from_pretrained(options.model)
+        src, tgt = old.tokenizers
+        if options.placeholders:
+            is_joint = src is tgt
+            src = with_pieces(src, PLACEHOLDERS)
+            tgt = src if is_joint else with_pieces(tgt, PLACEHOLDERS)
+        sizes = {
+            "n_encoder_layers": options.encoder_layers,
+            "n_decoder_layers": options.decoder_layers,
+            "d_ff": options.d_ff,
+            "src_vocab_size": src.vocab_size,
+            "tgt_vocab_size": tgt.vocab_size,
+        }
+        chosen = {name: size for name, size in sizes.items() if size is not None}
+        config = dataclasses.replace(old.config, **chosen)
+        model = grow(old.model, config, options.seed)
+        stored = StoredModel(
+            model=model, tokenizers=Tokenizers(src, tgt), decoding=old.decoding, card=old.card
+        )
+        save_model(options.folder, stored)
+        log.info("%s: %s parameters", options.folder, f"{config.n_parameters:,}")
+
+    return run_command(work)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ The reverse model translates from target to source (en to de, to train de to en)
     weight = 0.5
     tag = "<bt>"
 
-The tag that marks synthetic sources is set in the recipe, so that cleaning sees the text alone and
-tags and weights can be changed without translating again. It is plain text, three pieces long, not
-a special token. Lines are translated in chunks, in constant memory; a stopped run continues after
-the last complete chunk when started again with the same settings.
+The tag is plain text, set in the recipe, so that cleaning sees the text alone and tags and weights
+can be changed without translating again. A stopped run continues when it is started again.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1511.06709); Edunov et al. 2018 on sampling
 instead of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 on tags
@@ -22,19 +20,18 @@ instead of beam search (https://arxiv.org/abs/1808.09381); Caswell et al. 2019 o
 
 import hashlib
 import itertools
-import json
 import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tqdm import tqdm
 
 from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.inference.dtypes import AUTO, DTYPES
-from hubnmt.text.textfile import count_lines, read_lines
+from hubnmt.text.textfile import can_be_read_twice, count_lines, open_output, read_lines
 from hubnmt.translator import Translator
 from training.command import make_parser, run_command
 
@@ -63,8 +60,7 @@ def back_translate(
         source: text in the target language of the new model, one sentence per line.
         folder: output folder for the pairs and the settings they were made with.
         model: the name of the reverse model, for the record.
-        settings: decoding options that override the model's; with `sample`, each chunk has its
-            own seed.
+        settings: decoding options that override the model's.
         batch_tokens: source tokens times hypotheses per batch.
         limit: number of lines to translate; None for all.
 
@@ -75,16 +71,18 @@ def back_translate(
         InputError: if the input is a pipe, or the folder holds pairs made with other settings.
     """
     translator.translate([], max_batch_tokens=batch_tokens, **settings)  # validates the options
-    if source.is_fifo():
+    if not can_be_read_twice(source):
         raise InputError(f"{source}: a pipe, which can be read only once; save it as a file first")
-    n_lines = count_lines(source) if limit is None else min(limit, count_lines(source))
-    path = folder / PAIRS_FILE
+    n_lines = min(count_lines(source), limit or sys.maxsize)
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"model": model, "input": _digest(source), "options": settings, "limit": limit}
-    _claim(folder, facts)
-    config = translator.config
-    with path.open("r+b" if path.exists() else "w+b") as file:
-        n_done = _find_end(file, header=f"{config.tgt_lang}\t{config.src_lang}\n")
+    with source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _claim(folder, {"model": model, "input": digest, "options": settings, "limit": limit})
+    path = folder / PAIRS_FILE
+    with open_output(path, overwrite=False, carry_on=True) as (file, n_written):
+        if not n_written:
+            file.write(f"{translator.config.tgt_lang}\t{translator.config.src_lang}\n".encode())
+        n_done = max(0, n_written - 1)
         lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
         with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
             while chunk := list(itertools.islice(lines, CHUNK_LINES)):
@@ -94,21 +92,15 @@ def back_translate(
     return path
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _claim(folder: Path, facts: dict[str, Any]) -> None:
     """Store the settings that the pairs are made with, or compare them with the stored ones."""
     path = folder / SETTINGS_FILE
-    if not path.exists() and not (folder / PAIRS_FILE).exists():
+    if not (folder / PAIRS_FILE).exists():
         write_json(path, facts)
-        return
-    known = read_json(path) if path.exists() else {}
+    known = read_json(path)
     differences = [
         f"{key} was {known.get(key)!r}, is {value!r}"
-        for key, value in json.loads(json.dumps(facts)).items()
+        for key, value in facts.items()
         if known.get(key) != value
     ]
     if differences:
@@ -118,28 +110,6 @@ def _claim(folder: Path, facts: dict[str, Any]) -> None:
         )
 
 
-def _find_end(file: BinaryIO, *, header: str) -> int:
-    """Seek to the end of the last complete chunk and truncate the rest.
-
-    Returns:
-        number of input lines already translated.
-    """
-    end = n_lines = n_read = 0
-    for line in file:
-        if not line.endswith(b"\n"):
-            break
-        n_read += len(line)
-        n_lines += 1
-        if n_lines % CHUNK_LINES == 1:  # after the header and after each chunk
-            end = n_read
-    n_done = max(0, (n_lines - 1) // CHUNK_LINES * CHUNK_LINES)
-    file.seek(end)
-    file.truncate()
-    if not end:
-        file.write(header.encode())
-    return n_done
-
-
 def _translate(
     translator: Translator,
     chunk: list[str],
@@ -147,19 +117,14 @@ def _translate(
     settings: dict[str, Any],
     batch_tokens: int,
 ) -> bytes:
-    """Translate a chunk into lines of the table; tabs in texts become spaces."""
+    """Translate a chunk into lines of the table; when sampling, each has its own seed."""
     options = dict(settings)
     if options.get("sample"):
         options["seed"] = options.get("seed", 0) + start
     found = translator.translate(chunk, max_batch_tokens=batch_tokens, guard=False, **options)
-    rows = [
-        "\t".join(" ".join(text.split()) for text in (translation.text, line))
-        for translation, line in zip(found, chunk, strict=True)
-    ]
+    pairs = zip((translation.text for translation in found), chunk, strict=True)
+    rows = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
     return "".join(f"{row}\n" for row in rows).encode()
-
-
-_OPTIONS = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -187,12 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         if options.limit is not None and options.limit < 1:
             raise ConfigError(f"--limit {options.limit} must be at least 1")
+        names = ("beam_size", "sample", "temperature", "top_k", "top_p", "seed")
+        given = {name: getattr(options, name) for name in names}
         path = back_translate(
             Translator.from_pretrained(options.model, device=options.device, dtype=options.dtype),
             options.input,
             options.output,
             model=options.model,
-            settings={name: v for name in _OPTIONS if (v := getattr(options, name)) is not None},
+            settings={name: value for name, value in given.items() if value is not None},
             batch_tokens=options.batch_tokens,
             limit=options.limit,
         )

@@ -8,15 +8,13 @@ The pairs are the training pairs of the recipe. Add the table to a recipe as ano
     [data.corpora.phrases]
     files = ["FOLDER/phrases.tsv"]
 
-A model trained on full sentences tends to answer a single word with half a sentence, because such
-inputs are rare in its corpus. Each pair is aligned word by word; the most frequent translation of a
-word is kept if it is frequent enough. Punctuation and contractions are left out. Longer phrases
-taught a model to drop the ends of short questions. Short sentences, such as "Danke!", are added
-without their final punctuation. Words are separated by spaces, so scripts without spaces give few
-entries.
+A model trained on full sentences tends to answer a single word with half a sentence. Each pair is
+aligned word by word; the most frequent translation of a word is kept if it has it often enough
+(`--min-count` times, and in a share `--min-share` of the word's occurrences).
+Short sentences, such as "Danke!", are added without their final punctuation. Longer phrases taught
+a model to drop the ends of short questions. Scripts without spaces give few entries.
 """
 
-import argparse
 import dataclasses
 import itertools
 import logging
@@ -35,7 +33,7 @@ from hubnmt.schema import require
 from training.augment.tables import check_output, write_table
 from training.augment.word_alignment import align
 from training.command import make_parser, run_command
-from training.config.data import DataConfig
+from training.config.data import AUGMENTATION, DataConfig
 from training.config.recipe import load_recipe
 from training.data.augmentation import as_typed
 from training.data.cleaning import CleaningReport, comparable
@@ -47,12 +45,6 @@ _APOSTROPHE: Final = re.compile(r"['’]")
 
 LONGEST_SENTENCE = 3
 """Words in a sentence that is added as a whole."""
-MIN_COUNT = 3
-"""Default of `--min-count`: least number of sentences with the same translation."""
-MIN_SHARE = 0.3
-"""Default of `--min-share`: least share of the occurrences with the same translation."""
-LIMIT = 300_000
-"""Default of `--limit`: pairs to read, whose words are kept in memory."""
 
 
 class Phrase(NamedTuple):
@@ -83,9 +75,15 @@ def _is_single(word: str) -> bool:
 
 
 def make_phrase_table(
-    pairs: Sequence[tuple[str, str]], *, min_count: int = MIN_COUNT, min_share: float = MIN_SHARE
+    pairs: Sequence[tuple[str, str]], min_count: int = 3, min_share: float = 0.3
 ) -> list[Phrase]:
-    """Extract a phrase table from sentence pairs, most frequent entries first; see the options."""
+    """Extract a phrase table from sentence pairs, most frequent entries first.
+
+    Args:
+        pairs: cleaned pairs.
+        min_count: sentences in which a word has the same translation, at least.
+        min_share: share of the word's occurrences with that translation, at least.
+    """
     sources, targets = ([find_words(pair[side]) for pair in pairs] for side in (0, 1))
     folded = (
         [[word.casefold() for word in words] for words in side] for side in (sources, targets)
@@ -133,11 +131,7 @@ def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[st
         for name, values in config.corpora.items()
         if [Path(file) for file in values.get("files", ())] != [output]
     }
-    names = (
-        *("drop_final_mark", "lowercase_src", "vary_names"),
-        *("protect_spans", "protect_names"),
-    )
-    plain: dict[str, Any] = dict.fromkeys(names, 0.0)
+    plain: dict[str, Any] = dict.fromkeys(AUGMENTATION, 0.0)
     config = dataclasses.replace(config, corpora=corpora, drop_duplicates=False, **plain)
     report = CleaningReport()
     clean = itertools.islice(read_clean(config, report), limit)
@@ -155,32 +149,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("recipe", type=Path, help="recipe (.toml), as for training.train")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.tsv")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument("--min-count", type=int, default=MIN_COUNT, metavar="N")
-    parser.add_argument("--min-share", type=float, default=MIN_SHARE, metavar="P")
-    parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help="pairs to read")
+    parser.add_argument("--min-count", type=int, default=3, metavar="N", help="default: 3")
+    parser.add_argument("--min-share", type=float, default=0.3, metavar="P", help="default: 0.3")
+    parser.add_argument("--limit", type=int, default=300_000, metavar="N", help="pairs to read")
     options = parser.parse_args(arguments)
-    return run_command(lambda: extract(options))
 
+    def work() -> None:
+        require(
+            (options.limit >= 1, f"--limit {options.limit} must be at least 1"),
+            (options.min_count >= 1, f"--min-count {options.min_count} must be at least 1"),
+            (0 <= options.min_share <= 1, f"--min-share {options.min_share} must be 0 to 1"),
+        )
+        check_output(options.output)
+        config = load_recipe(options.recipe, options.set).data
+        pairs = read_pairs(config, output=options.output, limit=options.limit)
+        phrases = make_phrase_table(pairs, options.min_count, options.min_share)
+        if not phrases:
+            raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
+        write_table(options.output, [(config.src_lang, config.tgt_lang, "count"), *phrases])
+        log.info("%s: %s phrases", options.output, f"{len(phrases):,}")
 
-def extract(options: argparse.Namespace) -> None:
-    """Extract a phrase table from the pairs of a recipe and write it.
-
-    Raises:
-        HubNMTError: if an option, the recipe or a file cannot be used.
-    """
-    counts = {"--limit": options.limit, "--min-count": options.min_count}
-    require(
-        *((n >= 1, f"{name} {n} must be at least 1") for name, n in counts.items()),
-        (0 <= options.min_share <= 1, f"--min-share {options.min_share} must be 0 to 1"),
-    )
-    check_output(options.output)
-    config = load_recipe(options.recipe, options.set).data
-    pairs = read_pairs(config, output=options.output, limit=options.limit)
-    phrases = make_phrase_table(pairs, min_count=options.min_count, min_share=options.min_share)
-    if not phrases:
-        raise InputError(f"{len(pairs):,} pairs gave no phrase; lower --min-count")
-    write_table(options.output, [(config.src_lang, config.tgt_lang, "count"), *phrases])
-    log.info("%s: %s phrases", options.output, f"{len(phrases):,}")
+    return run_command(work)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,11 @@ from hubnmt.schema import FromDict, above_zero, at_least, collecting, require, w
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
+AUGMENTATION = (
+    *("drop_final_mark", "lowercase_src"),
+    *("vary_names", "protect_spans", "protect_names"),
+)
+"""Shares of the pairs that are changed; their order is part of the cache key."""
 MAIN = "main"
 """Name of the corpus defined by `train` or `dataset`."""
 
@@ -130,14 +135,13 @@ class DataConfig(SourceConfig):
     used only if `split` is used, too."""
     train: tuple[str, ...] = ()
     """Local files instead of `dataset`: line-aligned source and target text, or a .tsv, .csv,
-    .jsonl or .parquet file, optionally gzip-compressed (.gz); several are allowed."""
+    .jsonl or .parquet file, each also .gz; several are allowed."""
     valid: tuple[str, ...] = ()
     """Local files of the validation set."""
     test: tuple[str, ...] = ()
     """Local files of the test set, held out from training and evaluated once at the end."""
     valid_limit: int | None = None
-    """Use at most this many validation pairs, evenly spaced; every validation translates all of
-    them."""
+    """Use at most this many validation pairs, evenly spaced."""
     corpora: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Additional training corpora, `[data.corpora.NAME]`, with the fields of `CorpusConfig`."""
     max_tokens: int = 100
@@ -156,8 +160,7 @@ class DataConfig(SourceConfig):
     """Drop training pairs that share a side with the validation or the test set, ignoring case,
     spaces and punctuation."""
     drop_final_mark: float = 0.0
-    """Share of training pairs whose final punctuation is removed on both sides, as in casual
-    typing."""
+    """Share of training pairs without final punctuation, as in casual typing."""
     lowercase_src: float = 0.0
     """Share of training pairs whose source is lower-cased, for the same reason."""
     vary_names: float = 0.0
@@ -165,10 +168,9 @@ class DataConfig(SourceConfig):
     random ones; otherwise a model may replace unknown names with known ones."""
     protect_spans: float = 0.0
     """Share of training pairs in which spans that both sides share, such as URLs, times and numbers
-    of three digits or more, are replaced by placeholders, see `training.data.augmentation`."""
+    of three digits or more, are replaced by placeholders."""
     protect_names: float = 0.0
-    """Share of training pairs in which names that both sides share are replaced by placeholders, so
-    that a translation can keep names which the model cannot spell."""
+    """The same for names, so that a translation can keep those which the model cannot spell."""
     valid_as_typed: bool = False
     """Apply `drop_final_mark` and `lowercase_src` to the validation pairs, too, to select the model
     for casual typing. Scores are then comparable only between runs that do so."""
@@ -198,10 +200,7 @@ class DataConfig(SourceConfig):
                 f"corpora.{MAIN} is reserved for train or dataset; choose another name",
             ),
             *at_least(self, 1, "max_tokens", "limit", "valid_limit"),
-            *within(
-                self, 0, 1, "min_script_share", "drop_final_mark", "lowercase_src", "vary_names"
-            ),
-            *within(self, 0, 1, "protect_spans", "protect_names", "bpe_dropout"),
+            *within(self, 0, 1, "min_script_share", "bpe_dropout", *AUGMENTATION),
             *above_zero(self, "weight"),
             (
                 self.max_length_ratio > 1,
@@ -251,8 +250,5 @@ class DataConfig(SourceConfig):
         names = ["src_lang", "tgt_lang", "max_length_ratio", "min_script_share"]
         names += ["drop_duplicates", "drop_copies", "drop_held_out"]
         # Only if set, so that cache entries from before these settings existed stay valid.
-        shares = self.typing_habits()
-        names_and_spans = ("vary_names", "protect_spans", "protect_names")
-        shares |= {name: getattr(self, name) for name in names_and_spans}
-        habits = {name: share for name, share in shares.items() if share}
-        return {name: getattr(self, name) for name in names} | habits
+        names += [name for name in AUGMENTATION if getattr(self, name)]
+        return {name: getattr(self, name) for name in names}
