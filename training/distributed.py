@@ -4,6 +4,7 @@ Only rank 0 writes files. Its decisions and errors are broadcast, so that all pr
 continue or stop together. With a single process all of this is a no-op.
 """
 
+import dataclasses
 import datetime
 import importlib
 import inspect
@@ -24,14 +25,13 @@ TIMEOUT = datetime.timedelta(hours=2)
 _Value = TypeVar("_Value")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """The process group of a run, and the rank of this process in it."""
+    """The process group of a run, which `join_group` joins, and the rank of this process in it."""
 
-    def __init__(self, device: torch.device, *, rank: int = 0, size: int = 1) -> None:
-        """Store device, rank and size; `join_group` also initialises the process group."""
-        self.device = device
-        self.rank = rank
-        self.size = size
+    device: torch.device
+    rank: int = 0
+    size: int = 1
 
     @property
     def is_rank0(self) -> bool:
@@ -44,10 +44,7 @@ class ProcessGroup:
             distributed.all_reduce(tensor)
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """Wrap a module whose gradients are averaged over all processes during `backward`.
-
-        Source: Li et al. 2020, "PyTorch distributed" (https://arxiv.org/abs/2006.15704).
-        """
+        """Wrap a module whose gradients are averaged over all processes during `backward`."""
         if self.size == 1:
             return module
         # Sinusoids are the only buffers, and equal. PyTorch 2.13 renamed the option.
@@ -58,12 +55,7 @@ class ProcessGroup:
 
     @staticmethod
     def accumulating(module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context in which `backward` of a wrapped module keeps gradients local.
-
-        Args:
-            module: result of `wrap`.
-            is_last: whether this is the last pass of a step, which exchanges the gradients.
-        """
+        """Return a context in which only the last pass of a step exchanges the gradients."""
         if is_last or not isinstance(module, DistributedDataParallel):
             return nullcontext()
         return module.no_sync()
@@ -82,11 +74,7 @@ class ProcessGroup:
         return values
 
     def run_on_rank0(self, work: Callable[[], _Value]) -> _Value:
-        """Run a function on rank 0 and broadcast its result, or its error, to all processes.
-
-        Raises:
-            HubNMTError, FloatingPointError: whatever rank 0 raised.
-        """
+        """Run a function on rank 0 and broadcast its result, or its error, to all processes."""
         if self.size == 1:
             return work()
         outcome: list[Any] = [None, None]
@@ -98,14 +86,12 @@ class ProcessGroup:
         distributed.broadcast_object_list(outcome, src=0)
         if outcome[1] is not None:
             raise outcome[1]
-        result: _Value = outcome[0]
-        return result
+        return outcome[0]  # type: ignore[no-any-return]  # of this type on rank 0
 
     def leave(self) -> None:
         """Destroy the process group, if there is one; wrapped modules must be gone by then.
 
-        Otherwise the last of them destroys the group while it holds Python's global lock, for which
-        the threads of the group may wait.
+        Otherwise the last of them does, holding Python's lock, for which the group may wait.
         """
         if self.size > 1:
             distributed.destroy_process_group()
@@ -136,16 +122,10 @@ def join_group(device_name: str) -> ProcessGroup:
 def pick_device(
     name: str, *, local_rank: int = 0, is_alone: bool = True, setting: str = "run.device"
 ) -> torch.device:
-    """Resolve a device name, including `auto`.
-
-    Args:
-        name: as in the recipe.
-        local_rank: rank of this process on its machine, which is the index of its GPU.
-        is_alone: whether this is the only process of the run.
-        setting: name of the setting, for error messages.
+    """Resolve a device name, including `auto`; `cuda` is the GPU whose index is `local_rank`.
 
     Raises:
-        ConfigError: if the device is unknown or not available; choose another.
+        ConfigError: if the device, named by `setting`, is unknown or not available.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -153,17 +133,16 @@ def pick_device(
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"{setting} = {name!r} is not a device; use auto, cpu or cuda")
     if device.type == "cpu":
         return torch.device("cpu")
+    if device.type != "cuda":
+        raise ConfigError(f"{setting} = {name!r} is not a device; use auto, cpu or cuda")
     if not torch.cuda.is_available():
         raise ConfigError(f"{setting} = {name!r}, but no GPU is available; use auto or cpu")
     if device.index is not None and not is_alone:
         raise ConfigError(f"{setting} = {name!r} is one GPU for several processes; use cuda")
     index = local_rank if device.index is None else device.index
-    n_gpus = torch.cuda.device_count()
-    if index >= n_gpus:
+    if index >= (n_gpus := torch.cuda.device_count()):
         raise ConfigError(
             f"{setting} = {name!r} selects GPU {index}, but this machine has {n_gpus} (numbered "
             "from 0); choose another, or fewer processes (torchrun --nproc-per-node)"

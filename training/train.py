@@ -4,8 +4,7 @@
     python -m training.train --resume RUN_DIR [--set section.key=value ...]
     torchrun --nproc-per-node N -m training.train RECIPE.toml
 
-The run folder holds the model folders `best/` and `last/`, the resumable state, `metrics.jsonl`,
-`samples.md`, TensorBoard events and the resolved recipe.
+The run folder holds the models `best/` and `last/`, the state, metrics, samples and the recipe.
 """
 
 import argparse
@@ -227,9 +226,8 @@ def _stop_gracefully(current: Run, command: str) -> Iterator[None]:
 def bound_shape_caches() -> None:
     """Limit the primitive caches of oneDNN and PyTorch to 64 shapes instead of 1,024.
 
-    Each bfloat16 product of a new shape is cached with its buffers. Shapes vary from batch to
-    batch, so on a CPU memory grew by gigabytes in a long run, while a step uses only some dozens.
-    The variables are read at the first product; values already set are respected.
+    Each bfloat16 product of a new shape is cached with its buffers. On a CPU memory grew by
+    gigabytes in a long run, while a step uses some dozens of shapes.
     """
     for name in SHAPE_CACHES:
         os.environ.setdefault(name, "64")
@@ -258,14 +256,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound_shape_caches()
     options = parse_arguments(arguments)
     status, message = 0, ""
+    given = {"overrides": options.set, "resume": options.resume, "push": options.push}
     try:
-        run(
-            options.recipe,
-            overrides=options.set,
-            resume=options.resume,
-            push=options.push,
-            hub_checkpoints=options.hub_checkpoints,
-        )
+        run(options.recipe, **given, hub_checkpoints=options.hub_checkpoints)
     except HubNMTError as error:
         status, message = 2, f"error: {' '.join(str(error).split())}"
     except FloatingPointError as error:

@@ -125,11 +125,7 @@ def load_recipe(
 
 
 def drop_removed(tables: dict[str, Any]) -> list[str]:
-    """Remove settings of earlier versions from the sections of a recipe, in place.
-
-    Returns:
-        problems: removed settings that have another value than their default.
-    """
+    """Remove settings of earlier versions, in place; return those not at their default."""
     problems = []
     run = tables.get("run")
     if isinstance(run, dict) and "judged" in run:
@@ -160,11 +156,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
-    """Fill in the settings of a pretrained model, in place.
-
-    Returns:
-        problems: settings of the recipe that contradict those of the model.
-    """
+    """Fill in the settings of a pretrained model, in place; return what contradicts them."""
     differences = []
     for name, values in inherited.items():
         given = tables.get(name, {})
@@ -184,10 +176,7 @@ def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
 
 
 def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = False) -> RunConfig:
-    """Validate the sections of a recipe; see `load_recipe`.
-
-    A recipe with a pretrained model is complete once the settings of that model are filled in.
-    """
+    """Validate the sections of a recipe, which a pretrained model may still complete."""
     known = {field.name for field in dataclasses.fields(RunConfig)}
     problems = find_problems(RunConfig, {key: tables[key] for key in tables if key not in known})
     problems = [problem for problem in problems if "is missing" not in problem]
@@ -213,10 +202,7 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = F
 def _model_problems(
     model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_complete: bool
 ) -> list[str]:
-    """Check the architecture with the requested vocabulary size.
-
-    If a pretrained model is still to complete it, check names and types only.
-    """
+    """Check the architecture; if a pretrained model is to complete it, names and types only."""
     forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
     problems = [f"[model] {name} is determined by the run; remove it" for name in forbidden]
     rest = {key: value for key, value in model.items() if key not in forbidden}

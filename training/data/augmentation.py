@@ -36,15 +36,14 @@ _ADDED_SHARE: Final = 0.015
 def as_typed(
     src: str, tgt: str, *, drop_final_mark: float, lowercase_src: float
 ) -> tuple[str, str]:
-    """Return a pair in casual spelling, or unchanged.
+    """Return a normalised pair in casual spelling, or unchanged.
 
     Args:
-        src: normalised source.
-        tgt: normalised target.
+        src: source.
+        tgt: target; it keeps its case, so that the model learns to restore it.
         drop_final_mark: share of pairs whose final punctuation is removed on both sides; pairs
             where one side has none, or nothing else, are unchanged.
-        lowercase_src: share of pairs, chosen independently, whose source is lower-cased; the target
-            keeps its case, so that the model learns to restore it.
+        lowercase_src: share of pairs, chosen independently, whose source is lower-cased.
     """
     first, second = (part / _HALF for part in divmod(fingerprint_pair(src, tgt) % _HALF**2, _HALF))
     if first < drop_final_mark:
@@ -63,11 +62,7 @@ def _shared(in_src: Iterable[str], in_tgt: Iterable[str]) -> list[str]:
 
 
 def protect_pair(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
-    """Return a pair in which spans that both sides share are replaced by placeholders.
-
-    A span is replaced, everywhere, if it occurs equally often on both sides; others stay, as do
-    those for which no placeholder is left. The generator chooses the placeholders.
-    """
+    """Return a pair in which the spans that occur equally often on both sides are placeholders."""
     return _put_placeholders(src, tgt, PROTECTED, find_spans, rng)
 
 
@@ -95,10 +90,7 @@ def _free_placeholders(src: str, tgt: str) -> list[str]:
 def protect_spans(src: str, tgt: str, *, share: float) -> tuple[str, str]:
     """Return a pair with placeholders for the spans that both sides share, or unchanged.
 
-    Args:
-        src: normalised source.
-        tgt: normalised target.
-        share: share of the pairs to change; a few of them receive a placeholder at an end.
+    Of the given share of pairs that change a few receive a placeholder at an end.
     """
     if not share:  # saves computing the fingerprints
         return src, tgt
@@ -118,11 +110,6 @@ def protect_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
 
     A name is a sequence of capitalised words of Latin letters that occurs equally often on both
     sides.
-
-    Args:
-        src: normalised source.
-        tgt: normalised target.
-        share: share of the pairs to change.
     """
     if not share:
         return src, tgt

@@ -95,8 +95,8 @@ def draw_rows(counts: Sequence[int], weights: Sequence[float], *, seed: int) -> 
     generator = torch.Generator().manual_seed(seed)
     parts, start = [torch.empty(0, dtype=torch.int64)], 0
     for count, weight in zip(counts, weights, strict=True):
-        every = torch.arange(start, start + count)
-        parts += [every] * int(weight)
+        rows = torch.arange(start, start + count)
+        parts += [rows] * int(weight)
         n_more = round((weight - int(weight)) * count)
         if n_more:
             parts.append(start + torch.randperm(count, generator=generator)[:n_more])
@@ -114,14 +114,13 @@ def plan_epoch(
 ) -> Plan:
     """Group all pairs into batches of similar lengths, then shuffle the batches.
 
-    A batch holds at most `batch_tokens` padded tokens on its longer side, so the cost per batch is
-    even; with BPE-dropout, applied later, it may hold more. Pairs of equal length are shuffled, so
-    batches differ between epochs.
+    With BPE-dropout, applied later, a batch may hold more than `batch_tokens`. Pairs of equal
+    length are shuffled, so batches differ between epochs.
 
     Args:
         lengths: (N, 2) tokens of both sides, without bos and eos.
         batch_tokens: padded tokens on the longer side; a longer pair is a batch of its own.
-        seed: seed of the shuffling.
+        seed: of the shuffling.
         n_together: the number of batches is made a multiple of this by halving the fullest ones.
         is_largest_first: begin with the `n_together` batches that need the most memory.
 
@@ -134,8 +133,7 @@ def plan_epoch(
     sides = lengths[shuffled].long() + 1  # (N, 2), eos or bos included
     order = torch.argsort(sides[:, 1] * 2**31 + sides[:, 0], stable=True)
     longest = sides[order].amax(1)  # (N,)
-    bounds = _cut(longest, batch_tokens)
-    bounds = _halve_until(bounds, n_together)
+    bounds = _halve_until(_cut(longest, batch_tokens), n_together)
     turn = torch.randperm(len(bounds), generator=generator).tolist()
     if is_largest_first:
         sizes = [
@@ -148,8 +146,7 @@ def plan_epoch(
 
 def _cut(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:
     """Split sorted lengths (N,) into spans within the token budget."""
-    bounds = []
-    start = 0
+    bounds, start = [], 0
     while start < len(longest):
         most = max(1, batch_tokens // int(longest[start]))
         window = longest[start : start + most]

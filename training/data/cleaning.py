@@ -122,11 +122,8 @@ class HeldOut:
 
     def shares_a_side(self, src: str, tgt: str) -> bool:
         """Return whether either side is held out: one side is enough to leak the pair."""
-        return any(
-            comparable(text) in texts
-            for texts, text in zip(self._sides, (src, tgt), strict=True)
-            if texts
-        )
+        sides = zip(self._sides, (src, tgt), strict=True)
+        return any(texts and comparable(text) in texts for texts, text in sides)
 
 
 class _KeepAlphanumeric(dict[int, str | None]):
@@ -134,9 +131,8 @@ class _KeepAlphanumeric(dict[int, str | None]):
 
     def __missing__(self, code: int) -> str | None:
         char = chr(code)
-        kept = None if unicodedata.category(char)[0] in "PZC" else char
-        self[code] = kept
-        return kept
+        self[code] = None if unicodedata.category(char)[0] in "PZC" else char
+        return self[code]
 
 
 _KEEP_ALPHANUMERIC = _KeepAlphanumeric()

@@ -34,7 +34,7 @@ State = tuple[int, ...]
 
 
 class BpeDropout:
-    """Re-segments the ids of one tokenizer."""
+    """Re-segments the ids of one tokenizer (Provilkov et al. 2020)."""
 
     def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
         """Load the merges."""
@@ -53,11 +53,7 @@ class BpeDropout:
         return split
 
     def _split(self, state: State, rng: random.Random) -> State:
-        """Merge the bytes of a word; at each step each possible merge is skipped at random.
-
-        Merges are tried in order of rank, and the first one not skipped is applied, so no more
-        random numbers are drawn than necessary.
-        """
+        """Merge the bytes of a word; the first merge, by rank, that is not skipped is applied."""
         while True:
             for following in self._list_next(state):
                 if rng.random() >= self._rate:
@@ -96,9 +92,8 @@ class Share(NamedTuple):
 class Loader:
     """Endless batches of one process of a group.
 
-    All processes compute the same plan and take every n-th batch of it, so the shares are disjoint
-    and of equal size. With n times as many processes and `accumulate` divided by n, each optimizer
-    step uses the same batches.
+    All processes compute the same plan and take every n-th batch of it. With n times as many
+    processes and `accumulate` divided by n, each optimizer step uses the same batches.
     """
 
     def __init__(self, config: RunConfig, corpus: Corpus, group: ProcessGroup) -> None:
@@ -138,9 +133,6 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first epoch begins with the largest batches.
 
-        Lengths are measured without `bpe_dropout`, which is applied when a batch is made, so
-        batches may become larger than planned.
-
         Raises:
             ConfigError: if there are fewer batches than processes; lower `accumulate`.
         """
@@ -162,24 +154,17 @@ class Loader:
         return plan.of_rows(rows)
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:
-        """Yield this process's batches of an epoch, on the CPU.
-
-        Args:
-            epoch: counted from 0.
-            skip: batches already done by this process.
-        """
-        plan = self.plan(epoch)
-        for number in range(
-            self._group.rank + skip * self._group.size, len(plan), self._group.size
-        ):
-            yield self._make(plan[number], random.Random(mix_seed(self._seed, epoch, 2, number)))
-
-    def _make(self, rows: Sequence[int], rng: random.Random) -> Batch:
-        corpus = self._corpus
-        if not any(self._droppers):
-            src, tgt = corpus.train.gather(rows)
-            return collate_rows(src, tgt, corpus.tokenizers)
-        return collate([self._drop(corpus.train[row], rng) for row in rows], corpus.tokenizers)
+        """Yield this process's batches of an epoch, on the CPU, without the first `skip`."""
+        corpus, plan = self._corpus, self.plan(epoch)
+        first = self._group.rank + skip * self._group.size
+        for number in range(first, len(plan), self._group.size):
+            rows = plan[number]
+            if any(self._droppers):
+                rng = random.Random(mix_seed(self._seed, epoch, 2, number))
+                pairs = [self._drop(corpus.train[row], rng) for row in rows]
+                yield collate(pairs, corpus.tokenizers)
+            else:
+                yield collate_rows(*corpus.train.gather(rows), corpus.tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
         """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""

@@ -38,15 +38,16 @@ def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterat
         InputError: if a file, a column, the dataset or a library is missing, or if no row has one
             of `where_values`.
     """
-    columns = (corpus.src_column or src_lang, corpus.tgt_column or tgt_lang)
-    values: dict[str, None] = {}
-    pairs = _read_pairs(corpus, columns, values)
+    columns = [corpus.src_column or src_lang, corpus.tgt_column or tgt_lang]
+    columns += filter(None, [corpus.where_column])
+    known: dict[str, None] = {}  # values of the filter column
+    pairs = _read_pairs(corpus, columns, known)
     yield from itertools.islice(pairs, corpus.limit)
-    missing = [value for value in corpus.where_values if value not in values]
+    missing = [value for value in corpus.where_values if value not in known]
     if missing and next(pairs, None) is None:  # read to the end
         message = (
             f"{', '.join(corpus.files) or corpus.dataset}: no row has {corpus.where_column} = "
-            f"{' or '.join(missing)}; its values: {', '.join(list(values)[:MAX_VALUES])}; correct "
+            f"{' or '.join(missing)}; its values: {', '.join(list(known)[:MAX_VALUES])}; correct "
             "where_values"
         )
         if len(missing) == len(corpus.where_values):
@@ -55,20 +56,19 @@ def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterat
 
 
 def _read_pairs(
-    corpus: CorpusConfig, columns: TextPair, values: dict[str, None]
+    corpus: CorpusConfig, columns: Sequence[str], known: dict[str, None]
 ) -> Iterator[TextPair]:
-    """Yield all pairs, and collect the values of the filter column."""
     if not corpus.files:
-        rows, where = _read_dataset(corpus), f"dataset {corpus.dataset!r}"
-        yield from _pick_columns(rows, corpus, columns, values, where=where)
+        rows = _read_dataset(corpus)
+        yield from _pick_columns(rows, corpus, columns, known, f"dataset {corpus.dataset!r}")
     for first, *others in group_files(corpus.files):
         path = _expand(first)
         if others:
             yield from _read_texts(path, _expand(others[0]))
             continue
         with _reading(path), _open(path) as file:
-            rows = _read_table(file, path, corpus, columns)
-            yield from _pick_columns(rows, corpus, columns, values, where=str(path))
+            rows = _read_table(file, path, columns)
+            yield from _pick_columns(rows, corpus, columns, known, str(path))
 
 
 def fingerprint_corpus(corpus: CorpusConfig) -> str:
@@ -94,28 +94,26 @@ def fingerprint_corpus(corpus: CorpusConfig) -> str:
 def _pick_columns(
     rows: Iterable[Row],
     corpus: CorpusConfig,
-    columns: TextPair,
-    values: dict[str, None],
-    *,
+    columns: Sequence[str],
+    known: dict[str, None],
     where: str,
 ) -> Iterator[TextPair]:
-    """Yield source and target of each row that passes the filter of a corpus."""
-    column = corpus.where_column
-    wanted = (*columns, *([column] if column else []))
+    """Yield source and target of each row that passes the filter; collect the filter's values."""
     for number, row in enumerate(rows):
         fields = _flatten(row)
-        if number == 0 and not {*wanted} <= {*fields}:
+        if number == 0 and (missing := _list_missing(columns, fields)):
             raise InputError(
-                f"{where}: no column {_list_missing(wanted, fields)}; its columns: "
-                f"{', '.join(fields)}; set src_column and tgt_column to two of them"
+                f"{where}: no column {missing}; its columns: {', '.join(fields)}; set src_column "
+                "and tgt_column to two of them"
             )
-        if column is not None:
-            value = str(fields.get(column))
-            if value in corpus.where_values or len(values) < MAX_VALUES:
-                values[value] = None
-            if value not in corpus.where_values:
+        if corpus.where_column is not None:
+            value = str(fields.get(corpus.where_column))
+            is_wanted = value in corpus.where_values
+            if is_wanted or len(known) < MAX_VALUES:
+                known[value] = None
+            if not is_wanted:
                 continue
-        src, tgt = (str(fields.get(name) or "") for name in columns)
+        src, tgt = (str(fields.get(name) or "") for name in columns[:2])
         yield src, tgt
 
 
@@ -140,16 +138,12 @@ def _list_missing(wanted: Collection[str], known: Collection[str]) -> str:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""Yield the lines of a text file; only a line feed ends a line.
-
-    Invalid UTF-8 becomes U+FFFD; cleaning drops such pairs and counts them.
-    """
+    """Yield the lines of a text file; invalid UTF-8 becomes U+FFFD, which cleaning counts."""
     with _reading(path), _open(path) as file:
         yield from _lines(file, path)
 
 
 def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
-    """Yield line-aligned pairs."""
     lines = itertools.zip_longest(read_lines(src_path), read_lines(tgt_path))
     for src, tgt in lines:
         if src is None or tgt is None:
@@ -175,7 +169,6 @@ def _expand(name: str) -> Path:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Convert errors raised in the block to one line."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -201,11 +194,7 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[str]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _read_table(
-    file: BinaryIO, path: Path, corpus: CorpusConfig, columns: TextPair
-) -> Iterator[Row]:
-    """Yield the rows of a table as dictionaries."""
-    wanted = (*columns, *([corpus.where_column] if corpus.where_column else []))
+def _read_table(file: BinaryIO, path: Path, wanted: Sequence[str]) -> Iterator[Row]:
     match suffix_of(path.name):
         case ".parquet":
             return _read_parquet(file, path)
@@ -235,11 +224,13 @@ def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path)
     if first is None:
         return
     exact = {name.casefold(): name for name in wanted}
-    names = first if {*wanted} <= {*first} else [exact.get(f.strip().casefold(), f) for f in first]
-    if not {*wanted} <= {*names}:
+    names = [*first]
+    if _list_missing(wanted, names):
+        names = [exact.get(name.strip().casefold(), name) for name in first]
+    if _list_missing(wanted, names):
         names = [str(number) for number in range(1, len(first) + 1)]
         lines = itertools.chain([first], lines)
-    if not {*wanted} <= {*names}:
+    if _list_missing(wanted, names):
         shown = ", ".join(first)
         if len(first) == 1 and ";" in shown:
             raise InputError(
@@ -286,12 +277,12 @@ def _read_parquet(file: BinaryIO, path: Path) -> Iterator[Row]:
 
 
 def _read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
-    split, part = corpus.split, SLICE.fullmatch(corpus.split) if corpus.streaming else None
+    part = SLICE.fullmatch(corpus.split) if corpus.streaming else None
     with _library(corpus) as datasets:
         rows = datasets.load_dataset(
             corpus.dataset,
             corpus.config,
-            split=part["split"] if part else split,
+            split=part["split"] if part else corpus.split,
             revision=corpus.revision,
             streaming=corpus.streaming,
         )

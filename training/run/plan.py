@@ -54,8 +54,7 @@ class Plan:
 def plan_run(run: Run) -> None:
     """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
-    The speed is measured on rank 0 with passes of the run's own model, whose gradients are
-    discarded; random generators are left as they were.
+    The speed is measured on rank 0; random generators are left as they were.
 
     Raises:
         ConfigError: if a batch of the recipe's size does not fit into memory.
@@ -77,10 +76,7 @@ def plan_run(run: Run) -> None:
 
 
 def choose_threads(run: Run) -> int:
-    """Set the number of threads to 1 if that is faster on this machine, unless it is given.
-
-    Threads that share busy cores wait for each other in every product.
-    """
+    """Set and return 1 thread if that is faster on this machine, unless the number is given."""
     n_threads = torch.get_num_threads()
     if run.config.run.n_threads or run.group.device.type != "cpu" or n_threads == 1:
         return n_threads
