@@ -18,15 +18,14 @@ from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
-from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.compare import compare
+from hubnmt.ui.services.decoding_controls import BEST, read_options
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "
     "highlighted, and each model scores both translations."
 )
-
 
 FILL = """(source, text) => {
   const field = document.querySelector("#compare-source");
@@ -49,39 +48,36 @@ class CompareTab:
             **source_texts(chosen), lines=1, max_lines=14, elem_id="compare-source"
         )
         with gr.Row(elem_id="compare-sides"):
-            self._sides = [
-                self._place_side(name, chosen, preset)
-                for name, preset in (("A", decoding_controls.BEST), ("B", "Fast"))
-            ]
+            self._picker, self._panel = self._place_side("A", chosen, BEST)
+            self._other_picker, self._other_panel = self._place_side("B", chosen, "Fast")
         self._go = gr.Button("Compare", variant="primary", elem_id="compare-go")
         self._compared = draw_static("compared")
         self._result = line(elem_id="comparison")
 
     def _place_side(
-        self, name: str, chosen: SelectedModel, preset: str
+        self, side: str, chosen: SelectedModel, preset: str
     ) -> tuple[ModelPicker, OptionsPanel]:
+        name = side.lower()
         with gr.Column(min_width=300):
             picker = ModelPicker(
-                self._handlers, chosen, label=f"Model {name}", name=f"model-{name.lower()}"
+                self._handlers, chosen, label=f"Model {side}", name=f"model-{name}"
             )
-            picker.place_search()
-            panel = OptionsPanel(
-                chosen.decoding, name=f"options-{name.lower()}", preset=preset, title=name
-            )
+            panel = OptionsPanel(chosen.decoding, name=f"options-{name}", preset=preset, title=side)
         return picker, panel
 
     def wire(self, tab: gr.Tab, source: gr.Textbox) -> None:
         """Connect the events; the text begins as that of the Translate tab."""
-        texts = [source, self._source]
-        tab.select(None, texts, self._source, js=FILL, **QUIET)
+        tab.select(None, [source, self._source], self._source, js=FILL, **QUIET)
+        sides = (self._picker, self._panel), (self._other_picker, self._other_panel)
         inputs: list[Any] = [self._source]
-        for picker, panel in self._sides:
+        for picker, panel in sides:
             inputs += [picker.field, *panel.components]
             panel.wire(self._handlers.defaults, picker.field)
-        (first, first_panel), (second, second_panel) = self._sides
-        described_first = [self._source, *first_panel.described]
-        first.wire(self._notice, described_first, self._describe_first)
-        second.wire(self._notice, second_panel.described, second_panel.describe)
+        described = [self._source, *self._panel.described]
+        self._picker.wire(self._notice, described, self._describe_own)
+        self._other_picker.wire(
+            self._notice, self._other_panel.described, self._other_panel.describe
+        )
         gr.on(
             [self._go.click, self._source.submit],
             on_model(self._compare),
@@ -94,24 +90,21 @@ class CompareTab:
     @property
     def described(self) -> list[Any]:
         """Components that depend on the page's model, which becomes A."""
-        picker, panel = self._sides[0]
-        return [*picker.described, self._source, *panel.described]
+        return [*self._picker.described, self._source, *self._panel.described]
 
     def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
-        picker, _ = self._sides[0]
-        return [*picker.describe(chosen), *self._describe_first(chosen)]
+        return [*self._picker.describe(chosen), *self._describe_own(chosen)]
 
-    def _describe_first(self, chosen: SelectedModel) -> list[Any]:
-        _, panel = self._sides[0]
-        return [gr.Textbox(**source_texts(chosen)), *panel.describe(chosen)]
+    def _describe_own(self, chosen: SelectedModel) -> list[Any]:
+        return [gr.Textbox(**source_texts(chosen)), *self._panel.describe(chosen)]
 
     def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:
         """Compare; `values` are the model and the options of A, then those of B."""
         half = len(values) // 2
         sides = values[:half], values[half:]
         models = [model for model, *_ in sides]
-        options = [decoding_controls.read_options(controls) for _, *controls in sides]
+        options = [read_options(controls) for _, *controls in sides]
         try:
             found = compare(self._handlers, text, models, options)
         except HubNMTError as error:

@@ -47,23 +47,24 @@ OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 16}
 ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
 """Events that query the Hub, one at a time."""
 
-KEPT_SESSIONS = 500
-"""Sessions of which Gradio keeps the state, and the page the newest request."""
-
-
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Settings of events that are not part of the public API."""
 
 RUNS = HEAVY | QUIET
 
+MAX_SESSIONS = 500
+"""Sessions of which Gradio keeps the state, and the page the newest request."""
+
 
 def draw_static(name: str, elem_id: str | None = None, value: Any = None) -> gr.HTML:
     """Create a component from `NAME.html` and the scripts `NAME-*.js` and `NAME.js` in `assets`."""
-    html = (ASSETS / f"{name}.html").read_text("utf-8")
     paths = [ASSETS / "shared.js", *sorted(ASSETS.glob(f"{name}*.js"))]
-    script = "\n".join(path.read_text("utf-8") for path in paths)
     return gr.HTML(
-        value, html_template=html, js_on_load=script, apply_default_css=False, elem_id=elem_id
+        value,
+        html_template=(ASSETS / f"{name}.html").read_text("utf-8"),
+        js_on_load="\n".join(path.read_text("utf-8") for path in paths),
+        apply_default_css=False,
+        elem_id=elem_id,
     )
 
 
@@ -71,11 +72,7 @@ def line(value: str = "", elem_id: str | None = None) -> gr.HTML:
     """Create a component that displays HTML rendered by `hubnmt.ui.html`."""
     template = '<div class="slot">${value}</div>'
     return gr.HTML(
-        value,
-        html_template=template,
-        js_on_load=None,
-        apply_default_css=False,
-        elem_id=elem_id,
+        value, html_template=template, js_on_load=None, apply_default_css=False, elem_id=elem_id
     )
 
 
@@ -85,21 +82,27 @@ def heading(title: str, lead: str) -> gr.HTML:
     return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
 
 
-def is_lent() -> bool:
+def is_zero_gpu() -> bool:
     """Return whether this is a ZeroGPU Space."""
     return spaces is not None and bool(os.environ.get("SPACES_ZERO_GPU"))
 
 
 def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function to request the GPU on a ZeroGPU Space; return it unchanged elsewhere."""
-    wrapped: Callable[..., Any] = spaces.GPU(function) if is_lent() else function
+    wrapped: Callable[..., Any] = spaces.GPU(function) if is_zero_gpu() else function
     return wrapped
 
 
 def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
-    """Wrap a listener that runs a model: on ZeroGPU if available, else in turns of its client.
+    """Wrap a listener that runs a model: on ZeroGPU if available, else as `as_client`.
 
     ZeroGPU has its own queue and quotas, and runs in another process.
+    """
+    return on_gpu(listener) if is_zero_gpu() else as_client(listener, replaces=replaces)
+
+
+def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
+    """Wrap a listener to take turns on the model for the requesting client.
 
     Args:
         listener: function or generator function.
@@ -107,17 +110,12 @@ def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..
             Gradio's own `cancels` would also end a call that begins while the request to cancel is
             under way, and shows an error.
     """
-    return on_gpu(listener) if is_lent() else as_client(listener, replaces=replaces)
-
-
-def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
-    """Wrap a listener to take turns on the model for the requesting client; see `on_model`."""
     if not inspect.isgeneratorfunction(listener):
 
         @functools.wraps(listener)
         def run(*values: Any) -> Any:
             try:
-                return _as_client(replaces).run(listener, *values)
+                return _client_context(replaces).run(listener, *values)
             except AbandonedError:
                 raise gr.Error("the request was cancelled", print_exception=False) from None
 
@@ -125,7 +123,8 @@ def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[.
 
     @functools.wraps(listener)
     def steps(*values: Any) -> Iterator[Any]:
-        context = _as_client(replaces)  # Gradio runs each step in a thread and context of its own
+        # Gradio runs each step in a thread and context of its own.
+        context = _client_context(replaces)
         iterator = listener(*values)
         try:
             while True:
@@ -142,23 +141,23 @@ _NEWEST: OrderedDict[tuple[str, str], object] = OrderedDict()
 """Session and word -> its newest call that ends an older one."""
 
 
-def _as_client(replaces: str) -> contextvars.Context:
+def _client_context(replaces: str) -> contextvars.Context:
     """Return a copy of the context in which turns are those of the request's client."""
     request = LocalContext.request.get(None)
     session = str(getattr(request, "session_hash", None) or "")
-    place = getattr(request, "client", None)  # none in a call without a server
+    sender = getattr(request, "client", None)  # none in a call without a server
     key, call = (session, replaces), object()
     if session and replaces:
         _NEWEST[key] = call
         _NEWEST.move_to_end(key)
-        while len(_NEWEST) > KEPT_SESSIONS:
+        while len(_NEWEST) > MAX_SESSIONS:
             _NEWEST.popitem(last=False)
 
     def is_cancelled() -> bool:
         return _NEWEST.get(key, call) is not call
 
     context = contextvars.copy_context()
-    context.run(CLIENT.set, Client(getattr(place, "host", ""), session, is_cancelled))
+    context.run(CLIENT.set, Client(getattr(sender, "host", ""), session, is_cancelled))
     return context
 
 
@@ -175,7 +174,7 @@ def _client_errors() -> Iterator[None]:
         raise gr.Error(public_message(error), print_exception=False) from None
 
 
-def said_to_client(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+def with_client_errors(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a named endpoint to report errors as `gr.Error`."""
     if not inspect.isgeneratorfunction(endpoint):
         return _client_errors()(endpoint)

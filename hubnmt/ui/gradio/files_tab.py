@@ -18,11 +18,9 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
-from hubnmt.ui.services import decoding_controls, tables
+from hubnmt.ui.services import tables
+from hubnmt.ui.services.decoding_controls import read_options
 from hubnmt.ui.services.files import FileProgress, Files
-
-NO_REFERENCE = ""
-"""Value for no reference column."""
 
 JOB = "file"
 """The job of a session that the next one, or Cancel, ends."""
@@ -43,44 +41,46 @@ class FilesTab:
         self._files = files
         heading("Translate a file", LEAD)
         self._notice = line()
+        hidden: dict[str, Any] = {"visible": False}
         with gr.Row(elem_id="file-row"):
             with gr.Column(min_width=300):
                 self._upload = gr.File(
                     label="File", file_types=list(tables.KINDS), height=150, elem_id="upload"
                 )
             with gr.Column(min_width=300):
-                self._source = _columns("Source column", "source-column")
-                self._reference = _columns("Reference column", "reference-column")
-                self._has_header = gr.Checkbox(
-                    True,
-                    label="The first line contains column names",
-                    elem_id="has-header",
-                    visible=False,
+                column: dict[str, Any] = hidden | {"interactive": True}
+                self._source = gr.Dropdown(
+                    [], label="Source column", elem_id="source-column", **column
                 )
+                self._reference = gr.Dropdown(
+                    [], label="Reference column", elem_id="reference-column", **column
+                )
+                label = "The first line contains column names"
+                self._has_header = gr.Checkbox(True, label=label, elem_id="has-header", **hidden)
         with gr.Row(elem_id="file-actions"):
             self._go = gr.Button("Translate file", variant="primary", elem_id="file-go")
-            self._cancel = gr.Button(
-                "Cancel", variant="secondary", elem_id="file-cancel", visible=False
-            )
+            self._cancel = gr.Button("Cancel", variant="secondary", elem_id="file-cancel", **hidden)
             self._download = gr.DownloadButton(
-                "Download translation", visible=False, elem_id="file-download"
+                "Download translation", elem_id="file-download", **hidden
             )
         self._report = line(elem_id="file-report")
 
     def wire(self, model: gr.Dropdown, options: OptionsPanel) -> None:
         """Connect the events."""
-        described = [self._notice, self._source, self._reference, self._has_header, self._cancel]
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
             as_client(self._describe),
             [self._upload, model, self._has_header],
-            described,
+            [self._notice, self._source, self._reference, self._has_header, self._cancel],
             **RUNS,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
         # A click that comes while a cancelled job still ends would be ignored, so the button is
         # disabled until then.
-        shown = self._go.click(_started, None, [self._report, self._go], queue=False, **QUIET)
+        at_once = QUIET | {"queue": False}
+        shown = self._go.click(
+            lambda: ("", gr.Button(interactive=False)), None, [self._report, self._go], **at_once
+        )
         running = shown.then(
             on_model(self._translate, replaces=JOB),
             [*chosen, *options.components],
@@ -88,23 +88,23 @@ class FilesTab:
             show_progress_on=self._report,
             **(LONG | QUIET | {"show_progress": "minimal"}),  # shows the position in the queue
         )
-        running.then(_ended, None, self._go, queue=False, **QUIET)
+        running.then(lambda: gr.Button(interactive=True), None, self._go, **at_once)
         # The job ends itself, with what is done.
-        self._cancel.click(as_client(_nothing, replaces=JOB), None, None, queue=False, **QUIET)
+        self._cancel.click(as_client(lambda: None, replaces=JOB), None, None, **at_once)
 
     def _describe(self, path: str | None, model: str, has_header: bool) -> tuple[Any, ...]:
         if path is None:
             hidden = gr.Checkbox(visible=False), gr.Button(visible=False)
             return "", _choices(()), _choices(()), *hidden
         try:
-            found = self._files.describe(path, model, has_header=has_header)
+            columns = self._files.describe(path, model, has_header=has_header)
         except HubNMTError as error:
             return error_notice(error), *(gr.skip(),) * 4
-        references = (NO_REFERENCE, *found.columns) if len(found.columns) > 1 else ()
+        references = ("", *columns.names) if len(columns.names) > 1 else ()
         return (
             "",
-            _choices(found.columns, found.source),
-            _choices(references, found.reference),
+            _choices(columns.names, columns.source),
+            _choices(references, columns.reference),
             gr.Checkbox(visible=path.lower().endswith((".tsv", ".csv"))),
             gr.Button(visible=True),
         )
@@ -116,20 +116,14 @@ class FilesTab:
         source: str | None,
         reference: str | None,
         has_header: bool,
-        *options: Any,
+        *controls: Any,
     ) -> Iterator[tuple[Any, ...]]:
-        overrides = decoding_controls.read_options(options)
-        del overrides["n_best"], overrides["prefix"]  # these apply to a single text only
+        options = read_options(controls)
+        del options["n_best"], options["prefix"]  # these apply to a single text only
+        options |= {"source": source or "", "reference": reference or ""}
         hidden = gr.DownloadButton(visible=False)
         try:
-            for found in self._files.translate(
-                path,
-                model,
-                source=source or "",
-                reference=reference or "",
-                has_header=has_header,
-                **overrides,
-            ):
+            for found in self._files.translate(path, model, has_header=has_header, **options):
                 if isinstance(found, FileProgress):
                     yield "", results.progress(found), hidden
                 else:
@@ -137,22 +131,6 @@ class FilesTab:
                     yield "", results.file_result(found), ready
         except HubNMTError as error:
             yield error_notice(error), "", hidden
-
-
-def _started() -> tuple[Any, ...]:
-    return "", gr.Button(interactive=False)
-
-
-def _ended() -> Any:
-    return gr.Button(interactive=True)
-
-
-def _nothing() -> None:
-    return
-
-
-def _columns(label: str, elem_id: str) -> gr.Dropdown:
-    return gr.Dropdown([], label=label, elem_id=elem_id, interactive=True, visible=False)
 
 
 def _choices(columns: tuple[str, ...], chosen: str = "") -> gr.Dropdown:

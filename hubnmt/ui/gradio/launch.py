@@ -14,9 +14,9 @@ from pathlib import Path
 from hubnmt import Translator
 from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import ConfigError
-from hubnmt.ui.gradio.events import is_lent
+from hubnmt.ui.gradio.events import is_zero_gpu
 from hubnmt.ui.gradio.page import build_demo, launch_options
-from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
+from hubnmt.ui.services.registry import ModelRegistry, load_bounded
 from hubnmt.ui.services.translate import Handlers
 
 
@@ -60,9 +60,9 @@ def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelR
         ModelNotFoundError: if there is no initial model.
     """
     is_own = is_private(options, environment)
-    load = functools.partial(Translator.from_pretrained, device="cuda" if is_lent() else "cpu")
+    load = functools.partial(Translator.from_pretrained, device="cuda" if is_zero_gpu() else "cpu")
     return ModelRegistry(
-        BoundedLoad(load, forgets=not is_own),
+        functools.partial(load_bounded, load=load, is_public=not is_own),
         bundled_models(),
         opening=options.model or environment.get("HUBNMT_MODEL", ""),
         allow_local=is_own,

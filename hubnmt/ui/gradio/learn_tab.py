@@ -19,7 +19,7 @@ from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results, training_run
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Learn
-from hubnmt.ui.services.text_format import public_message, sentence
+from hubnmt.ui.services.text_format import with_message
 from hubnmt.ui.services.training_runs import samples_figure
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
@@ -71,15 +71,20 @@ class LearnTab:
         heading("Network and tensor shapes", NETWORK)
         self._network = line(elem_id="network")
         heading("Inside one layer", LAYER)
-        self._layer = draw_static("layer", "layer")
+        layer = draw_static("layer", "layer")
         heading("The next token", NEXT)
-        self._next = draw_static("next", "next-token")
+        next_token = draw_static("next", "next-token")
         heading("Beam search", BEAM)
-        self._beam = draw_static("beam", "beam")
+        beam = draw_static("beam", "beam")
         heading("How it learned", RUN)
         self._run = line(elem_id="run")
         self._samples = draw_static("history", "history")
         self._model = draw_static("learn", value=chosen.facts.name)
+        self._panels = {
+            layer: _in_panel(self._learn.values),
+            next_token: _in_panel(self._learn.next_token),
+            beam: _in_panel(self._learn.beam),
+        }
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
         """Connect the events.
@@ -89,30 +94,20 @@ class LearnTab:
             model: component with the model reference.
             translated: the alternatives, which hold the translation state.
         """
-        self._text.change(
-            self._show_merges,
-            [self._text, model],
-            self._merges,
-            trigger_mode="always_last",
-            queue=False,
-            **QUIET,
-        )
+        newest: dict[str, Any] = {"trigger_mode": "always_last"}
+        text = [self._text, model]
+        self._text.change(self._show_merges, text, self._merges, queue=False, **newest, **QUIET)
         opened = gr.on(
             [tab.select, self._model.select],
             on_model(self._draw),
-            [self._text, model],
+            text,
             [self._merges, self._positions, self._run, self._samples],
             **RUNS,
         )
-        panels = [self._layer, self._next, self._beam]
-        opened.then(
-            on_model(self._draw_sentence), [model, translated], [self._network, *panels], **RUNS
-        )
-        computes = (self._learn.values, self._learn.next_token, self._learn.beam)
-        for panel, compute in zip(panels, computes, strict=True):
-            panel.select(
-                on_model(_in_panel(compute)), panel, panel, trigger_mode="always_last", **RUNS
-            )
+        on_sentence = [self._network, *self._panels]
+        opened.then(on_model(self._draw_sentence), [model, translated], on_sentence, **RUNS)
+        for panel, compute in self._panels.items():
+            panel.select(on_model(compute), panel, panel, **newest, **RUNS)
 
     @property
     def described(self) -> list[Any]:
@@ -127,7 +122,7 @@ class LearnTab:
         try:
             return self._learn.merges(text, model)
         except HubNMTError as error:
-            return {"message": sentence(public_message(error))}
+            return with_message({}, error)
 
     def _draw(self, text: str, model: str) -> tuple[Any, ...]:
         """Update the sections on the model itself."""
@@ -141,30 +136,28 @@ class LearnTab:
 
     def _draw_sentence(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
         """Update the sections on one sentence."""
-        computes = (self._learn.values, self._learn.next_token, self._learn.beam)
         try:
             subject = self._learn.subject(model, translated)
             if subject is None:
-                return [NO_SENTENCE, {}, {}, {}]
+                return [NO_SENTENCE, *[{}] * len(self._panels)]
             network = results.diagram(self._learn.network(subject))
         except HubNMTError as error:
-            message = {"message": sentence(public_message(error))}
-            return [error_notice(error), *[message] * len(computes)]
-        return [network, *(_in_panel(compute)({"subject": subject}) for compute in computes)]
+            return [error_notice(error), *[with_message({}, error)] * len(self._panels)]
+        return [network, *(compute({"subject": subject}) for compute in self._panels.values())]
 
 
 def _in_panel(compute: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
     """Wrap a computation on a panel's value; an error becomes a `message` in the panel."""
 
-    def answer(value: Any) -> dict[str, Any]:
+    def update(value: Any) -> dict[str, Any]:
         value = value if isinstance(value, dict) else {}
         subject = {"subject": value.get("subject")}
         try:
             return subject | compute({**value, **subject})
         except HubNMTError as error:
-            return subject | {"message": sentence(public_message(error))}
+            return with_message(subject, error)
 
-    return answer
+    return update
 
 
 def _text(chosen: SelectedModel) -> dict[str, Any]:

@@ -8,82 +8,15 @@ import gradio as gr
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import ASKS, OPENS, QUIET, as_client, error_notice, line
 from hubnmt.ui.html import results
-from hubnmt.ui.services.registry import (
-    MAX_MODEL_MB,
-    N_SUGGESTED,
-    search_models,
-    suggest_models,
-)
+from hubnmt.ui.services.catalogue import N_SUGGESTED, search_models, suggest_models
+from hubnmt.ui.services.registry import MAX_MODEL_MB
 from hubnmt.ui.services.translate import Handlers, SelectedModel
-
-
-class HubSearch:
-    """Results of a Hub search, shown below the picker."""
-
-    def __init__(self, handlers: Handlers, picker: str = "model") -> None:
-        """Create the components; `picker` is the element id of the picker."""
-        self._handlers = handlers
-        self._status = line(elem_id=f"{picker}-said")
-        self._found = gr.Dataset(
-            components=[gr.Textbox(visible=False)],
-            samples=[],
-            label="Found on the Hub",
-            elem_id=f"{picker}-found",
-            elem_classes="found",
-            visible=False,
-        )
-
-    def wire(self, model: gr.Dropdown, opened: gr.Textbox) -> None:
-        """Connect the events.
-
-        Args:
-            model: the picker; after a search it is reset to the open model.
-            opened: name of the open model.
-        """
-        model.change(
-            self._search,
-            [model, opened],
-            [model, self._status, self._found],
-            **(QUIET | ASKS),
-        )
-        both = [self._status, self._found]
-        self._found.click(
-            lambda row: (row[0], *_nothing()), self._found, [model, *both], queue=False, **QUIET
-        )
-        model.select(_nothing, None, both, queue=False, **QUIET)  # discard the results
-
-    def _search(self, typed: str, opened: str) -> Iterator[tuple[Any, ...]]:
-        search = self._handlers.registry.read_search(typed)
-        if search is None:
-            yield (gr.skip(),) * 3
-            return
-        yield opened, results.searched(typed, None, at_most=N_SUGGESTED), _choices([])
-        try:
-            found = search_models(*search)
-        except HubNMTError as error:
-            yield gr.skip(), error_notice(error), _choices([])
-            return
-        status = results.searched(typed, len(found), at_most=N_SUGGESTED)
-        yield gr.skip(), status, _choices(found)
-
-
-def _nothing() -> tuple[Any, ...]:
-    return "", _choices([])
-
-
-def _choices(found: list[tuple[str, str]]) -> gr.Dataset:
-    return gr.Dataset(
-        samples=[[name] for _, name in found],
-        sample_labels=[label for label, _ in found],
-        visible=bool(found),
-    )
-
 
 HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"
 
 
 class ModelPicker:
-    """A dropdown of models that also accepts references and search terms."""
+    """A dropdown of models, and the results of a Hub search below it, if those are allowed."""
 
     def __init__(
         self,
@@ -93,18 +26,9 @@ class ModelPicker:
         label: str = "Model",
         name: str = "model",
     ) -> None:
-        """Create the dropdown.
-
-        Args:
-            handlers: the page's handlers.
-            chosen: the initial model.
-            label: visible label.
-            name: unique element id.
-        """
+        """Create the components; `name` is a unique element id."""
         registry = handlers.registry
         self._handlers = handlers
-        self._name = name
-        self._search: HubSearch | None = None
         self.field = gr.Dropdown(
             choices=list(registry.names),
             value=chosen.facts.name,
@@ -117,11 +41,16 @@ class ModelPicker:
         )
         # In the browser, not in a `State`: pages stay open across server restarts.
         self._opened = gr.Textbox(chosen.facts.name, visible=False)
-
-    def place_search(self) -> None:
-        """Create the search results, if Hub models are allowed."""
-        if self._handlers.registry.allow_hub:
-            self._search = HubSearch(self._handlers, self._name)
+        if registry.allow_hub:
+            self._status = line(elem_id=f"{name}-said")
+            self._found = gr.Dataset(
+                components=[gr.Textbox(visible=False)],
+                samples=[],
+                label="Found on the Hub",
+                elem_id=f"{name}-found",
+                elem_classes="found",
+                visible=False,
+            )
 
     @property
     def described(self) -> list[Any]:
@@ -142,15 +71,8 @@ class ModelPicker:
             described: components that depend on the model.
             describe: model -> values of `described`.
         """
-        if self._search is not None:
-            self._search.wire(self.field, self._opened)
-            self.field.focus(
-                lambda: gr.Dropdown(choices=suggest_models(self._handlers.registry)),
-                None,
-                self.field,
-                queue=False,
-                **QUIET,
-            )
+        if self._handlers.registry.allow_hub:
+            self._wire_search()
         changed = [self._opened, *described]
         unchanged = (gr.skip(),) * len(changed)
 
@@ -176,6 +98,50 @@ class ModelPicker:
             show_progress_on=self.field,
             **(OPENS | QUIET | {"show_progress": "full"}),
         )
+
+    def _wire_search(self) -> None:
+        self.field.change(
+            self._search,
+            [self.field, self._opened],
+            [self.field, self._status, self._found],
+            **(QUIET | ASKS),
+        )
+        both, at_once = [self._status, self._found], QUIET | {"queue": False}
+        self._found.click(
+            lambda row: (row[0], *_no_results()), self._found, [self.field, *both], **at_once
+        )
+        self.field.select(_no_results, None, both, **at_once)
+        self.field.focus(self._suggest, None, self.field, **at_once)
+
+    def _suggest(self) -> gr.Dropdown:
+        return gr.Dropdown(choices=suggest_models(self._handlers.registry))
+
+    def _search(self, typed: str, opened: str) -> Iterator[tuple[Any, ...]]:
+        """Search the Hub, and reset the field to the open model."""
+        search = self._handlers.registry.read_search(typed)
+        if search is None:
+            yield (gr.skip(),) * 3
+            return
+        yield opened, results.searched(typed, None, at_most=N_SUGGESTED), _choices([])
+        try:
+            found = search_models(*search)
+        except HubNMTError as error:
+            yield gr.skip(), error_notice(error), _choices([])
+            return
+        status = results.searched(typed, len(found), at_most=N_SUGGESTED)
+        yield gr.skip(), status, _choices(found)
+
+
+def _no_results() -> tuple[str, gr.Dataset]:
+    return "", _choices([])
+
+
+def _choices(found: list[tuple[str, str]]) -> gr.Dataset:
+    return gr.Dataset(
+        samples=[[name] for _, name in found],
+        sample_labels=[label for label, _ in found],
+        visible=bool(found),
+    )
 
 
 def _info(allow_local: bool, allow_hub: bool) -> str | None:

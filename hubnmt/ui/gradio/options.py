@@ -1,6 +1,5 @@
 """Panel of decoding options with presets, built from `decoding_controls`."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import gradio as gr
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.gradio.events import QUIET, RUNS, as_client
 from hubnmt.ui.services import decoding_controls
+from hubnmt.ui.services.decoding_controls import BEST, NAMES, PRESETS, control_values
 from hubnmt.ui.services.translate import SelectedModel
 
 
@@ -21,7 +21,7 @@ class OptionsPanel:
         *,
         name: str = "options",
         title: str = "",
-        preset: str = decoding_controls.BEST,
+        preset: str = BEST,
     ) -> None:
         """Create the components with a model's defaults and a preset.
 
@@ -29,19 +29,16 @@ class OptionsPanel:
             decoding: the model's default options.
             name: unique element id.
             title: suffix of the labels if there are several panels.
-            preset: key of `decoding_controls.PRESETS`.
+            preset: key of `PRESETS`.
         """
-        values = decoding_controls.control_values(decoding, preset)
+        values = control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
         self._only_when: dict[str, gr.Column] = {}
         with gr.Accordion(
             f"Decoding options {title}".strip(), open=False, elem_id=name, elem_classes="options"
         ):
             self._preset = gr.Radio(
-                list(decoding_controls.PRESETS),
-                value=preset,
-                label=f"Preset {title}".strip(),
-                elem_classes="presets",
+                list(PRESETS), value=preset, label=f"Preset {title}".strip(), elem_classes="presets"
             )
             for group in decoding_controls.GROUPS:
                 is_shown = values.get(group.only_when, True)
@@ -60,8 +57,8 @@ class OptionsPanel:
 
     @property
     def components(self) -> list[Any]:
-        """The controls in the order of `decoding_controls.NAMES`."""
-        return [self._by_name[name] for name in decoding_controls.NAMES]
+        """The controls in the order of `NAMES`."""
+        return [self._by_name[name] for name in NAMES]
 
     @property
     def described(self) -> list[Any]:
@@ -70,8 +67,7 @@ class OptionsPanel:
 
     def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
-        values = decoding_controls.control_values(chosen.decoding).values()
-        return [*values, decoding_controls.BEST]
+        return [*control_values(chosen.decoding).values(), BEST]
 
     @property
     def prefix(self) -> Any:
@@ -82,7 +78,7 @@ class OptionsPanel:
         self,
         defaults: Callable[[str], DecodingConfig],
         model: gr.Dropdown,
-        on_change: Callable[[Any], Any] | None = None,
+        on_change: Callable[[Any], Any] = lambda event: None,
     ) -> None:
         """Connect the events: presets set controls, and dependent controls stay consistent.
 
@@ -91,35 +87,32 @@ class OptionsPanel:
             model: component with the model reference.
             on_change: connects an event after which the options are others.
         """
-        changed = [self._by_name[name] for name in decoding_controls.NAMES if name != "prefix"]
-        preset = as_client(functools.partial(_preset_values, defaults))
-        chosen = self._preset.input(preset, [self._preset, model], changed, **RUNS)
+
+        def preset_values(preset: str, model: str) -> list[Any]:
+            values = control_values(defaults(model), preset)
+            return [value for name, value in values.items() if name != "prefix"]
+
+        settings = [self._by_name[name] for name in NAMES if name != "prefix"]
+        chosen = self._preset.input(
+            as_client(preset_values), [self._preset, model], settings, **RUNS
+        )
         # Changing a control manually deselects the preset.
-        inputs = [each.input for each in changed]
+        inputs = [setting.input for setting in settings]
         moved = gr.on(inputs, None, None, self._preset, js="() => null", **QUIET)
-        if on_change is not None:
-            for event in (chosen.then, moved.then, self.prefix.change):
-                on_change(event)
+        for event in (chosen.then, moved.then, self.prefix.change):
+            on_change(event)
         for name, column in self._only_when.items():
             switch = self._by_name[name]
-            switch.change(_show_when, switch, column, queue=False, **QUIET)
+            switch.change(
+                lambda is_on: gr.Column(visible=is_on), switch, column, queue=False, **QUIET
+            )
         beam_size, n_best = self._by_name["beam_size"], self._by_name["n_best"]
         pair = [beam_size, n_best]  # n_best must not exceed beam_size
         beam_size.input(None, pair, n_best, js="(beam, n) => Math.min(beam, n)", **QUIET)
         n_best.input(None, pair, beam_size, js="(beam, n) => Math.max(beam, n)", **QUIET)
 
 
-def _preset_values(defaults: Callable[[str], DecodingConfig], name: str, model: str) -> list[Any]:
-    values = decoding_controls.control_values(defaults(model), name)
-    return [value for name, value in values.items() if name != "prefix"]
-
-
-def _show_when(is_on: bool) -> gr.Column:
-    return gr.Column(visible=is_on)
-
-
 def _make_component(control: decoding_controls.Control, value: Any) -> Any:
-    """Create the component of a control."""
     shared: dict[str, Any] = {"value": value, "label": control.label, "info": control.info}
     if control.slider is not None:
         low, high, step = control.slider

@@ -8,7 +8,6 @@ from typing import Any
 
 import gradio as gr
 from gradio.events import api
-from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -16,27 +15,27 @@ from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import (
     ASSETS,
     HEAVY,
-    KEPT_SESSIONS,
     LONG,
+    MAX_SESSIONS,
     QUIET,
     draw_static,
     line,
     on_model,
-    said_to_client,
+    with_client_errors,
 )
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
 from hubnmt.ui.gradio.libretranslate import libretranslate_routes
 from hubnmt.ui.gradio.model_picker import ModelPicker
-from hubnmt.ui.gradio.share import TITLE, LinkPreview
 from hubnmt.ui.gradio.translate_tab import TranslateTab
-from hubnmt.ui.html.facts import model_line
-from hubnmt.ui.html.model_card import card_html
+from hubnmt.ui.html.facts import card_html, model_line
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.catalogue import language_lists
 from hubnmt.ui.services.files import Files
-from hubnmt.ui.services.languages import language_lists
 from hubnmt.ui.services.translate import Handlers, SelectedModel
+
+TITLE = "hubnmt: translation and attention"
 
 MAX_QUEUED = 256
 """Size of Gradio's queue."""
@@ -91,13 +90,10 @@ def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, An
         "footer_links": ["api", "gradio", "settings"],
         "run_history": False,  # do not store users' texts, not even in the browser
         "max_file_size": f"{tables.MAX_FILE_MIB}mb",
-        "state_session_capacity": KEPT_SESSIONS,
+        "state_session_capacity": MAX_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {
-            "middleware": [Middleware(LinkPreview)],
-            "routes": libretranslate_routes(handlers) + ([] if has_mcp else [NO_TOOLS]),
-        },
+        "app_kwargs": {"routes": libretranslate_routes(handlers) + [NO_TOOLS] * (not has_mcp)},
     }
 
 
@@ -137,7 +133,6 @@ class _Page:
         self._languages = draw_static("languages", "languages", lists)
         with gr.Column(elem_id="more"):
             self._picker = ModelPicker(self._handlers, chosen)
-            self._picker.place_search()
         with gr.Row(elem_id="about"):
             self._facts = line(model_line(chosen.facts))
             self._card = line(card_html(chosen.facts.card), elem_id="card")
@@ -170,8 +165,8 @@ def _add_endpoints(handlers: Handlers) -> None:
     """Register the named endpoints, inside the page's `gr.Blocks`."""
     endpoints = Endpoints(handlers)
     for name in ("translate", "attention", "score"):
-        api(on_model(said_to_client(getattr(endpoints, name))), api_name=name, **HEAVY)
-    api(said_to_client(endpoints.models), api_name="models")
+        api(on_model(with_client_errors(getattr(endpoints, name))), api_name=name, **HEAVY)
+    api(with_client_errors(endpoints.models), api_name="models")
     _add_translate_file(endpoints)
 
 
@@ -189,7 +184,7 @@ def _add_translate_file(endpoints: Endpoints) -> None:
         inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
         outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]
         gr.Button("Translate").click(
-            on_model(said_to_client(endpoints.translate_file)),
+            on_model(with_client_errors(endpoints.translate_file)),
             inputs,
             outputs,
             api_name="translate_file",

@@ -1,7 +1,7 @@
-"""The Translate tab: source text, translation, examples, decoding options and inspection panels."""
+"""The Translate tab: texts, examples, decoding options and panels about the translation."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import gradio as gr
@@ -9,6 +9,7 @@ import gradio as gr
 from hubnmt.errors import HubNMTError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.gradio.events import (
+    ASSETS,
     QUIET,
     RUNS,
     draw_static,
@@ -16,7 +17,6 @@ from hubnmt.ui.gradio.events import (
     line,
     on_model,
 )
-from hubnmt.ui.gradio.inspect_panels import InspectPanels
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
@@ -26,79 +26,18 @@ from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.translate import Handlers, PageTranslation, SelectedModel
 from hubnmt.ui.services.turns import n_waiting
 
-CLIPBOARD = """
-  const copy = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const field = document.createElement("textarea");
-      field.value = text;
-      document.body.append(field);
-      field.select();
-      const isDone = document.execCommand("copy");
-      field.remove();
-      return isDone;
-    }
-  };
-  const announceCopied = () => {
-    document.querySelector(".announced").textContent = "Copied";
-    return "Copied";
-  };"""
-"""The clipboard API requires localhost or https; otherwise `execCommand` is tried, which some
-browsers lack."""
-
-COPY = f"""async (text) => {{{CLIPBOARD}
-  if (await copy(text)) return announceCopied();
-  const field = document.querySelector("#target textarea");
-  field.focus();
-  field.select();
-  return "Press Ctrl+C";
-}}"""
-
-SHARE = f"""async (text, model) => {{{CLIPBOARD}
-  const link = `${{location.href.split("#")[0]}}#${{new URLSearchParams({{ model, text }})}}`;
-  history.replaceState(null, "", link);
-  return (await copy(link)) ? announceCopied() : "See address bar";
-}}"""
-"""The text is in the URL fragment, which browsers do not send to the server."""
-
-SWAP_PREFIX = """(prefix) => {
-  const clear = document.querySelector("#clear");
-  [prefix, clear.value] = [clear.value, prefix];
-  return prefix;
-}"""
-"""Clears the forced prefix, or restores it; the button holds the other one."""
-
-EDITED_PREFIX = "() => document.querySelector('#target').dataset.prefix"
-"""Takes over what `assets/typing.js` reads from the edited translation."""
-
-SWAP = "({ reverse }, translation, text) => [reverse, translation || text]"
+SCRIPT = (ASSETS / "translate.js").read_text("utf-8")
 
 ASK = "(text, model) => ({ given: { text, model } })"
 """Asks `assets/typing.js` to translate a text that was not typed."""
 
-RESET_LABEL = "() => new Promise((done) => setTimeout(done, 1500, 'NAME'))"
-"""Restores a button's label after a confirmation."""
+BLANK = "() => ['', '', '', null, null, null, null, null]"
 
-OPEN = """(text, model) => {
-  const link = new URLSearchParams(location.hash.slice(1));
-  const kept = JSON.parse(sessionStorage.getItem("hubnmt-text") ?? "{}");
-  const fields = link.has("text") || link.has("model") ? Object.fromEntries(link) : kept;
-  const isListed = NAMES.includes(fields.model);
-  if (fields.model && !isListed) {
-    const told = document.querySelector(".typing .told");
-    told.textContent =
-      `The model ${fields.model} cannot be opened by a link: ${model} translates.MORE`;
-    told.hidden = false;
-  }
-  const given = "text" in fields ? [...fields.text].slice(0, LIMIT).join("") : text;
-  return [given, isListed ? fields.model : model];
-}"""
-"""Applies the text and model of a link, or those before a reload. The text is truncated between
-code points. Only the page's listed models are opened, so that a link cannot trigger a download."""
 
-MORE = " Open it under More models."
+def _call(function: str, *more: Any) -> str:
+    """Return a listener that calls a function of `assets/translate.js`, with more arguments."""
+    arguments = ", ".join(["...values", *map(json.dumps, more)])
+    return f"(...values) => {{ {SCRIPT} return {function}({arguments}); }}"
 
 
 class TranslateTab:
@@ -107,6 +46,7 @@ class TranslateTab:
     def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
         """Create the components for a model."""
         self._handlers = handlers
+        self._inspector = Inspector(handlers.registry)
         self._place_texts(chosen)
         self.notice = line()
         self._examples = gr.Dataset(
@@ -116,8 +56,7 @@ class TranslateTab:
             **_examples(chosen),
         )
         self.options = OptionsPanel(chosen.decoding)
-        self._panels = InspectPanels(Inspector(handlers.registry))
-        self.alternatives = self._panels.alternatives
+        self._place_panels()
 
     def _place_texts(self, chosen: SelectedModel) -> None:
         with gr.Row(elem_id="texts"):
@@ -141,10 +80,24 @@ class TranslateTab:
                     self._copy = gr.Button("Copy", variant="secondary", elem_id="copy")
                     self._link = gr.Button("Copy link", variant="secondary", elem_id="link")
 
+    def _place_panels(self) -> None:
+        """Place the panels, which the style sheet hides until there is a translation."""
+        self._sentences = draw_static("sentences", "sentences")
+        with gr.Tabs(elem_id="inside"):
+            with gr.Tab("Alternatives", id="alternatives"):
+                self.alternatives = draw_static("alternatives")  # holds the translation state
+            with gr.Tab("Steer", id="steer") as steer:
+                self._steering = draw_static("steering", "steering")
+            with gr.Tab("Look inside", id="look") as look_inside:
+                self._explorer = draw_static("explorer", "explorer")
+            with gr.Tab("Heads", id="heads") as heads:
+                self._switches = draw_static("switches", "switches")
+        self._panel_tabs = (steer, look_inside, heads)
+        self._panels = [self._explorer, self._steering, self._switches]
+
     def wire(self, model: gr.Dropdown) -> None:
         """Connect the events; `model` contains the model reference."""
-        options = self.options.components
-        answered = [self.notice, self._target, self._timing, *self._panels.state]
+        translated = [self.notice, self._target, self._timing, self.alternatives, self._sentences]
         text_of = [self.source, model]
         filled = self._examples.click(
             lambda row: row[0], self._examples, self.source, queue=False, **QUIET
@@ -152,68 +105,89 @@ class TranslateTab:
         filled.success(None, text_of, self._typing, js=ASK, **QUIET)
         translating = self._typing.submit(
             on_model(self._translate, replaces="text"),
-            [*text_of, *options],
+            [*text_of, *self.options.components],
             self._typing,
             trigger_mode="multiple",
             **RUNS,
         )
         translating.failure(None, None, self._typing, js="() => ({})", **QUIET)
         shown = self._typing.input(
-            None, self._typing, answered, js="(answer) => answer.shown", **QUIET
+            None, self._typing, translated, js="(answer) => answer.shown", **QUIET
         )
         self._look(shown.then, is_new=False)
-        explored = self._panels.explore_on(self._typing.select)
-        js = "() => ({ explored: Date.now() })"
-        explored.then(None, None, self._typing, js=js, **QUIET)
-        steered = self._panels.wire(self._target, self.options, self._look)
+        explored = self._typing.select(
+            on_model(self._inspector.explore),
+            self.alternatives,
+            self._panels,
+            trigger_mode="always_last",
+            **RUNS,
+        )
+        self._tell_typing(explored.then, "explored: Date.now()")
+        steered = self._wire_panels()
         # A steered translation that comes after a newer text would replace the newer translation.
         self._typing.submit(None, None, None, cancels=[steered], **QUIET)
-        blank = "() => ['', '', '', null, null, null, null, null]"
         self._typing.clear(
-            None,
-            None,
-            [*answered, *self._panels.components],
-            js=blank,
-            cancels=[explored, steered],
-            **QUIET,
+            None, None, [*translated, *self._panels], js=BLANK, cancels=[explored, steered], **QUIET
         )
         prefix = self.options.prefix
-        self._typing.click(None, prefix, prefix, js=SWAP_PREFIX, **QUIET)
-        edited = self._typing.edit(None, None, prefix, js=EDITED_PREFIX, **QUIET)
-        self._ask_again(edited.then)
-        self._wire_copies(model)
+        self._typing.click(None, prefix, prefix, js=_call("swapPrefix"), **QUIET)
+        # `assets/typing.js` reads the prefix from the edited translation.
+        js = "() => document.querySelector('#target').dataset.prefix"
+        self._ask_again(self._typing.edit(None, None, prefix, js=js, **QUIET).then)
+        for button, given, function in (
+            (self._copy, [self._target], "copyTranslation"),
+            (self._link, [self.source, model], "copyLink"),
+        ):
+            copied = button.click(None, given, button, js=_call(function), **QUIET)
+            # Restore the label after its confirmation.
+            js = f"() => new Promise((done) => setTimeout(done, 1500, '{button.value}'))"
+            copied.then(None, None, button, js=js, **QUIET)
         self.options.wire(self._handlers.defaults, model, self._ask_again)
 
-    def _ask_again(self, event: Any) -> None:
-        event(None, None, self._typing, js="() => ({ changed: Date.now() })", **QUIET)
-
-    def _look(self, event: Any, *, is_new: bool) -> None:
-        js = f"() => ({{ look: Date.now(), isNew: {json.dumps(is_new)} }})"
-        event(None, None, self._typing, js=js, **QUIET)
-
-    def _wire_copies(self, model: gr.Dropdown) -> None:
-        for button, given, js in (
-            (self._copy, [self._target], COPY),
-            (self._link, [self.source, model], SHARE),
+    def _wire_panels(self) -> Any:
+        """Connect the events of the panels, and return the one that steers."""
+        state = self.alternatives
+        for tab in self._panel_tabs:
+            self._look(tab.select, is_new=False)
+        js = "(value) => value.candidates[value.selected].text"
+        self._look(state.select(None, state, self._target, js=js, **QUIET).then, is_new=True)
+        js = "(value, { sentence }) => ({ ...value, sentence })"
+        moved = self._sentences.select(None, [state, self._sentences], state, js=js, **QUIET)
+        self._look(moved.then, is_new=True)
+        for panel, handler in (
+            (self._steering, self._inspector.ask),
+            (self._switches, self._inspector.switch),
         ):
-            copied = button.click(None, given, button, js=js, **QUIET)
-            copied.then(None, None, button, js=RESET_LABEL.replace("NAME", button.value), **QUIET)
+            # The panels ignore outdated answers.
+            panel.select(on_model(handler), [state, panel], panel, trigger_mode="multiple", **RUNS)
+        return self._steering.submit(
+            on_model(self._steer),
+            [state, self._steering, *self.options.components],
+            [self._target, state, *self._panels],
+            **RUNS,
+        )
+
+    def _tell_typing(self, event: Callable[..., Any], fields: str) -> None:
+        event(None, None, self._typing, js=f"() => ({{ {fields} }})", **QUIET)
+
+    def _ask_again(self, event: Callable[..., Any]) -> None:
+        self._tell_typing(event, "changed: Date.now()")
+
+    def _look(self, event: Callable[..., Any], *, is_new: bool) -> None:
+        """Connect an event after which the panels may be outdated; `is_new` says they are."""
+        self._tell_typing(event, f"look: Date.now(), isNew: {json.dumps(is_new)}")
 
     def wire_swap(self, languages: gr.HTML, model: gr.Dropdown) -> None:
         """Move the translation to the source and open the reverse model, on a click."""
-        texts = [self._target, self.source]
-        languages.click(None, [languages, *texts], [model, self.source], js=SWAP, **QUIET)
+        js = "({ reverse }, translation, text) => [reverse, translation || text]"
+        texts = [languages, self._target, self.source]
+        languages.click(None, texts, [model, self.source], js=js, **QUIET)
 
     @property
     def described(self) -> list[Any]:
         """Components that depend on the model; `describe` returns their values."""
-        return [
-            self.source,
-            self._target,
-            self._examples,
-            self._typing,
-            *self.options.described,
-        ]
+        fields = [self.source, self._target, self._examples, self._typing]
+        return [*fields, *self.options.described]
 
     def describe(self, chosen: SelectedModel) -> list[Any]:
         """Return the components' values for a model."""
@@ -227,11 +201,11 @@ class TranslateTab:
 
     def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:
         """Initialize a page opened from a link with its text and model."""
-        names = json.dumps(self._handlers.registry.names)
-        js = OPEN.replace("NAMES", names).replace("LIMIT", str(limits.MAX_TEXT_CHARS))
-        js = js.replace("MORE", MORE if self._handlers.registry.allow_hub else "")
+        registry = self._handlers.registry
+        more = " Open it under More models." if registry.allow_hub else ""
+        settings = {"names": registry.names, "limit": limits.MAX_TEXT_CHARS, "more": more}
         both = [self.source, model]
-        opened = demo.load(None, both, both, js=js, **QUIET)
+        opened = demo.load(None, both, both, js=_call("openLink", settings), **QUIET)
         opened.then(None, both, self._typing, js=ASK, **QUIET)
 
     def _translate(self, text: str, model: str, *options: Any) -> Iterator[dict[str, Any]]:
@@ -259,14 +233,15 @@ class TranslateTab:
         except HubNMTError as error:
             yield {**asked, "shown": [error_notice(error), "", "", None, None], "said": ""}
 
+    def _steer(self, state: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
+        overrides = read_options(options)
+        overrides.pop("prefix", None)  # of the whole text
+        steered = self._inspector.steer(state, steering, **overrides)
+        return tuple(gr.skip() if part is None else part for part in steered)
+
 
 def source_texts(chosen: SelectedModel, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
-    """Return the properties of a source text field for a model.
-
-    Args:
-        chosen: the model.
-        enter: what the Enter key of a phone says.
-    """
+    """Return the properties of a source text field; `enter` is what a phone's Enter key says."""
     language = language_name(chosen.facts.src_lang)
     return {
         "label": language,

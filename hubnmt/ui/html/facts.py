@@ -1,12 +1,16 @@
-"""Rendering of notices, model facts and timings as HTML; all text is escaped."""
+"""Rendering of notices, model facts, model cards and timings as HTML; all text is escaped."""
 
 import html
-from collections.abc import Iterable
-from typing import Literal
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from hubnmt.text.languages import language_name
 from hubnmt.types import CHECK_BELOW, Translation
-from hubnmt.ui.services.registry import ModelFacts
+from hubnmt.ui.services.catalogue import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 
@@ -16,6 +20,21 @@ CHANGE = (
 )
 """Selects another source language in `assets/languages.html`; the text stays."""
 
+CONFIDENCE = (
+    "geometric mean of the probabilities of all tokens: the model's confidence, not the "
+    "accuracy of the translation"
+)
+
+MAX_CARD_CHARS = 30_000
+"""Longer cards are truncated; the front matter, which grows with the scores, does not count."""
+
+FRONT_MATTER = re.compile(r"\A---\n.*?^---(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+
+SECTION = re.compile(r"^(?=#{1,2} )", re.MULTILINE)
+
+FIRST = ("## Limits", "## Scores")
+"""Sections of a card that visitors see first."""
+
 
 def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
     """Render messages as a notice; empty without messages."""
@@ -24,12 +43,12 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
     return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
 
 
-def warning_notice(answer: PageTranslation) -> str:
+def warning_notice(found: PageTranslation) -> str:
     """Render a translation's warnings; for a source in another language with a button to change."""
-    shown = notice(answer.timed.translation.warnings, "warning")
-    if not answer.better_language:
+    shown = notice(found.timed.translation.warnings, "warning")
+    if not found.better_language:
         return shown
-    code = html.escape(answer.better_language)
+    code = html.escape(found.better_language)
     button = (
         f'<button type="button" class="change" onclick="{CHANGE.replace("CODE", code)}">'
         f"Translate from {language_name(code)}</button>"
@@ -44,28 +63,23 @@ def model_line(facts: ModelFacts) -> str:
     parts.append(f"<code>{html.escape(facts.name)}</code>")
     parts.append(f"{short_count(facts.n_parameters)} parameters")
     if facts.size_mb is not None:
-        parts.append(
-            f"{facts.size_mb:.1f} MB" if facts.size_mb < 100 else f"{facts.size_mb:.0f} MB"
-        )
+        digits = 1 if facts.size_mb < 100 else 0
+        parts.append(f"{facts.size_mb:.{digits}f} MB")
     return f'<div class="facts">{fact_row(parts)}</div>'
 
 
 def timing_line(timed: TimedTranslation) -> str:
     """Render duration, length, the seed of a sample, and token probability of a translation."""
     n_tokens = len(timed.translation.tgt_tokens)
-    token_probability = timed.translation.token_probability
+    probability = timed.translation.token_probability
     parts = [
         f"<b>{short_duration(timed.seconds)}</b>",
         f"{n_tokens} token{'' if n_tokens == 1 else 's'}",
     ]
     if timed.decoding.sample:
         parts.append(f"seed {timed.decoding.seed}")
-    explained = (
-        "geometric mean of the probabilities of all tokens: the model's confidence, not the "
-        "accuracy of the translation"
-    )
-    sure = f"{token_probability:.0%}" if token_probability >= 0.005 else "&lt;1%"
-    parts.append(f'<span title="{explained}">token probability {sure}</span>')
+    percent = f"{probability:.0%}" if probability >= 0.005 else "&lt;1%"
+    parts.append(f'<span title="{CONFIDENCE}">token probability {percent}</span>')
     if timed.translation.to_check:
         parts.append(_check_note(timed.translation))
     if timed.load_seconds > 0:
@@ -76,12 +90,56 @@ def timing_line(timed: TimedTranslation) -> str:
 def _check_note(translation: Translation) -> str:
     """Ask to check the whole translation, or name the sentences of several."""
     texts = [translation.text[slice(*pair.tgt)] for pair in translation.to_check]
-    explained = f"the token probability is below {CHECK_BELOW:.0%}: {' '.join(texts)}"
+    reason = f"the token probability is below {CHECK_BELOW:.0%}: {' '.join(texts)}"
     n_sentences = len(translation.sentences)
-    said = "check this" if n_sentences == 1 else f"check {len(texts)} of {n_sentences} sentences"
-    return f'<b class="unsure" title="{html.escape(explained)}">{said}</b>'
+    note = "check this" if n_sentences == 1 else f"check {len(texts)} of {n_sentences} sentences"
+    return f'<b class="unsure" title="{html.escape(reason)}">{note}</b>'
 
 
 def fact_row(parts: Iterable[str]) -> str:
     """Render facts in a row; the style sheet adds separators."""
     return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"
+
+
+# --- The model card, which is untrusted ---
+
+
+def _open_table(*_: Any) -> str:
+    region = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+    return f'{region}<table class="sentences">'
+
+
+def _render_plain(tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render a tag without the card's attributes; all headings have the same level."""
+    token = tokens[index]
+    tag = "h3" if token.type.startswith("heading") else token.tag
+    scope = ' scope="col"' if token.type == "th_open" else ""
+    return f"</{tag}>" if token.nesting < 0 else f"<{tag}{scope}>"
+
+
+_PLAIN = [
+    f"{kind}_{end}" for kind in ("heading", "th", "td", "ordered_list") for end in ("open", "close")
+]
+_RULES: dict[str, Any] = dict.fromkeys(_PLAIN, _render_plain)
+_RULES |= {"table_open": _open_table, "table_close": lambda *_: "</table></div>"}
+
+# Links and images stay text, so that nothing is loaded from elsewhere.
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_MARKDOWN.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
+_MARKDOWN.renderer.rules |= _RULES  # type: ignore[attr-defined]  # declared read-only
+
+
+def card_html(card: str) -> str:
+    """Render a card as a collapsed section, `FIRST` first; empty for an empty card."""
+    text = FRONT_MATTER.sub("", card, count=1)
+
+    def rank(section: str) -> int:
+        return next((n for n, head in enumerate(FIRST) if section.startswith(head)), len(FIRST))
+
+    sections = SECTION.split(text[:MAX_CARD_CHARS])
+    shown = _MARKDOWN.render("".join(sorted(sections, key=rank)))
+    if not shown:
+        return ""
+    if len(text) > MAX_CARD_CHARS:
+        shown += "<p>The rest of this card is in the model folder's README.md.</p>"
+    return f'<details class="card-text"><summary>About this model</summary>{shown}</details>'

@@ -8,7 +8,7 @@ from hubnmt.model.trace import Shape, Stage
 from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
-from hubnmt.ui.services.files import FileProgress, FileResult, Warned, Worst
+from hubnmt.ui.services.files import FileProgress, FileResult, RowScore, RowWarnings
 from hubnmt.ui.services.learn import NetworkShapes
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 
@@ -65,18 +65,16 @@ def file_result(result: FileResult) -> str:
     return done + _warned(result.warnings) + _scores(result) + _worst(result.worst)
 
 
-def _warned(warned: Sequence[Warned]) -> str:
-    """Render the first warnings with their rows."""
+def _warned(warned: Sequence[RowWarnings]) -> str:
     if not warned:
         return ""
-    rows = "".join(
-        f'<tr><td data-name="Row">{each.row:,}</td>'
-        f"{_cells([' '.join(map(sentence, each.warnings))], ['Warning'])}</tr>"
-        for each in warned[:MAX_WARNED]
-    )
+    names = ("Row", "Warning")
+    rows = [
+        [f"{row:,}", " ".join(map(sentence, warnings))] for row, warnings in warned[:MAX_WARNED]
+    ]
     rest = len(warned) - MAX_WARNED
     more = f'<p class="hint">{rest:,} more rows have warnings.</p>' if rest > 0 else ""
-    return _table("Warnings", _heads("Row", "Warning"), rows, kind="warned") + more
+    return _text_table("Warnings", names, rows, kind="warned") + more
 
 
 def _scores(result: FileResult) -> str:
@@ -95,17 +93,13 @@ def _scores(result: FileResult) -> str:
     return f'<dl class="scores">{items}</dl>'
 
 
-def _worst(worst: Sequence[Worst]) -> str:
+def _worst(worst: Sequence[RowScore]) -> str:
     if not worst:
         return ""
     names = ("Row", "chrF", "Source", "Translation", "Reference")
-    rows = "".join(
-        f'<tr><td data-name="{names[0]}">{each.row:,}</td>'
-        f'<td data-name="{names[1]}">{each.chrf:.1f}</td>{_cells(each[2:], names[2:])}</tr>'
-        for each in worst
-    )
+    rows = [[f"{score.row:,}", f"{score.chrf:.1f}", *score[2:]] for score in worst]
     title = "Lowest-scoring sentence" + ("" if len(worst) == 1 else "s")
-    return _table(title, _heads(*names), rows, kind="worst")
+    return _text_table(title, names, rows, kind="worst")
 
 
 def _table(title: str, head: str, rows: str, *, kind: str = "") -> str:
@@ -122,12 +116,18 @@ def _heads(*names: str) -> str:
     return "".join(f'<th scope="col">{name}</th>' for name in names)
 
 
-def _cells(texts: Sequence[str], names: Sequence[str]) -> str:
-    """Render table cells with their column names, which narrow screens show in a list layout."""
-    return "".join(
-        f'<td dir="auto" data-name="{name}">{html.escape(text)}</td>'
-        for text, name in zip(texts, names, strict=True)
+def _text_table(
+    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, kind: str
+) -> str:
+    """Render a table of texts; narrow screens show it as a list with the column names."""
+    cells = (
+        "".join(
+            f'<td dir="auto" data-name="{name}">{html.escape(text)}</td>'
+            for name, text in zip(names, row, strict=True)
+        )
+        for row in rows
     )
+    return _table(title, _heads(*names), "".join(f"<tr>{row}</tr>" for row in cells), kind=kind)
 
 
 # --- Compare ---
@@ -160,7 +160,7 @@ def _side(name: str, side: Side) -> str:
     settings = f'<p class="hint">{html.escape(side.settings)}</p>'
     text = "".join(map(_span, side.spans)) or '<span class="nothing">(empty)</span>'
     warnings = "".join(
-        f'<p class="hint">{html.escape(each)}</p>' for each in side.timed.translation.warnings
+        f'<p class="hint">{html.escape(warning)}</p>' for warning in side.timed.translation.warnings
     )
     return (
         f'<section class="side-card" aria-label="Translation {name}"><h3>{name}</h3>'

@@ -10,8 +10,8 @@ from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
+from hubnmt.ui.services.catalogue import find_model, list_pairs
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
-from hubnmt.ui.services.languages import find_model, list_pairs
 from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
@@ -202,23 +202,23 @@ class Endpoints:
 
 def _text_details(timed: TimedTranslation) -> dict[str, Any]:
     found = timed.translation
+    candidates = [
+        {
+            "text": candidate.text,
+            "score": candidate.score,
+            "token_probability": candidate.token_probability,
+        }
+        for candidate in found.n_best
+    ]
+    sentences = [
+        {"src": found.src[slice(*pair.src)], "tgt": found.text[slice(*pair.tgt)]}
+        for pair in found.sentences
+    ]
     return {
-        "text": found.text,
-        "token_probability": found.token_probability,
+        **candidates[0],
         "to_check": [found.text[slice(*pair.tgt)] for pair in found.to_check],
-        "score": found.score,
-        "n_best": [
-            {
-                "text": each.text,
-                "score": each.score,
-                "token_probability": each.token_probability,
-            }
-            for each in found.n_best
-        ],
-        "sentences": [
-            {"src": found.src[slice(*each.src)], "tgt": found.text[slice(*each.tgt)]}
-            for each in found.sentences
-        ],
+        "n_best": candidates,
+        "sentences": sentences,
         "src_tokens": list(found.src_tokens),
         "tgt_tokens": list(found.tgt_tokens),
         "tgt_log_probs": list(found.tgt_log_probs),
@@ -234,20 +234,17 @@ def _file_details(result: FileResult) -> dict[str, Any]:
         "rows": result.n_rows,
         "seconds": round(result.seconds, 3),
         "rows_with_warnings": len(result.warnings),
-        "warnings": [each._asdict() for each in result.warnings],
+        "warnings": [row._asdict() for row in result.warnings],
     }
     if result.scores is not None:
-        details |= {
-            "bleu": result.scores.bleu,
-            "bleu_signature": result.scores.bleu_signature,
-            "chrf": result.scores.chrf,
-            "chrf_signature": result.scores.chrf_signature,
-            "worst": [each._asdict() for each in result.worst],
-        }
+        names = ("bleu", "bleu_signature", "chrf", "chrf_signature")
+        details |= {name: getattr(result.scores, name) for name in names}
+        details["worst"] = [row._asdict() for row in result.worst]
     return details
 
 
-def _pick(weights: "np.ndarray[Any, Any]", number: int, name: str) -> "np.ndarray[Any, Any]":
+def _pick(weights: Any, number: int, name: str) -> Any:
+    """Select a layer or head of an array, counted from 1; 0 is the average of all."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= len(weights):
         raise InputError(f"{name} = {number} must be 0 (average) to {len(weights)}")
-    return weights.mean(axis=0) if number == 0 else weights[number - 1]  # type: ignore[no-any-return]  # numpy
+    return weights.mean(axis=0) if number == 0 else weights[number - 1]

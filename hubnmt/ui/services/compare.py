@@ -10,7 +10,8 @@ from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.types import PairScore
-from hubnmt.ui.services import decoding_controls, limits
+from hubnmt.ui.services import limits
+from hubnmt.ui.services.decoding_controls import CONTROLS
 from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
 MAX_WORDS = 8_000
@@ -30,20 +31,16 @@ class Span(NamedTuple):
 
 
 def mark_differences(first: str, second: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Compute a word-level diff of two texts.
-
-    Nothing is marked if either text has more than `MAX_WORDS`.
-    """
+    """Compute a word-level diff; nothing is marked if a text has more than `MAX_WORDS`."""
     words = WORDS.findall(first), WORDS.findall(second)
     if max(map(len, words)) > MAX_WORDS:
         return (Span(first, False),), (Span(second, False),)
-    found = SequenceMatcher(str.isspace, *words).get_opcodes()
-    sides = (
-        [("".join(words[0][start:stop]), kind) for kind, start, stop, _, _ in found],
-        [("".join(words[1][start:stop]), kind) for kind, _, _, start, stop in found],
-    )
-    one, other = (tuple(Span(text, kind != "equal") for text, kind in s if text) for s in sides)
-    return one, other
+    spans: tuple[list[Span], list[Span]] = ([], [])
+    for kind, *bounds in SequenceMatcher(str.isspace, *words).get_opcodes():
+        for side, start, end in ((0, *bounds[:2]), (1, *bounds[2:])):
+            if start < end:
+                spans[side].append(Span("".join(words[side][start:end]), kind != "equal"))
+    return tuple(spans[0]), tuple(spans[1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Side:
     """Search or sampling, and the options that are not the model's own."""
     spans: tuple[Span, ...]
     """The translation, split at the differences from the other."""
-    scores: tuple[PairScore | None, PairScore | None]
+    scores: tuple[PairScore | None, ...]
     """Scores of this translation under the first and the second model; None if it is empty or too
     long."""
 
@@ -82,46 +79,39 @@ def compare(
         handlers.translate_text(text, model, **overrides)
         for model, overrides in zip(names, options, strict=True)
     ]
-    texts = [each.translation.text for each in timed]
-    spans = mark_differences(*texts)
-    scores = [tuple(_score(handlers, model, text, tgt) for model in names) for tgt in texts]
-    settings = [
-        _settings(each.decoding, handlers.defaults(model), overrides.get("prefix", ""))
-        for each, model, overrides in zip(timed, models, options, strict=True)
-    ]
-    first, second = (
-        Side(name, each, used, cut, (under[0], under[1]))
-        for name, each, used, cut, under in zip(names, timed, settings, spans, scores, strict=True)
-    )
-    return first, second
+    spans = mark_differences(*(made.translation.text for made in timed))
+
+    def side(n: int) -> Side:
+        translation, prefix = timed[n].translation.text, options[n].get("prefix", "")
+        settings = _settings(timed[n].decoding, handlers.defaults(names[n]), prefix)
+        scores = tuple(_score(handlers, name, text, translation) for name in names)
+        return Side(names[n], timed[n], settings, spans[n], scores)
+
+    return side(0), side(1)
 
 
 def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
     """Describe the options of a translation: the method, and what is not the model's own."""
     method = f"Sampling, seed {used.seed}" if used.sample else f"Beam size {used.beam_size}"
-    labels = {control.name: control.label.lower() for control in decoding_controls.CONTROLS}
-    said = ("beam_size", "sample", "seed", "n_best")
+    labels = {control.name: control.label.lower() for control in CONTROLS}
     others = [
         f"{labels[name]} {value}"
         for name, value in used.to_dict().items()
-        if name not in said and value != getattr(own, name)
+        if name not in ("beam_size", "sample", "seed", "n_best") and value != getattr(own, name)
     ]
     return ", ".join([method, *others, *([f"prefix “{prefix}”"] if prefix else [])])
 
 
 def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:
-    """Check that two models translate the same language pair.
-
-    Raises:
-        InputError: naming both language pairs.
-    """
+    """Check that two models translate the same language pair."""
     configs = [handlers.registry.get(name).config for name in names]
-    pairs = [
-        f"{language_name(each.src_lang)} to {language_name(each.tgt_lang)}" for each in configs
-    ]
-    if pairs[0] != pairs[1]:
+    first, second = (
+        f"{language_name(config.src_lang)} to {language_name(config.tgt_lang)}"
+        for config in configs
+    )
+    if first != second:
         raise InputError(
-            f"A translates {pairs[0]} and B {pairs[1]}: choose models of the same language pair"
+            f"A translates {first} and B {second}: choose models of the same language pair"
         )
 
 

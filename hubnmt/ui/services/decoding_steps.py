@@ -1,5 +1,6 @@
 """Decoding of one sentence step by step: the next token, and the hypotheses of beam search."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -33,8 +34,6 @@ BEAM_SIZES = range(2, 9)
 MAX_SHOWN_STEPS = 40
 """Steps of the search that are drawn."""
 
-Path = tuple[int, ...]
-
 
 def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str, Any]:
     """Return the most probable tokens at a position of the translation.
@@ -57,53 +56,46 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     tokenizers = translator.tokenizers.with_spans(pair.protected)
     target = [*pair.tgt_ids, tokenizers.tgt.eos_id]
     asked = asked if isinstance(asked, dict) else {}
-    position = _read_position(asked.get("position", 0), min(len(target), MAX_POSITIONS))
+    position = _read_choice(asked.get("position", 0), range(min(len(target), MAX_POSITIONS)))
+    if position is None:
+        raise InputError("this translation has no such position; select a token")
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
     translator.decoding.with_options(**options)  # validates them
     with model_turn():
         log_probs = next_log_probs(
             translator.model, pair.src_ids, pair.tgt_ids[:position], tokenizers
-        )
-    warped = warp_for_sampling(log_probs, **options)
+        )  # (V)
+    filtered = warp_for_sampling(log_probs, **options)
     best = log_probs.topk(min(N_TOKENS, len(log_probs))).indices.tolist()
+    before, after = log_probs[best].exp().tolist(), filtered[best].exp().tolist()
+    rows = zip(best, readable_pieces(best, tokenizers.tgt), before, after, strict=True)
     return {
         "position": position,
         **options,
         "tokens": readable_pieces(target[:MAX_POSITIONS], tokenizers.tgt),
         "n_tokens": len(target),
         "chosen": target[position],
-        "best": _rows(best, log_probs, warped, readable_pieces(best, tokenizers.tgt)),
-        "rest": [_sum_of_others(each, best) for each in (log_probs, warped)],
-        "n_kept": int(warped.isfinite().sum()),
+        "best": [
+            dict(zip(("id", "piece", "probability", "filtered"), r, strict=True)) for r in rows
+        ],
+        "rest": [_sum_of_others(log_probs, best), _sum_of_others(filtered, best)],
+        "n_kept": int(filtered.isfinite().sum()),
         "vocab_size": len(log_probs),
     }
-
-
-def _read_position(value: Any, n_positions: int) -> int:
-    try:
-        position = read_index(value)
-    except ValueError:
-        position = n_positions
-    if position >= n_positions:
-        raise InputError("this translation has no such position; select a token")
-    return position
-
-
-def _rows(
-    ids: list[int], log_probs: Tensor, warped: Tensor, pieces: list[str]
-) -> list[dict[str, Any]]:
-    return [
-        {"id": token_id, "piece": piece, "probability": before, "filtered": after}
-        for token_id, piece, before, after in zip(
-            ids, pieces, log_probs[ids].exp().tolist(), warped[ids].exp().tolist(), strict=True
-        )
-    ]
 
 
 def _sum_of_others(log_probs: Tensor, ids: list[int]) -> float:
     others = log_probs.double().exp()
     others[ids] = 0
     return float(others.sum())
+
+
+def _read_choice(value: Any, allowed: range) -> int | None:
+    """Return one of the allowed numbers; None if it is not."""
+    try:
+        return value if read_index(value) in allowed else None
+    except ValueError:
+        return None
 
 
 def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -> dict[str, Any]:
@@ -122,84 +114,83 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
     Raises:
         InputError: if the beam size is not valid.
     """
-    decoding = _decoding(translator.decoding, beam_size)
+    decoding = _with_beam_size(translator.decoding, beam_size)
     pair = subject.pair(translator)
     tokenizer = translator.tokenizers.tgt.with_spans(pair.protected)
-    steps: list[list[Continuation]] = []
     limits.check_search(subject.src, decoding)
+    engine = translator.engine
+    if not isinstance(engine, TorchEngine):
+        engine = TorchEngine(translator.model, translator.tokenizers)
+    observed: list[list[Continuation]] = []
     with model_turn():
-        found = _engine(translator).observe_beam(pair.src_ids, decoding, steps.append)
-    drawn, paths = _draw(steps, decoding.length_penalty, tokenizer)
-    best = _trace_back(drawn, paths, (*found[0].ids, tokenizer.eos_id)) if found else []
+        found = engine.observe_beam(pair.src_ids, decoding, observed.append)
+    steps = _link_steps(observed, decoding.length_penalty, tokenizer)
+    best = _trace_back(observed, steps, (*found[0].ids, tokenizer.eos_id)) if found else []
     return {
-        "steps": drawn[:MAX_SHOWN_STEPS],
-        "n_steps": len(drawn),
+        "steps": steps[:MAX_SHOWN_STEPS],
+        "n_steps": len(steps),
         "best": best[:MAX_SHOWN_STEPS],
         "beam_size": decoding.beam_size,
         "beam_sizes": list(BEAM_SIZES),
         "length_penalty": decoding.length_penalty,
         "results": [
-            {"text": decode_line(each.ids, tokenizer), "score": each.score, "sum": each.log_prob}
-            for each in found
+            {
+                "text": decode_line(hypothesis.ids, tokenizer),
+                "score": hypothesis.score,
+                "sum": hypothesis.log_prob,
+            }
+            for hypothesis in found
         ],
     }
 
 
-def _decoding(decoding: DecodingConfig, beam_size: Any) -> DecodingConfig:
+def _with_beam_size(decoding: DecodingConfig, beam_size: Any) -> DecodingConfig:
     if beam_size is None:
         beam_size = min(max(decoding.beam_size, BEAM_SIZES[0]), BEAM_SIZES[-1])
-    try:
-        is_drawable = read_index(beam_size) in BEAM_SIZES
-    except ValueError:
-        is_drawable = False
-    if not is_drawable:
+    if _read_choice(beam_size, BEAM_SIZES) is None:
         raise InputError(f"the beam size must be {BEAM_SIZES[0]} to {BEAM_SIZES[-1]}")
     n_best = min(decoding.n_best, beam_size)
     return decoding.with_options(beam_size=beam_size, n_best=n_best, sample=False)
 
 
-def _engine(translator: Translator) -> TorchEngine:
-    if isinstance(translator.engine, TorchEngine):
-        return translator.engine
-    return TorchEngine(translator.model, translator.tokenizers)
+def _link_steps(
+    observed: list[list[Continuation]], length_penalty: float, tokenizer: Tokenizer
+) -> list[list[dict[str, Any]]]:
+    """Return the continuations of each step as plain values.
 
-
-def _draw(
-    steps: list[list[Continuation]], length_penalty: float, tokenizer: Tokenizer
-) -> tuple[list[list[dict[str, Any]]], list[list[Path]]]:
-    """Return the continuations of each step as plain values, and the tokens of each."""
-    drawn, paths = list[list[dict[str, Any]]](), list[list[Path]]()
-    beam: list[tuple[int | None, Path]] = [(None, ())]  # index in the step before, tokens
-    for n_tokens, continuations in enumerate(steps, 1):
-        pieces = readable_pieces([each.token for each in continuations], tokenizer)
-        paths.append([(*beam[each.parent][1], each.token) for each in continuations])
-        drawn.append(
+    A search numbers the parents within the beam, the page within all continuations of the step.
+    """
+    steps: list[list[dict[str, Any]]] = []
+    beam: list[int | None] = [None]
+    for n_tokens, continuations in enumerate(observed, 1):
+        pieces = readable_pieces([made.token for made in continuations], tokenizer)
+        steps.append(
             [
                 {
-                    "parent": beam[each.parent][0],
+                    "parent": beam[made.parent],
                     "piece": piece,
-                    "log_prob": each.log_prob,
-                    "sum": each.rank,
-                    "score": normalize_length(each.rank, n_tokens, length_penalty),
-                    "status": each.status,
+                    "log_prob": made.log_prob,
+                    "sum": made.rank,
+                    "score": normalize_length(made.rank, n_tokens, length_penalty),
+                    "status": made.status,
                 }
-                for each, piece in zip(continuations, pieces, strict=True)
+                for made, piece in zip(continuations, pieces, strict=True)
             ]
         )
-        beam = [
-            (index, paths[-1][index])
-            for index, each in enumerate(continuations)
-            if each.status == "kept"
-        ]
-    return drawn, paths
+        beam = [index for index, made in enumerate(continuations) if made.status == "kept"]
+    return steps
 
 
 def _trace_back(
-    drawn: list[list[dict[str, Any]]], paths: list[list[Path]], tokens: Path
+    observed: list[list[Continuation]], steps: list[list[dict[str, Any]]], tokens: Sequence[int]
 ) -> list[int]:
     """Return the index of each token of a finished hypothesis in its step."""
-    index, best = paths[len(tokens) - 1].index(tokens), list[int]()
-    for step in reversed(drawn[: len(tokens)]):
-        best.append(index)
-        index = step[index]["parent"]
-    return best[::-1]
+    paths: list[tuple[int, ...]] = [()]  # of the step before
+    indices: list[list[int]] = [[]]
+    for continuations, step in zip(observed[: len(tokens)], steps, strict=False):
+        parents = [made["parent"] or 0 for made in step]
+        paths, indices = (
+            [(*paths[p], made.token) for p, made in zip(parents, continuations, strict=True)],
+            [[*indices[p], index] for index, p in enumerate(parents)],
+        )
+    return indices[paths.index(tuple(tokens))]

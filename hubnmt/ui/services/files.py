@@ -13,8 +13,9 @@ from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.text.metrics import Scores, score_corpus, sentence_chrf
 from hubnmt.types import Translation
-from hubnmt.ui.services import limits, tables
+from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.tables import Table, read_table, write_table
 from hubnmt.ui.services.turns import AbandonedError, model_turn
 
 CHUNK_ROWS = 16
@@ -33,31 +34,28 @@ REFERENCE_NAMES = ("reference", "ref", "target", "tgt", "translation")
 """Common column names, in addition to the language's tag and name."""
 
 
-class Described(NamedTuple):
-    """Summary of an uploaded file."""
+class FileColumns(NamedTuple):
+    """Columns of an uploaded file."""
 
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
     source: str
     """Detected source column."""
     reference: str
     """Detected reference column; empty if none."""
-    n_rows: int
 
 
-class Warned(NamedTuple):
-    """A row whose translation has warnings."""
+class RowWarnings(NamedTuple):
+    """A row, counted from 1 without the header, whose translation has warnings."""
 
     row: int
-    """Row number, from 1, without the header."""
     warnings: tuple[str, ...]
 
 
-class Worst(NamedTuple):
-    """A sentence with a low chrF score."""
+class RowScore(NamedTuple):
+    """The chrF score of a row, counted from 1."""
 
     chrf: float
     row: int
-    """Row number, from 1."""
     src: str
     text: str
     reference: str
@@ -82,10 +80,10 @@ class FileResult:
     """Fewer than `n_rows` if the job was cancelled; then the file ends there."""
     n_rows: int
     seconds: float
-    warnings: tuple[Warned, ...]
+    warnings: tuple[RowWarnings, ...]
     scores: Scores | None
     """None without references."""
-    worst: tuple[Worst, ...]
+    worst: tuple[RowScore, ...]
     """Lowest-scoring sentences in ascending order of chrF."""
 
 
@@ -95,20 +93,14 @@ class Files:
 
     registry: ModelRegistry
 
-    def describe(self, path: str | None, model: str, *, has_header: bool = True) -> Described:
-        """Summarize an upload: its columns, and the detected source and reference columns.
+    def describe(self, path: str | None, model: str, *, has_header: bool = True) -> FileColumns:
+        """Read an upload and detect its columns.
 
         Raises:
             HubNMTError: if there is no file, or it cannot be read.
         """
         config = self.registry.get(model).config
-        table = tables.read_table(_require_path(path), has_header=has_header)
-        return Described(
-            table.columns,
-            find_source(table, config),
-            find_reference(table, config),
-            len(table.rows),
-        )
+        return _detect_columns(read_table(_check_path(path), has_header=has_header), config)
 
     def translate(
         self,
@@ -127,7 +119,7 @@ class Files:
             model: model reference; empty selects the default model.
             source: column to translate; empty detects it.
             reference: column of reference translations; empty for none.
-            has_header: see `tables.read_table`.
+            has_header: whether the first line of a tsv or csv file contains column names.
             options: fields of `DecodingConfig` that override the model's defaults.
 
         Yields:
@@ -137,42 +129,46 @@ class Files:
         Raises:
             HubNMTError: if the file, a column, an option or the model is invalid.
         """
+        # 1. Check the request.
         translator = self.registry.get(model)
         decoding = translator.decoding.with_options(**options)
-        upload = _require_path(path)
-        table = tables.read_table(upload, has_header=has_header)
-        source = source or find_source(table, translator.config)
+        upload = _check_path(path)
+        table = read_table(upload, has_header=has_header)
+        source = source or _detect_columns(table, translator.config).source
         sources = table.column(source)
-        references = table.column(reference) if reference else None
+        references = table.column(reference) if reference else []
         limits.check_rows(sources, decoding)
+        # 2. Translate; what is done is kept if the job is cancelled.
         started = time.perf_counter()
         found: list[Translation] = []
-        with contextlib.suppress(AbandonedError):  # what is done is kept
-            for chunk in chunk_rows(sources, limits.count_hypotheses(decoding)):
+        with contextlib.suppress(AbandonedError):
+            for chunk in _chunks(sources, limits.count_hypotheses(decoding)):
                 seconds = time.perf_counter() - started
                 yield FileProgress(n_done=len(found), n_rows=len(sources), seconds=seconds)
                 with model_turn():
                     found += translator.translate(sources[chunk], decoding=decoding)
-        texts = [each.text for each in found]
-        scored = None if references is None or not texts else references[: len(texts)]
+        # 3. Evaluate and write.
+        texts = [translation.text for translation in found]
+        references = references[: len(texts)]
         with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
             result = Path(folder) / _name_result(upload, translator.config)
-            written = tables.write_table(table, texts, source)
-            result.write_text(written, encoding="utf-8", newline="")
+            result.write_text(write_table(table, texts, source), encoding="utf-8", newline="")
             yield FileResult(
                 path=result,
                 n_done=len(texts),
                 n_rows=len(sources),
                 seconds=time.perf_counter() - started,
                 warnings=tuple(
-                    Warned(n, each.warnings) for n, each in enumerate(found, 1) if each.warnings
+                    RowWarnings(row, translation.warnings)
+                    for row, translation in enumerate(found, 1)
+                    if translation.warnings
                 ),
-                scores=None if scored is None else score_corpus(texts, scored),
-                worst=() if scored is None else find_worst(sources[: len(texts)], texts, scored),
+                scores=score_corpus(texts, references) if references else None,
+                worst=find_worst(sources, texts, references),
             )
 
 
-def chunk_rows(rows: Sequence[str], n_hypotheses: int) -> Iterator[slice]:
+def _chunks(rows: Sequence[str], n_hypotheses: int) -> Iterator[slice]:
     """Split rows into chunks of at most `CHUNK_ROWS` and about `CHUNK_WORK`."""
     start = n_chars = 0
     for end, row in enumerate(rows):
@@ -189,45 +185,38 @@ def _name_result(upload: Path, config: ModelConfig) -> str:
     return f"{stem}.{config.tgt_lang}{upload.suffix.lower()}"
 
 
-def _require_path(path: str | None) -> Path:
+def _check_path(path: str | None) -> Path:
     if not path:
         raise InputError("there is no file yet: upload one first")
     return Path(path)
 
 
-def find_source(table: tables.Table, config: ModelConfig) -> str:
-    """Detect the source column: by its name, otherwise the one with the most letters."""
-    named = _find(table.columns, (*_names_of(config.src_lang), *SOURCE_NAMES))
-    reference = _find(table.columns, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
-    others = [name for name in table.columns if name != reference]
-    return named or max(others or table.columns, key=lambda name: _count_letters(table, name))
+def _detect_columns(table: Table, config: ModelConfig) -> FileColumns:
+    """Detect columns by their names; the source otherwise as the one with the most letters."""
 
+    def find(names: Sequence[str], tag: str, common: Sequence[str]) -> str:
+        lowered = {name.lower(): name for name in reversed(names)}
+        wanted = map(str.lower, (tag, main_tag(tag), language_name(tag), *common))
+        return next((lowered[name] for name in wanted if name in lowered), "")
 
-def find_reference(table: tables.Table, config: ModelConfig) -> str:
-    """Detect the reference column by its name; empty if there is none."""
-    source = find_source(table, config)
-    others = [name for name in table.columns if name != source]
-    return _find(others, (*_names_of(config.tgt_lang), *REFERENCE_NAMES))
+    def count_letters(name: str) -> int:
+        cells = (str(row.get(name, "")) for row in table.rows)
+        return sum(sum(map(str.isalpha, cell)) for cell in cells)
 
+    def without(column: str) -> list[str]:
+        return [name for name in table.columns if name != column]
 
-def _names_of(tag: str) -> tuple[str, ...]:
-    return tag, main_tag(tag), language_name(tag)
-
-
-def _count_letters(table: tables.Table, name: str) -> int:
-    cells = (str(row.get(name, "")) for row in table.rows)
-    return sum(sum(map(str.isalpha, cell)) for cell in cells)
-
-
-def _find(columns: Sequence[str], names: Sequence[str]) -> str:
-    lowered = {name.lower(): name for name in reversed(columns)}
-    return next((lowered[name] for name in map(str.lower, names) if name in lowered), "")
+    reference = find(table.columns, config.tgt_lang, REFERENCE_NAMES)
+    source = find(table.columns, config.src_lang, SOURCE_NAMES)
+    source = source or max(without(reference) or table.columns, key=count_letters)
+    reference = find(without(source), config.tgt_lang, REFERENCE_NAMES)
+    return FileColumns(table.columns, source, reference)
 
 
 def find_worst(
     sources: Sequence[str], texts: Sequence[str], references: Sequence[str]
-) -> tuple[Worst, ...]:
-    """Return the sentences with the lowest chrF in ascending order."""
-    rows = zip(range(1, len(texts) + 1), sources, texts, references, strict=True)
-    scored = [Worst(sentence_chrf(row[2], row[3]), *row) for row in rows]
+) -> tuple[RowScore, ...]:
+    """Return the rows with the lowest chrF in ascending order; none without references."""
+    rows = zip(range(1, len(references) + 1), sources, texts, references, strict=False)
+    scored = [RowScore(sentence_chrf(row[2], row[3]), *row) for row in rows]
     return tuple(sorted(scored)[:N_WORST])

@@ -21,8 +21,8 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.compare import mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.subject import Subject, read_index
-from hubnmt.ui.services.text_format import public_message, sentence, short_count
+from hubnmt.ui.services.subject import Subject, bind_sentence, read_index, read_subject
+from hubnmt.ui.services.text_format import short_count, with_message
 from hubnmt.ui.services.turns import model_turn
 
 N_CHOICES = 6
@@ -51,7 +51,7 @@ class SteeringUpdate(NamedTuple):
     """Update of the page after a steering request; None leaves a part unchanged."""
 
     text: str | None
-    value: dict[str, Any] | None
+    state: dict[str, Any] | None
     figure: dict[str, Any] | None
     steering: dict[str, Any]
     switches: dict[str, Any] | None
@@ -59,7 +59,7 @@ class SteeringUpdate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspector:
-    """Handlers of the inspection panels."""
+    """Handlers of the inspection panels; `state` is the translation state of the page."""
 
     registry: ModelRegistry
     _ablated: "OrderedDict[tuple[str, frozenset[Head]], Translator]" = dataclasses.field(
@@ -67,91 +67,76 @@ class Inspector:
     )
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
-    def explore(self, value: Any) -> Inspection:
-        """Compute the panels' data for the selected sentence.
-
-        On failure the explorer shows a message; the translation itself remains.
-        """
-        if not value:
+    def explore(self, state: Any) -> Inspection:
+        """Compute the panels' data for the selected sentence."""
+        if not state:
             return Inspection()
         try:
-            translator, subject = self._read(value)
+            translator, subject = read_subject(self.registry, state)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Inspection({"message": sentence(public_message(error))})
+            return Inspection(with_message({}, error))
         occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
         figure = explorer_figure(maps, occlusion.drops if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
         return Inspection(figure, _steering(maps, config.tgt_lang), _switches(config))
 
-    def ask(self, value: Any, steering: Any) -> dict[str, Any]:
+    def ask(self, state: Any, steering: Any) -> dict[str, Any]:
         """Find the most probable alternatives at the selected position."""
         try:
-            translator, subject = self._read(value)
+            translator, subject = read_subject(self.registry, state)
             prefix = _prefix_ids(subject, steering)
             with model_turn():
                 found = translator.alternatives(
                     subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
                 )
         except HubNMTError as error:
-            return _with_message(steering, error)
-        choices = [dataclasses.asdict(each) for each in found]
-        said_text = decode_line(prefix, subject.tokenizer(translator))
-        return {**steering, "said": said_text, "choices": choices, "message": ""}
+            return with_message(steering, error)
+        choices = [dataclasses.asdict(choice) for choice in found]
+        text = decode_line(prefix, bind_sentence(translator, subject.src))
+        return {**steering, "said": text, "choices": choices, "message": ""}
 
     def steer(
-        self, value: Any, steering: Any, **options: Unpack[DecodingOptions]
+        self, state: Any, steering: Any, **options: Unpack[DecodingOptions]
     ) -> SteeringUpdate:
-        """Apply a selected alternative, and inspect the result.
+        """Apply the `choice` of the steering row, and inspect the result.
 
-        Args:
-            value: translation state of the page.
-            steering: state of the steering row, with the `choice`.
-            options: fields of `DecodingConfig`, for completing an alternative that was cut.
+        The options are for completing an alternative that was cut.
         """
         try:
-            translator, subject = self._read(value)
-            decoding = translator.decoding.with_options(
-                **(options | {"n_best": 1, "sample": False})
-            )
+            translator, subject = read_subject(self.registry, state)
+            single: DecodingOptions = {"n_best": 1, "sample": False}
+            decoding = translator.decoding.with_options(**(options | single))
             row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
-            return SteeringUpdate(None, None, None, _with_message(steering, error), None)
+            return SteeringUpdate(None, None, None, with_message(steering, error), None)
         found = self.explore(changed)
-        steering = found.steering or {}
-        return SteeringUpdate(
-            changed["candidates"][0]["text"], changed, found.figure, steering, found[2]
-        )
+        text = changed["candidates"][0]["text"]
+        return SteeringUpdate(text, changed, found.figure, found.steering or {}, found.switches)
 
-    def switch(self, value: Any, switches: Any) -> dict[str, Any]:
+    def switch(self, state: Any, switches: Any) -> dict[str, Any]:
         """Translate the selected sentence with and without the chosen heads."""
         try:
-            translator, subject = self._read(value)
-            off = read_heads(switches)
+            translator, subject = read_subject(self.registry, state)
+            off = _read_heads(switches)
             # The baseline also runs on the PyTorch engine with the same weights.
             both = [
-                self._without(value["model"], translator, heads) for heads in (frozenset(), off)
+                self._without(state["model"], translator, heads) for heads in (frozenset(), off)
             ]
         except HubNMTError as error:
-            return _with_message(switches, error)
+            return with_message(switches, error)
         with model_turn():
-            before, after = (each.translate(subject.src, split=False, guard=False) for each in both)
+            before, after = (
+                ablated.translate(subject.src, split=False, guard=False) for ablated in both
+            )
             log_probs = [
-                each.score(subject.src, before.n_best[0], split=False).log_prob for each in both
+                ablated.score(subject.src, before.n_best[0], split=False).log_prob
+                for ablated in both
             ]
-        spans = mark_differences(before.text, after.text)
-        answer = {
-            "spans": [[list(span) for span in side] for side in spans],
-            "log_probs": log_probs,
-        }
-        return {**switches, "answer": answer, "message": ""}
-
-    def _read(self, value: Any) -> tuple[Translator, Subject]:
-        model = value.get("model") if isinstance(value, dict) else None
-        translator = self.registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
-        return translator, Subject.read(value, translator)
+        spans = [list(map(list, side)) for side in mark_differences(before.text, after.text)]
+        return {**switches, "answer": {"spans": spans, "log_probs": log_probs}, "message": ""}
 
     def _without(self, model: str, translator: Translator, off: frozenset[Head]) -> Translator:
         """Return a copy of the translator without these heads, from an LRU cache."""
@@ -170,12 +155,7 @@ class Inspector:
             return self._ablated[key]
 
 
-def read_heads(switches: Any) -> frozenset[Head]:
-    """Parse the heads that are switched off.
-
-    Raises:
-        InputError: if the value is malformed.
-    """
+def _read_heads(switches: Any) -> frozenset[Head]:
     try:
         return frozenset(
             Head(str(part), read_index(layer), read_index(head))
@@ -185,25 +165,17 @@ def read_heads(switches: Any) -> frozenset[Head]:
         raise InputError("invalid selection of heads; select them again") from None
 
 
-def _with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
-    return {
-        **(value if isinstance(value, dict) else {}),
-        "message": sentence(public_message(error)),
-    }
-
-
 def _steering(maps: Attention, language: str) -> dict[str, Any]:
     """Return the words of a translation, each with its probability and first token index."""
     words = maps.by_word()
     _, sizes = maps.tgt.group(number_words)
-    begins = itertools.accumulate([0, *sizes[:-1]])
+    starts = itertools.accumulate([0, *sizes[:-1]])
+    rows = zip(words.tgt.tokens, starts, words.tgt_log_probs, strict=True)
     return {
         "language": language,
         "words": [
             {"text": text, "at": at, "probability": math.exp(min(log_prob, 0))}
-            for text, at, log_prob in zip(
-                words.tgt.tokens, begins, words.tgt_log_probs, strict=True
-            )
+            for text, at, log_prob in rows
         ],
     }
 
@@ -221,7 +193,7 @@ def _steered_row(
     translator: Translator, subject: Subject, steering: Any, decoding: DecodingConfig
 ) -> tuple[int, ...]:
     """Return the token ids of the steered sentence."""
-    tokenizer = subject.tokenizer(translator)
+    tokenizer = bind_sentence(translator, subject.src)
     prefix = decode_line(_prefix_ids(subject, steering), tokenizer)
     try:
         choice = steering["choices"][read_index(steering["choice"])]

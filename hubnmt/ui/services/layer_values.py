@@ -13,8 +13,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.decoding import NOT_FINITE
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
-from hubnmt.pipeline.align_sentences import Pair
-from hubnmt.text.tokenizer import Tokenizers
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services.subject import Subject, read_index
 from hubnmt.ui.services.turns import model_turn
@@ -28,64 +27,42 @@ FULL_SCALE = 32_767
 KINDS: tuple[AttentionKind, ...] = typing.get_args(AttentionKind)
 
 
-class Choice(NamedTuple):
+class HeadChoice(NamedTuple):
     """The attention head that is shown; layer and head are counted from 0."""
 
-    kind: AttentionKind = "cross"
-    layer: int = 0
-    head: int = 0
-
-    @classmethod
-    def read(cls, value: Any, config: ModelConfig) -> "Choice":
-        """Parse the page's choice; None selects the alignment head, or the first one.
-
-        Raises:
-            InputError: if the model has no such head.
-        """
-        if value is None:
-            return cls("cross", *(config.alignment_head or (0, 0)))
-        try:
-            choice = cls(value["kind"], read_index(value["layer"]), read_index(value["head"]))
-            is_known = choice.layer < n_layers(config, choice.kind) and choice.head < config.n_heads
-        except (KeyError, TypeError, ValueError):
-            is_known = False
-        if not is_known:
-            raise InputError("this model has no such attention head; select another one")
-        return choice
+    kind: AttentionKind
+    layer: int
+    head: int
 
 
-def n_layers(config: ModelConfig, kind: AttentionKind) -> int:
-    """Return the number of layers with this kind of attention.
-
-    Raises:
-        KeyError: if there is no such kind.
-    """
-    n_decoder = config.n_decoder_layers
-    return {"encoder": config.n_encoder_layers, "decoder": n_decoder, "cross": n_decoder}[kind]
-
-
-def layer_values(translator: Translator, subject: Subject, choice: Choice) -> dict[str, Any]:
+def layer_values(translator: Translator, subject: Subject, asked: Any = None) -> dict[str, Any]:
     """Compute the values of one head and its layer for the first tokens of a sentence pair.
 
+    Args:
+        translator: the model.
+        subject: the sentence and its translation.
+        asked: `kind`, `layer` and `head`; None for the alignment head, or the first one.
+
     Raises:
+        InputError: if the model has no such head.
         ModelFolderError: if the model's numbers overflow.
     """
-    pair, config = subject.pair(translator), translator.config
+    config = translator.config
+    choice = _read_choice(asked, config)
+    pair = subject.pair(translator)
     tokenizers = translator.tokenizers.with_spans(pair.protected)
+    src = [*pair.src_ids, tokenizers.src.eos_id]  # S
+    tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]  # T
+    src_ids, tgt_in = (torch.tensor([ids], device=translator.device) for ids in (src, tgt))
     with model_turn():
-        trace = _trace(translator, pair, choice)
-    src = [*pair.src_ids, tokenizers.src.eos_id]
-    tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]
-    queries = src if choice.kind == "encoder" else tgt
-    keys = tgt if choice.kind == "decoder" else src
-    sides = {
-        "queries": _side(queries, tokenizers, is_src=choice.kind == "encoder"),
-        "keys": _side(keys, tokenizers, is_src=choice.kind != "decoder"),
-    }
+        trace = trace_layer(translator.model, src_ids, tgt_in, kind=choice.kind, layer=choice.layer)
+    src_side = _side(src, tokenizers.src, is_src=True)
+    tgt_side = _side(tgt, tokenizers.tgt, is_src=False)
     return {
-        **sides,
+        "queries": src_side if choice.kind == "encoder" else tgt_side,
+        "keys": tgt_side if choice.kind == "decoder" else src_side,
         "choice": choice._asdict(),
-        "layers": {kind: n_layers(config, kind) for kind in KINDS},
+        "layers": _count_layers(config),
         "heads": config.n_heads,
         "norm": config.norm_order,
         "activation": config.activation,
@@ -93,15 +70,26 @@ def layer_values(translator: Translator, subject: Subject, choice: Choice) -> di
     }
 
 
-def _trace(translator: Translator, pair: Pair, choice: Choice) -> LayerTrace:
-    device, tokenizers = translator.device, translator.tokenizers
-    src_ids = torch.tensor([[*pair.src_ids, tokenizers.src.eos_id]], device=device)  # (1, S)
-    tgt_in = torch.tensor([[tokenizers.tgt.bos_id, *pair.tgt_ids]], device=device)  # (1, T)
-    return trace_layer(translator.model, src_ids, tgt_in, kind=choice.kind, layer=choice.layer)
+def _count_layers(config: ModelConfig) -> dict[AttentionKind, int]:
+    n_decoder = config.n_decoder_layers
+    return {"encoder": config.n_encoder_layers, "decoder": n_decoder, "cross": n_decoder}
 
 
-def _side(ids: list[int], tokenizers: Tokenizers, *, is_src: bool) -> dict[str, Any]:
-    tokenizer = tokenizers.src if is_src else tokenizers.tgt
+def _read_choice(asked: Any, config: ModelConfig) -> HeadChoice:
+    if asked is None:
+        return HeadChoice("cross", *(config.alignment_head or (0, 0)))
+    try:
+        choice = HeadChoice(asked["kind"], read_index(asked["layer"]), read_index(asked["head"]))
+        n_layers = _count_layers(config)[choice.kind]
+        is_known = choice.layer < n_layers and choice.head < config.n_heads
+    except (KeyError, TypeError, ValueError):
+        is_known = False
+    if not is_known:
+        raise InputError("this model has no such attention head; select another one")
+    return choice
+
+
+def _side(ids: list[int], tokenizer: Tokenizer, *, is_src: bool) -> dict[str, Any]:
     tokens = readable_pieces(ids[:MAX_SHOWN_TOKENS], tokenizer)
     return {"tokens": tokens, "n_tokens": len(ids), "is_src": is_src}
 
@@ -111,8 +99,9 @@ def _tensors(trace: LayerTrace, head: int) -> dict[str, Tensor]:
     attention, around = trace.attention, trace.attention_residual
     behind = trace.feed_forward_residual
     shown = slice(MAX_SHOWN_TOKENS)
-    by_key = {"keys": attention.keys[head], "values": attention.values[head]}
-    by_query = {
+    by_row = {
+        "keys": attention.keys[head],
+        "values": attention.values[head],
         "queries": attention.queries[head],
         "mixed": attention.mixed[head],
         "attention_in": around.x,
@@ -128,7 +117,7 @@ def _tensors(trace: LayerTrace, head: int) -> dict[str, Tensor]:
         "mask": attention.attn_mask.to(attention.scores),
         "weights": attention.weights[head],
     }
-    rows = {name: values[shown] for name, values in (by_key | by_query).items()}
+    rows = {name: values[shown] for name, values in by_row.items()}
     return rows | {name: values[shown, shown] for name, values in maps.items()}
 
 

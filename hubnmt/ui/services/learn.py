@@ -15,8 +15,8 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_steps import beam_tree, next_token
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.layer_values import Choice, layer_values
-from hubnmt.ui.services.subject import Subject, sentence_state
+from hubnmt.ui.services.layer_values import layer_values
+from hubnmt.ui.services.subject import Subject, read_subject, sentence_state
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers
 
@@ -42,7 +42,10 @@ class NetworkShapes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Learn:
-    """Handlers of the Learn tab. All of them show the model that is selected in the page."""
+    """Handlers of the Learn tab. All of them show the model that is selected in the page.
+
+    The value of a panel is a mapping with `subject`, and what the visitor chose there.
+    """
 
     handlers: Handlers
 
@@ -64,15 +67,11 @@ class Learn:
                 "sentence"
             )
         tokenizer = self.handlers.registry.get(model).tokenizers.src
-        words = tokenizer.pre_tokens(text)
-        return {
-            "words": [
-                [list(map(_readable, step)) for step in tokenizer.merge_steps(word)]
-                for word in words
-            ],
-            "vocabulary": tokenizer.vocab_size,
-            "text": text,
-        }
+        words = [
+            [list(map(_readable, step)) for step in tokenizer.merge_steps(word)]
+            for word in tokenizer.pre_tokens(text)
+        ]
+        return {"words": words, "vocabulary": tokenizer.vocab_size, "text": text}
 
     def positions(self, model: str) -> dict[str, Any]:
         """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
@@ -91,10 +90,6 @@ class Learn:
         It is the sentence selected in the page. If that was translated by another model, it is
         translated again; an example takes its place if it is in another language.
 
-        Args:
-            model: model reference.
-            translated: translation state of the page, or None.
-
         Returns:
             None if nothing was translated yet and the language has no example.
 
@@ -106,7 +101,7 @@ class Learn:
         if translated:
             translator, subject = self._read(translated)
             if translated["model"] == model:
-                return subject.alone
+                return sentence_state(model, subject.src, subject.row)
             if main_tag(translator.config.src_lang) == src_lang:
                 src = subject.src
         if not src:
@@ -123,29 +118,15 @@ class Learn:
         return NetworkShapes(config, subject.src, stages=trace_shapes(config, **sizes), **sizes)
 
     def values(self, value: Any) -> dict[str, Any]:
-        """Return the values of the head that the page chose; see `layer_values`.
-
-        Args:
-            value: `subject` and, after a choice, `choice`: `kind`, `layer` and `head`.
-        """
-        translator, subject = self._read(value["subject"])
-        choice = Choice.read(value.get("choice"), translator.config)
-        return layer_values(translator, subject, choice)
+        """Return the values of the head in `choice`, if it was chosen."""
+        return layer_values(*self._read(value["subject"]), value.get("choice"))
 
     def next_token(self, value: Any) -> dict[str, Any]:
-        """Return the most probable tokens at a position; see `next_token`.
-
-        Args:
-            value: `subject` and, after a choice, `asked`.
-        """
+        """Return the most probable tokens at the position in `asked`."""
         return next_token(*self._read(value["subject"]), value.get("asked"))
 
     def beam(self, value: Any) -> dict[str, Any]:
-        """Return the hypotheses of a beam search; see `beam_tree`.
-
-        Args:
-            value: `subject` and, after a choice, `beam_size`.
-        """
+        """Return the hypotheses of a beam search with `beam_size`."""
         return beam_tree(*self._read(value["subject"]), value.get("beam_size"))
 
     def run(self, model: str) -> Run | None:
@@ -160,9 +141,7 @@ class Learn:
         return None if folder is None else read_run(folder)
 
     def _read(self, state: Any) -> tuple[Translator, Subject]:
-        model = state.get("model") if isinstance(state, dict) else None
-        translator = self.handlers.registry.get(model)  # type: ignore[arg-type]  # rejects others
-        return translator, Subject.read(state, translator)
+        return read_subject(self.handlers.registry, state)
 
 
 def _readable(token: bytes) -> str:

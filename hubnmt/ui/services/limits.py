@@ -1,4 +1,7 @@
-"""Limits of the page: length of texts, size of searches, and what may be inspected of a pair."""
+"""Limits of the page: length of texts, size of searches, and what may be inspected of a pair.
+
+What exceeds one is an `InputError` with the size, the limit and the remedy.
+"""
 
 import contextlib
 from collections.abc import Sequence
@@ -47,11 +50,7 @@ MAX_OCCLUDED_WORDS = 40
 
 
 def check_text(text: Any) -> None:
-    """Validate that a value is a non-empty string within the length limit.
-
-    Raises:
-        InputError: with the remedy.
-    """
+    """Refuse what is not a string, or is empty or too long."""
     if not isinstance(text, str):
         raise InputError(f"the text must be a string, not {type(text).__name__}")
     if not text.strip():
@@ -65,11 +64,7 @@ def check_text(text: Any) -> None:
 
 
 def check_characters(text: str, name: str) -> None:
-    """Refuse unpaired surrogates, which JSON can express and UTF-8 cannot.
-
-    Raises:
-        InputError: naming the field.
-    """
+    """Refuse unpaired surrogates, which JSON can express and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -79,11 +74,7 @@ def check_characters(text: str, name: str) -> None:
 
 
 def check_search(text: str, decoding: DecodingConfig, prefix: str = "") -> None:
-    """Refuse options and a forced prefix that exceed a limit.
-
-    Raises:
-        InputError: with the size and the limit.
-    """
+    """Refuse options and a forced prefix that exceed a limit."""
     if (decoding.max_new_tokens or 0) > MAX_NEW_TOKENS:
         raise InputError(
             f"max_new_tokens = {decoding.max_new_tokens} exceeds this page's limit of "
@@ -112,11 +103,7 @@ def _check_size(what: str, n_chars: int, n_hypotheses: int, max_work: int) -> No
 
 
 def check_rows(rows: Sequence[str], decoding: DecodingConfig) -> None:
-    """Refuse a column of a file that exceeds a limit.
-
-    Raises:
-        InputError: naming the row, or the size and the limit.
-    """
+    """Refuse a column of a file that exceeds a limit, naming the row."""
     n_chars = sum(map(len, rows))
     if n_chars > MAX_FILE_CHARS:
         raise InputError(
@@ -134,34 +121,21 @@ def check_rows(rows: Sequence[str], decoding: DecodingConfig) -> None:
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
-    """Compute the attention of a pair; an empty translation is replaced by the model's own.
-
-    Raises:
-        InputError: if a text is empty or too long.
-    """
+    """Compute the attention of a pair; an empty translation is replaced by the model's own."""
     check_text(text)
     if translation != "":
         check_text(translation)
-    _check_drawable(translator, text, translation)
+    check_drawable(*_count_tokens(translator, text, translation), translator.config)
     if not translation:
         check_search(text, translator.decoding)
         translation = run_search(in_turns(translator.stream(text, n_together=N_TOGETHER))).text
-        _check_drawable(translator, text, translation)
+        check_drawable(*_count_tokens(translator, text, translation), translator.config)
     with model_turn():
         return translator.attend(text, translation)
 
 
-def _check_drawable(translator: Translator, text: str, translation: str) -> None:
-    n_src_tokens, n_tgt_tokens = _count_tokens(translator, text, translation)
-    check_drawable(n_src_tokens, n_tgt_tokens, translator.config)
-
-
 def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> Attention:
-    """Compute the attention of one sentence with the candidate's original tokenization.
-
-    Raises:
-        InputError: if the pair is too long to display.
-    """
+    """Compute the attention of one sentence with the candidate's original tokenization."""
     n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
     with model_turn():
@@ -169,7 +143,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
 
 
 def align(translator: Translator, translation: Translation) -> list[dict[str, Any]]:
-    """Align the words of a translation, see `list_links`; sentences too long to display have none.
+    """Align the words of a translation; sentences too long to display have no links.
 
     Sentences are aligned one by one, because the maps of a whole text are quadratic in its length.
     """
@@ -205,11 +179,7 @@ def occlude_words(translator: Translator, src: str, candidate: Candidate) -> Occ
 
 
 def score(translator: Translator, src: str, tgt: str) -> PairScore:
-    """Score a given translation.
-
-    Raises:
-        InputError: if a text is empty or too long.
-    """
+    """Score a given translation."""
     check_text(src)
     check_text(tgt)
     n_tokens = max(_count_tokens(translator, src, tgt))

@@ -1,23 +1,17 @@
-"""The models that the page may open: access, lazy loading, an LRU cache, and search on the Hub."""
+"""The models that the page may open: access, lazy loading, and an LRU cache."""
 
-import dataclasses
-import logging
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
-from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.hub.client import find_cached
-from hubnmt.hub.listing import ListedModel, evict_lru, first_models, list_cached
+from hubnmt.hub.listing import evict_lru
 from hubnmt.hub.pull import pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
-
-logger = logging.getLogger(__name__)
 
 MAX_MODEL_MB = 500
 """Maximum size of a model downloaded by the page, in megabytes (10^6 bytes)."""
@@ -28,42 +22,41 @@ MAX_CACHE_MB = 5_000
 MAX_TOKENIZER_MIB = 8
 """Maximum size of a tokenizer file on a public page: a vocabulary of about 100,000."""
 
+MAX_OPEN_MODELS = 2
+"""Maximum number of models in memory: enough to alternate between two."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BoundedLoad:
-    """Load a model; a Hub model only if its size is known and within the limit."""
+MAX_WAIT_S = 60.0
+"""How long a model waits until another one is downloaded."""
 
-    load: Callable[[str], Translator]
-    forgets: bool
-    """Whether to evict models from the Hub cache, as a public page does."""
+SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
+"""Search syntax: `words`, `user/` or `user/ words`."""
 
-    def __call__(self, name: str) -> Translator:
-        """Load a model by its reference.
 
-        Raises:
-            HubNMTError: if it is too large, or cannot be loaded.
-        """
-        reference = None if _is_folder(name) else parse_reference(name)
-        if reference is None:
-            return self.load(name)
-        try:
-            pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
-            if self.forgets:
-                _check_tokenizers(pulled.folder, name)
-            translator = self.load(str(pulled.folder))
-            translator.name, translator.commit = name, pulled.commit
-            return translator
-        finally:
-            if self.forgets:
-                evict_lru(MAX_CACHE_MB * 10**6)
+def load_bounded(name: str, load: Callable[[str], Translator], *, is_public: bool) -> Translator:
+    """Load a model; a Hub model only if its size is known and within the limits.
+
+    A public page also bounds tokenizer files, and evicts models from the Hub cache.
+
+    Raises:
+        HubNMTError: if it is too large, or cannot be loaded.
+    """
+    reference = None if _is_folder(name) else parse_reference(name)
+    if reference is None:
+        return load(name)
+    try:
+        pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
+        if is_public:
+            _check_tokenizers(pulled.folder, name)
+        translator = load(str(pulled.folder))
+        translator.name, translator.commit = name, pulled.commit
+        return translator
+    finally:
+        if is_public:
+            evict_lru(MAX_CACHE_MB * 10**6)
 
 
 def _check_tokenizers(folder: Path, name: str) -> None:
-    """Refuse tokenizer files that would take too much memory to load.
-
-    Raises:
-        HubError: naming the file and the limit.
-    """
+    """Refuse tokenizer files that would take too much memory to load."""
     for path in folder.glob("tokenizer*.json"):
         if path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
             raise HubError(
@@ -73,73 +66,17 @@ def _check_tokenizers(folder: Path, name: str) -> None:
 
 
 def _is_folder(name: str) -> bool:
-    """Return whether a reference is a folder on this machine."""
     try:
         return Path(name).is_dir()
     except OSError:  # longer than the file system allows
         return False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """Model metadata shown in the page."""
-
-    name: str
-    """Reference used to open the model."""
-    src_lang: str
-    """BCP 47 tag."""
-    tgt_lang: str
-    """BCP 47 tag."""
-    n_parameters: int
-    """Number of trainable parameters."""
-    size_mb: float | None = None
-    """Size of the folder in megabytes (10^6 bytes); None without a folder."""
-    scores: tuple[Score, ...] = ()
-    """Scores in the card's `model-index`, at most one per metric, in its order."""
-
-    card: str = ""
-    """Text of the model card: untrusted Markdown."""
-
-    @property
-    def description(self) -> str:
-        """Rest of the model card's title after the languages; may be empty."""
-        title = re.search(r"^# [^,\n]+, (.{1,200})$", self.card, re.MULTILINE)
-        return title[1] if title else ""
-
-    @property
-    def measured_on(self) -> str:
-        """First test set in the model card; may be empty."""
-        return self.scores[0].dataset if self.scores else ""
-
-
-def read_facts(name: str, config: ModelConfig, card: str, folder: Path | None) -> ModelFacts:
-    """Collect model metadata from config, card and folder."""
-    return ModelFacts(
-        name=name,
-        src_lang=config.src_lang,
-        tgt_lang=config.tgt_lang,
-        n_parameters=config.n_parameters,
-        size_mb=None if folder is None else _folder_size(folder) / 1e6,
-        scores=read_scores(read_metadata(card)),
-        card=card,
-    )
-
-
-def _folder_size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-
-
-MAX_OPEN_MODELS = 2
-"""Maximum number of models in memory: enough to alternate between two."""
-
-MAX_WAIT_S = 60.0
-"""How long a model waits until another one is downloaded."""
-
-N_SUGGESTED = 100
-"""Maximum number of Hub models listed: one page of results, most recently modified first."""
-
-SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
-"""Search syntax: `words`, `user/` or `user/ words`."""
+def _is_on_hub(reference: str) -> bool:
+    try:
+        return parse_reference(reference) is not None and not _is_folder(reference)
+    except HubError:  # invalid revision
+        return False
 
 
 class ModelRegistry:
@@ -184,8 +121,7 @@ class ModelRegistry:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the default and the bundled models, the default first."""
-        others = (name for name in self._bundled if name != self.opening)
-        return (self.opening, *others)
+        return tuple(dict.fromkeys((self.opening, *self._bundled)))
 
     def name(self, reference: str) -> str:
         """Normalize a reference; an empty one selects the default model.
@@ -209,7 +145,7 @@ class ModelRegistry:
         self._check(reference)
         if translator := self._find(reference):
             return translator
-        loading = self._loading[is_on_hub(reference)]
+        loading = self._loading[_is_on_hub(reference)]
         if not loading.acquire(timeout=MAX_WAIT_S):
             raise HubError(f"{reference}: other models are being downloaded; try again in a moment")
         try:
@@ -247,7 +183,7 @@ class ModelRegistry:
     def cached_folder(self, reference: str) -> Path | None:
         """Return the cache folder of a Hub model that is open; None for any other model."""
         reference = self.name(reference)
-        found = parse_reference(reference) if is_on_hub(reference) else None
+        found = parse_reference(reference) if _is_on_hub(reference) else None
         return find_cached(found) if found and self.is_open(reference) else None
 
     def read_search(self, typed: str) -> tuple[str, str] | None:
@@ -265,14 +201,10 @@ class ModelRegistry:
         return match[1] or "", match[2]
 
     def _check(self, reference: str) -> None:
-        """Refuse models that are not allowed, without revealing which local paths exist.
-
-        Raises:
-            ModelNotFoundError: naming the allowed models.
-        """
+        """Refuse models that are not allowed, without revealing which local paths exist."""
         if reference in self.names:
             return
-        if self.allow_hub if is_on_hub(reference) else self.allow_local:
+        if self.allow_hub if _is_on_hub(reference) else self.allow_local:
             return
         kinds = [*self.names]
         kinds += ["a local folder"] if self.allow_local else []
@@ -280,46 +212,3 @@ class ModelRegistry:
         raise ModelNotFoundError(
             f"{reference[:120]!r} is not available on this page; choose one of: {', '.join(kinds)}"
         )
-
-
-def is_on_hub(reference: str) -> bool:
-    """Return whether a reference denotes a Hub model."""
-    try:
-        return parse_reference(reference) is not None and not _is_folder(reference)
-    except HubError:  # invalid revision
-        return False
-
-
-def search_models(author: str, words: str) -> list[tuple[str, str]]:
-    """Search the Hub; return up to `N_SUGGESTED` (label, reference) pairs, the latest first.
-
-    Raises:
-        HubError: if the request fails.
-    """
-    found = first_models(author=author, search=words, size=N_SUGGESTED)
-    return [(_label(model), model.name) for model in found]
-
-
-def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
-    """Return the picker's suggestions as (label, reference), the page's own models first.
-
-    Without the Hub only the page's own and the cached models are suggested.
-    """
-    suggested = [(name, name) for name in registry.names]
-    if registry.allow_hub:
-        suggested += [(_label(model), model.name) for model in list_cached()]
-        try:
-            suggested += search_models("", "")
-        except HubError as error:
-            logger.warning("cannot list models on the Hub: %s", error)
-    first = {name: label for label, name in reversed(suggested)}
-    return [(first.pop(name), name) for _, name in suggested if name in first]
-
-
-def _label(model: ListedModel) -> str:
-    """Format a label such as `user/name (de to en, BLEU 41.2, 19 MB)`."""
-    facts = [f"{model.src_lang} to {model.tgt_lang}"] if model.src_lang else []
-    facts += [f"{score.metric} {score.value:.1f}" for score in model.scores[:1]]
-    if model.size_bytes is not None:
-        facts.append(f"{model.size_bytes / 1e6:.0f} MB")
-    return f"{model.name} ({', '.join(facts)})" if facts else model.name

@@ -19,8 +19,9 @@ from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import UNSURE, Candidate
 from hubnmt.ui.services import limits
+from hubnmt.ui.services.registry import ModelRegistry
 
-MAX_KEPT = 16
+MAX_CANDIDATES = 16
 """Maximum number of candidate translations kept per source text."""
 
 
@@ -28,7 +29,7 @@ MAX_KEPT = 16
 class Subject:
     """One sentence of one candidate translation, selected in the page."""
 
-    value: dict[str, Any]
+    state: dict[str, Any]
     """State held by the page: `src`, `model`, `sentences`, `candidates`, `selected`, `sentence`."""
     src: str
     """The selected source sentence."""
@@ -38,20 +39,20 @@ class Subject:
     """Target token ids of each sentence of the selected candidate, without special tokens."""
 
     @classmethod
-    def read(cls, value: Any, translator: Translator) -> Self:
+    def read(cls, state: Any, translator: Translator) -> Self:
         """Validate the state sent by the page.
 
         Raises:
             InputError: if the state is malformed or exceeds a limit.
         """
         try:
-            number = read_index(value["sentence"])
-            start, end = (read_index(offset) for offset in value["sentences"][number])
-            rows = value["candidates"][read_index(value["selected"])]["rows"]
+            number = read_index(state["sentence"])
+            start, end = (read_index(offset) for offset in state["sentences"][number])
+            rows = state["candidates"][read_index(state["selected"])]["rows"]
             rows = tuple(tuple(read_index(token_id) for token_id in row) for row in rows)
-            is_whole = len(rows) == len(value["sentences"])
-            is_whole &= all(isinstance(each["text"], str) for each in value["candidates"])
-            src = value["src"][start:end]
+            is_whole = len(rows) == len(state["sentences"])
+            is_whole &= all(isinstance(made["text"], str) for made in state["candidates"])
+            src = state["src"][start:end]
         except (KeyError, IndexError, TypeError, ValueError):
             raise InputError("invalid translation state; translate again") from None
         tokenizer = translator.tokenizers.tgt
@@ -66,7 +67,7 @@ class Subject:
             )
         limits.check_text(src)
         limits.check_search(src, translator.decoding)
-        return cls(value, src, number, rows)
+        return cls(state, src, number, rows)
 
     @property
     def row(self) -> tuple[int, ...]:
@@ -78,19 +79,10 @@ class Subject:
         """The selected sentence's translation, with its original tokenization."""
         return Candidate("", 0.0, (self.row,))
 
-    @property
-    def alone(self) -> dict[str, Any]:
-        """The state of a page that holds only this sentence."""
-        return sentence_state(self.value["model"], self.src, self.row)
-
     def pair(self, translator: Translator) -> Pair:
         """Return the ids of the sentence and its translation, with placeholders as translated."""
         tokenizers, config = translator.tokenizers, translator.config
         return pair_sentences(self.src, self.candidate, tokenizers, config=config, split=False)[0]
-
-    def tokenizer(self, translator: Translator) -> Tokenizer:
-        """Return the target tokenizer with the protected spans of the selected sentence."""
-        return bind_sentence(translator, self.src)
 
     def replace_row(self, row: Sequence[int], translator: Translator) -> dict[str, Any]:
         """Insert a new translation of the selected sentence as the first candidate.
@@ -101,37 +93,36 @@ class Subject:
         """
         rows = [*self.rows]
         rows[self.sentence] = tuple(row)
-        bound = [bind_sentence(translator, each) for each in self._sentences]
-        texts = [decode_line(each, tokenizer) for each, tokenizer in zip(rows, bound, strict=True)]
-        text = self._join(texts)
+        src, spans = str(self.state["src"]), self.state["sentences"]
+        sentences = [src[start:end] for start, end in spans]
+        tokenizers = [bind_sentence(translator, sentence) for sentence in sentences]
+        # Join the translated sentences with the whitespace of the source.
+        text, behind = "", 0
+        for (start, end), ids, tokenizer in zip(spans, rows, tokenizers, strict=True):
+            text += src[behind:start] + decode_line(ids, tokenizer)
+            behind = end
+        text += src[behind:]
+        src_ids = (encode_whole(sentence, translator.tokenizers.src).ids for sentence in sentences)
+        log_probs = translator.replay(list(zip(src_ids, rows, strict=True)))
         made = {
             "text": text,
             "probability": None,
-            "rows": [list(each) for each in rows],
-            "unsure": find_unsure(text, rows, self._replay(rows, translator), bound),
+            "rows": [list(ids) for ids in rows],
+            "unsure": find_unsure(text, rows, log_probs, tokenizers),
         }
-        others = [each for each in self.value["candidates"] if each["text"] != text]
-        return {**self.value, "candidates": [made, *others][:MAX_KEPT], "selected": 0}
+        others = [other for other in self.state["candidates"] if other["text"] != text]
+        return {**self.state, "candidates": [made, *others][:MAX_CANDIDATES], "selected": 0}
 
-    @property
-    def _sentences(self) -> list[str]:
-        return [self.value["src"][start:end] for start, end in self.value["sentences"]]
 
-    def _replay(self, rows: Sequence[Sequence[int]], translator: Translator) -> Any:
-        """Return the log-probabilities of the tokens of each sentence, eos included."""
-        pairs = [
-            (encode_whole(each, translator.tokenizers.src).ids, row)
-            for each, row in zip(self._sentences, rows, strict=True)
-        ]
-        return translator.replay(pairs)
+def read_subject(registry: ModelRegistry, state: Any) -> tuple[Translator, Subject]:
+    """Validate the state sent by the page, and load its model.
 
-    def _join(self, texts: Sequence[str]) -> str:
-        """Join translated sentences with the whitespace of the source."""
-        src, joined, behind = str(self.value["src"]), "", 0
-        for (start, end), text in zip(self.value["sentences"], texts, strict=True):
-            joined += src[behind:start] + text
-            behind = end
-        return joined + src[behind:]
+    Raises:
+        HubNMTError: if the state is malformed, or the model is not available.
+    """
+    model = state.get("model") if isinstance(state, dict) else None
+    translator = registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
+    return translator, Subject.read(state, translator)
 
 
 def read_index(value: Any) -> int:
@@ -146,13 +137,7 @@ def read_index(value: Any) -> int:
 
 
 def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
-    """Return the state of a page with one sentence and one translation.
-
-    Args:
-        model: model reference.
-        src: the source sentence.
-        row: target token ids without special tokens.
-    """
+    """Return the state of a page with one sentence and the token ids of its translation."""
     return {
         "src": src,
         "model": model,

@@ -1,6 +1,7 @@
 """Formatting of messages, counts and durations as plain text."""
 
 import re
+from typing import Any
 
 from hubnmt.errors import HubNMTError
 
@@ -16,11 +17,19 @@ MAX_MESSAGE_CHARS = 600
 
 def public_message(error: HubNMTError) -> str:
     """Return an error's message, shortened, encodable in UTF-8, and without server paths."""
-    said = str(error)
-    if len(said) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
-        said = f"{said[:MAX_MESSAGE_CHARS]} ..."
-    said = FOLDERS.sub("", CACHED_MODEL.sub(r"\1/\2", said))
-    return said.encode("utf-8", "backslashreplace").decode("utf-8")
+    message = str(error)
+    if len(message) > MAX_MESSAGE_CHARS:  # before the search, whose time is quadratic
+        message = f"{message[:MAX_MESSAGE_CHARS]} ..."
+    message = FOLDERS.sub("", CACHED_MODEL.sub(r"\1/\2", message))
+    return message.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def with_message(value: Any, error: HubNMTError) -> dict[str, Any]:
+    """Return a panel's value with an error's sentence as its `message`."""
+    return {
+        **(value if isinstance(value, dict) else {}),
+        "message": sentence(public_message(error)),
+    }
 
 
 def sentence(message: str) -> str:
@@ -46,6 +55,6 @@ def short_count(number: int) -> str:
 
 def short_duration(seconds: float) -> str:
     """Format a duration: 950 ms, 1.2 s, 75 s."""
-    return (
-        f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.{1 if seconds < 10 else 0}f} s"
-    )
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

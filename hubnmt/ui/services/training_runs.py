@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +27,24 @@ MAX_VOCAB_SIZE = 10**9
 MAX_STEP_DIGITS = 12
 """Larger numbers do not come from a training run."""
 
+CURVES = ("loss", "dev_loss", "bleu", "chrf", "lr")
+
 Points = tuple[tuple[float, float], ...]
 """(step, value) pairs in the order of steps."""
 
 
-CURVES = ("loss", "dev_loss", "bleu", "chrf", "lr")
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """Settings of a run that the page explains; None if they are not recorded."""
+    """Settings of a run that the page explains; None or empty if they are not recorded."""
 
     label_smoothing: float | None
     vocab_size: int | None
     schedule: str
-    """Name of the learning-rate schedule; may be empty."""
     lr: float | None
     """As in the recipe: the peak, or the factor of the schedule `noam` of older runs."""
     warmup_steps: float | None
     started_from: str = ""
     """Name of the pretrained model; empty if trained from scratch."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Run:
-    """Recorded data of one training run."""
-
-    curves: dict[str, Points]
-    """Name -> points; the recorded ones of `CURVES`."""
-    samples: tuple["Sample", ...]
-    sample_steps: tuple[int, ...] = ()
-    """Steps at which the samples were translated, in order."""
-    recipe: "Recipe | None" = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +55,18 @@ class Sample:
     reference: str
     translations: tuple[tuple[int, str], ...]
     """(step, text), without steps whose translation did not change."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """Recorded data of one training run."""
+
+    curves: dict[str, Points]
+    """Name -> points; the recorded ones of `CURVES`."""
+    samples: tuple[Sample, ...]
+    sample_steps: tuple[int, ...] = ()
+    """Steps at which the samples were translated, in order."""
+    recipe: Recipe | None = None
 
 
 def samples_figure(run: Run) -> dict[str, Any] | None:
@@ -87,11 +85,11 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
     ]
     sentences = [
         {
-            "src": each.src[:MAX_SAMPLE_CHARS],
-            "reference": each.reference[:MAX_SAMPLE_CHARS],
-            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in each.translations],
+            "src": sample.src[:MAX_SAMPLE_CHARS],
+            "reference": sample.reference[:MAX_SAMPLE_CHARS],
+            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in sample.translations],
         }
-        for each in run.samples[:MAX_SAMPLES]
+        for sample in run.samples[:MAX_SAMPLES]
     ]
     return {"steps": steps, "sentences": sentences, "n_sentences": len(run.samples)}
 
@@ -100,9 +98,8 @@ def find_run(model_folder: Path | None) -> Path | None:
     """Find the record of a model's training: in the folder of its run, or in its own."""
     if model_folder is None:
         return None
-    candidates = [model_folder]
-    if model_folder.name in ("best", "last"):
-        candidates.insert(0, model_folder.parent)
+    is_in_run = model_folder.name in ("best", "last")
+    candidates = [model_folder.parent, model_folder] if is_in_run else [model_folder]
     return next((folder for folder in candidates if (folder / METRICS).is_file()), None)
 
 
@@ -110,7 +107,7 @@ def read_run(folder: Path) -> Run:
     """Read a run folder.
 
     Raises:
-        InputError: if the folder contains no run.
+        InputError: if the folder contains no run, or a file is too large.
     """
     if not (folder / METRICS).is_file():
         raise InputError(f"{METRICS} not found: this is not the folder of a training run")
@@ -119,6 +116,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _read(path: Path) -> str:
+    """Read a file; empty if there is none."""
     try:
         if path.stat().st_size > MAX_FILE_MIB * 2**20:
             raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
@@ -131,7 +129,11 @@ def _read(path: Path) -> str:
 
 def _read_curves(text: str) -> dict[str, Points]:
     curves: dict[str, list[tuple[float, float]]] = {}
-    for record in _records(text):
+    for line in text.split("\n"):
+        try:
+            record = _table(json.loads(line))
+        except (ValueError, RecursionError):
+            continue
         step = _number(record.get("step"))
         for name in CURVES:
             value = _number(record.get(name))
@@ -140,29 +142,21 @@ def _read_curves(text: str) -> dict[str, Points]:
     return {name: tuple(points) for name, points in curves.items()}
 
 
-def _records(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.split("\n"):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
-
-
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
     return float(value) if is_number else None
 
 
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _read_recipe(folder: Path) -> Recipe | None:
     """Read the recipe of a run folder, or that in the card of a model folder."""
-    tables: Any = None
-    pretrained: Any = ""
     try:
         if (folder / RECIPE).is_file():
             tables = json.loads(_read(folder / RECIPE))
-            pretrained = _table(tables, "run").get("pretrained")
+            pretrained = _table(_table(tables).get("run")).get("pretrained")
         else:
             card = _read(folder / CARD)
             started = re.search(r"(?m)^- started from: (.{1,200})$", card)
@@ -173,7 +167,7 @@ def _read_recipe(folder: Path) -> Recipe | None:
         return None
     if not isinstance(tables, Mapping):
         return None
-    optimizer, tokenizer = (_table(tables, name) for name in ("optimizer", "tokenizer"))
+    optimizer, tokenizer = (_table(tables.get(name)) for name in ("optimizer", "tokenizer"))
     smoothing = _number(optimizer.get("label_smoothing"))
     size = _number(tokenizer.get("vocab_size"))
     return Recipe(
@@ -184,11 +178,6 @@ def _read_recipe(folder: Path) -> Recipe | None:
         warmup_steps=_number(optimizer.get("warmup_steps")),
         started_from=str(pretrained or "")[:200],
     )
-
-
-def _table(tables: Any, name: str) -> Mapping[str, Any]:
-    table = tables.get(name) if isinstance(tables, Mapping) else None
-    return table if isinstance(table, Mapping) else {}
 
 
 def _read_samples(text: str) -> tuple[tuple[Sample, ...], tuple[int, ...]]:

@@ -12,8 +12,8 @@ from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.languages import list_pairs
-from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, read_facts
+from hubnmt.ui.services.catalogue import ModelFacts, list_pairs, read_facts
+from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import bind_sentence, find_unsure
 from hubnmt.ui.services.turns import in_turns
 
@@ -54,7 +54,7 @@ class PageTranslation(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Handlers:
-    """Handlers shared by the tabs and the API."""
+    """Handlers shared by the tabs and the API; a model reference may be empty for the default."""
 
     registry: ModelRegistry
     """Listing of the Hub's models, refreshed at most once a minute."""
@@ -79,27 +79,27 @@ class Handlers:
     ) -> TimedTranslation:
         """Translate a text and measure the time.
 
-        Args:
-            text: one or more sentences.
-            model: model reference; empty selects the default model.
-            prefix: text that the translation must begin with.
-            options: fields of `DecodingConfig` that override the model's defaults.
-
         Raises:
             HubNMTError: if the text is empty or too long, or an option or the model is invalid.
         """
         return run_search(self._search(text, model, prefix, options, n_together=limits.N_TOGETHER))
 
-    def stream_text(
+    def translate_page(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
-    ) -> Generator[str, None, TimedTranslation]:
-        """Stream partial translations; return the result of `translate_text`.
+    ) -> Iterator[str | PageTranslation]:
+        """Stream partial translations to the page, then yield the complete one.
 
         Raises:
-            HubNMTError: see `translate_text`.
+            HubNMTError: as `translate_text`.
         """
-        n_together = 1 if len(text) <= MAX_STREAMED_CHARS else limits.N_TOGETHER
-        return self._search(text, model, prefix, options, n_together=n_together)
+        is_short = isinstance(text, str) and len(text) <= MAX_STREAMED_CHARS
+        n_together = 1 if is_short else limits.N_TOGETHER
+        timed = yield from self._search(text, model, prefix, options, n_together=n_together)
+        found = timed.translation
+        known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
+        better = found.detected_language if found.detected_language in known else ""
+        state = _page_state(text, model, found, self.registry.get(model))
+        yield PageTranslation(timed, state, better)
 
     def _search(
         self, text: str, model: str, prefix: str, options: DecodingOptions, *, n_together: int
@@ -117,43 +117,27 @@ class Handlers:
         load_seconds = 0.0 if was_open else opened - start
         return TimedTranslation(translation, time.perf_counter() - opened, load_seconds, decoding)
 
-    def translate_page(
-        self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
-    ) -> Iterator[str | PageTranslation]:
-        """Stream partial translations to the page, then yield the complete answer.
 
-        Raises:
-            HubNMTError: see `translate_text`.
-        """
-        timed = yield from self.stream_text(text, model, prefix=prefix, **options)
-        other = timed.translation.detected_language
-        known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
-        answer = _page_translation(text, model, timed, self.registry.get(model))
-        yield answer._replace(better_language=other if other in known else "")
-
-
-def _page_translation(
-    text: str, model: str, timed: TimedTranslation, translator: Translator
-) -> PageTranslation:
-    """Build the page's answer, including the state for later inspection."""
-    found = timed.translation
-    bound = [bind_sentence(translator, text[slice(*each.src)]) for each in found.sentences]
-    return PageTranslation(
-        timed,
-        {
-            "src": text,
-            "model": model,
-            "sentences": [list(each.src) for each in found.sentences],
-            "candidates": [
-                {
-                    "text": each.text,
-                    "probability": each.token_probability,
-                    "rows": [list(row) for row in each.tgt_ids],
-                    "unsure": find_unsure(each.text, each.tgt_ids, each.tgt_log_probs, bound),
-                }
-                for each in found.n_best
-            ],
-            "selected": 0,
-            "sentence": 0,
-        },
-    )
+def _page_state(
+    text: str, model: str, found: Translation, translator: Translator
+) -> dict[str, Any]:
+    """Return the translation state that the page keeps for later inspection."""
+    tokenizers = [bind_sentence(translator, text[slice(*pair.src)]) for pair in found.sentences]
+    return {
+        "src": text,
+        "model": model,
+        "sentences": [list(pair.src) for pair in found.sentences],
+        "candidates": [
+            {
+                "text": candidate.text,
+                "probability": candidate.token_probability,
+                "rows": [list(row) for row in candidate.tgt_ids],
+                "unsure": find_unsure(
+                    candidate.text, candidate.tgt_ids, candidate.tgt_log_probs, tokenizers
+                ),
+            }
+            for candidate in found.n_best
+        ],
+        "selected": 0,
+        "sentence": 0,
+    }

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
-from hubnmt.errors import HubNMTError
+from hubnmt.errors import HubNMTError, InputError
 
 SLICE_S = 0.2
 """Time after which a search lets others go on: most sentences take less."""
@@ -29,11 +29,13 @@ MAX_WAITING = 64
 MAX_WAIT_S = 60.0
 """Maximum time that a request waits for a turn."""
 
-KEPT_CLIENTS = 10_000
+MAX_CLIENTS = 10_000
 """Clients of whom is known when they were served."""
 
-_POLL_S = 0.25
+POLL_S = 0.25
 """How often a waiting request is checked for being cancelled."""
+
+BUSY = "the server is busy; try again in a moment"
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -42,21 +44,6 @@ Result = TypeVar("Result")
 class BusyError(HubNMTError):
     """There are too many requests."""
 
-    def __init__(self) -> None:
-        """Set the fixed message."""
-        super().__init__("the server is busy; try again in a moment")
-
-
-class OverrunError(HubNMTError):
-    """A search takes too long."""
-
-    def __init__(self) -> None:
-        """Set the fixed message."""
-        super().__init__(
-            f"stopped after {MAX_SEARCH_S:.0f} s; split the text, or reduce beam_size or "
-            "max_new_tokens"
-        )
-
 
 class AbandonedError(Exception):
     """The client has left, or asks for something newer."""
@@ -64,7 +51,7 @@ class AbandonedError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Client:
-    """Who asks: within an address, the sessions take turns too."""
+    """Sender of a request: within an address, the sessions take turns too."""
 
     address: str = ""
     session: str = ""
@@ -77,7 +64,7 @@ CLIENT: contextvars.ContextVar[Client] = contextvars.ContextVar("client", defaul
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class _Waiting:
+class _Request:
     client: Client
     number: int
     is_next: threading.Event = dataclasses.field(default_factory=threading.Event)
@@ -89,8 +76,8 @@ class Turns:
     def __init__(self) -> None:
         """Create a lock that is free."""
         self._lock = threading.Lock()
-        self._holder: _Waiting | None = None
-        self._waiting: list[_Waiting] = []
+        self._holder: _Request | None = None
+        self._waiting: list[_Request] = []
         self._served: OrderedDict[tuple[str, ...], int] = OrderedDict()
         self._count = itertools.count(1)
 
@@ -106,8 +93,8 @@ class Turns:
         """
         address = CLIENT.get().address
         with self._lock:
-            if sum(each.client.address == address for each in self._waiting) >= MAX_WAITING:
-                raise BusyError
+            if sum(other.client.address == address for other in self._waiting) >= MAX_WAITING:
+                raise BusyError(BUSY)
             return next(self._count)
 
     @contextlib.contextmanager
@@ -118,12 +105,17 @@ class Turns:
             BusyError: if it waited too long.
             AbandonedError: if the request was cancelled.
         """
-        own = _Waiting(CLIENT.get(), number)
+        own = _Request(CLIENT.get(), number)
         with self._lock:
             self._waiting.append(own)
             self._choose()
         try:
-            self._wait(own)
+            until = time.monotonic() + MAX_WAIT_S
+            while not own.is_next.wait(POLL_S) and not own.client.is_cancelled():
+                if time.monotonic() > until:
+                    raise BusyError(BUSY)
+            if own.client.is_cancelled():
+                raise AbandonedError
             yield
         finally:
             with self._lock:
@@ -132,16 +124,6 @@ class Turns:
                 else:
                     self._waiting.remove(own)
                 self._choose()
-
-    def _wait(self, own: _Waiting) -> None:
-        until = time.monotonic() + MAX_WAIT_S
-        while not own.is_next.wait(_POLL_S):
-            if own.client.is_cancelled():
-                raise AbandonedError
-            if time.monotonic() > until:
-                raise BusyError
-        if own.client.is_cancelled():
-            raise AbandonedError
 
     def _choose(self) -> None:
         """Give a free lock to the client who was served longest ago."""
@@ -153,11 +135,11 @@ class Turns:
         for key in _keys(own.client):
             self._served[key] = next(self._count)
             self._served.move_to_end(key)
-        while len(self._served) > KEPT_CLIENTS:
+        while len(self._served) > MAX_CLIENTS:
             self._served.popitem(last=False)
         own.is_next.set()
 
-    def _order(self, own: _Waiting) -> tuple[int, ...]:
+    def _order(self, own: _Request) -> tuple[int, ...]:
         return *(self._served.get(key, 0) for key in _keys(own.client)), own.number
 
 
@@ -189,8 +171,8 @@ def in_turns(steps: Generator[Value, None, Result]) -> Generator[Value, None, Re
     """Run a search in turns, and yield the last value of each.
 
     Raises:
-        BusyError: also if the search takes longer than `MAX_SEARCH_S`.
-        AbandonedError: see `Turns`.
+        BusyError, AbandonedError: see `Turns`.
+        InputError: if the search takes longer than `MAX_SEARCH_S`.
     """
     number, used_s = _TURNS.number(), 0.0
     with contextlib.closing(steps):
@@ -206,5 +188,8 @@ def in_turns(steps: Generator[Value, None, Result]) -> Generator[Value, None, Re
                     return result
                 used_s += time.monotonic() - started
             if used_s > MAX_SEARCH_S:
-                raise OverrunError
+                raise InputError(
+                    f"stopped after {MAX_SEARCH_S:.0f} s; split the text, or reduce beam_size or "
+                    "max_new_tokens"
+                )
             yield value

@@ -1,6 +1,5 @@
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -150,17 +149,6 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
 def test_without_mcp_the_page_about_the_api_meets_no_error(url: str):
     answer = httpx.get(f"{url}gradio_api/mcp/schema")
     assert answer.status_code == 304  # neither an error in the console nor a list of tools
-
-
-def test_a_link_to_the_page_shows_its_title_and_picture(url: str):
-    page = httpx.get(url).text
-    assert page.count('property="og:title"') == 1
-    assert 'property="og:title" content="hubnmt: ' in page
-    assert "twitter:creator" not in page
-    (picture,) = re.findall('property="og:image" content="([^"]*)"', page)
-    assert picture == f"{url}share.png"
-    answer = httpx.get(picture)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
 
 
 JUNK = ("\ud800", 10**400, float("nan"), float("inf"), -1, 2.5, True, [], {"a": [1]}, "x" * 99_999)

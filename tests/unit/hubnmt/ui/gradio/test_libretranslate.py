@@ -54,10 +54,6 @@ def test_the_fields_of_libretranslate_are_understood(url: str):
         return answer.json()
 
     assert ask(q=["ein hund", ""]) == {"translatedText": ["EIN HUND", ""]}
-    assert ask(q="ein hund", alternatives=2) == {
-        "translatedText": "EIN HUND",
-        "alternatives": ["EIN HUND!", "EIN HUND!!"],
-    }
     found = ask(q=GERMAN, source="auto")
     assert found["detectedLanguage"]["language"] == "de"
     assert 50 < found["detectedLanguage"]["confidence"] <= 100
@@ -76,7 +72,6 @@ def test_the_fields_of_libretranslate_are_understood(url: str):
         ({"q": "ein hund", "target": "xx"}, "no model translates de to xx; there are: de to en"),
         ({"q": "ein hund", "target": {}}, "no model translates"),
         ({"q": "ein hund", "format": "html"}, "format must be text"),
-        ({"q": "ein hund", "alternatives": "many"}, "alternatives"),
         ({"q": "ආයුබෝවන්", "source": "auto"}, "was not detected"),
         ([], "nothing to translate"),
         ([1], "JSON object"),

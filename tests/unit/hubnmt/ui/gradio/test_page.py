@@ -41,7 +41,7 @@ def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, handlers: Handle
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
     options = launch_options(handlers)
     assert options["max_file_size"] == f"{tables.MAX_FILE_MIB}mb"
-    assert options["state_session_capacity"] == page.KEPT_SESSIONS
+    assert options["state_session_capacity"] == page.MAX_SESSIONS
     assert options["run_history"] is False
 
 

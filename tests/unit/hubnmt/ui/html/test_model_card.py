@@ -2,7 +2,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hubnmt.ui.html.model_card import card_html
+from hubnmt.ui.html.facts import card_html
 from tests.conftest import REPO
 
 CARD = """---

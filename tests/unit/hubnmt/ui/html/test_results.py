@@ -7,7 +7,7 @@ from hubnmt.model.trace import trace_shapes
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
-from hubnmt.ui.services.files import FileResult, Warned, find_worst
+from hubnmt.ui.services.files import FileResult, RowWarnings, find_worst
 from hubnmt.ui.services.learn import NetworkShapes
 from hubnmt.ui.services.translate import Handlers
 
@@ -31,7 +31,7 @@ def result() -> FileResult:
         n_done=2,
         n_rows=3,
         seconds=0.5,
-        warnings=(Warned(2, (f"cut {MARKUP}",)),),
+        warnings=(RowWarnings(2, (f"cut {MARKUP}",)),),
         scores=score_corpus(texts, references),
         worst=find_worst(["a", MARKUP], texts, references),
     )

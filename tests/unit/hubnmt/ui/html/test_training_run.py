@@ -1,9 +1,10 @@
+import math
 from xml.etree import ElementTree
 
 import pytest
 import torch
 
-from hubnmt.ui.html.training_run import least_loss, loss_curve, run, token_loss
+from hubnmt.ui.html.training_run import line_chart, run, token_loss
 from hubnmt.ui.services.training_runs import Recipe, Run
 from training.optim.loss import projected_cross_entropy
 
@@ -57,9 +58,18 @@ def test_the_loss_of_a_token_is_that_of_training(label_smoothing: float, probabi
     assert token_loss(probability, label_smoothing, V) == pytest.approx(expected, rel=1e-5)
 
 
-def test_no_loss_is_smaller_than_the_least():
-    assert least_loss(0.0, V) == 0
-    losses = [loss for _, loss in loss_curve(0.1, V)]
-    assert min(losses) == pytest.approx(least_loss(0.1, V), abs=1e-3)
-    assert min(losses) >= least_loss(0.1, V)
-    assert losses[-1] > min(losses)
+@pytest.mark.parametrize("far", [1e308, -1e308, math.inf, -math.inf, math.nan, 1e17])
+def test_points_far_out_are_left_out(far: float):
+    points = [(1, 2.0), (2, far), (3, 4.0), (far, 3.0)]
+    assert line_chart("t", {"a": points}, x_label="x") == line_chart(
+        "t", {"a": [(1, 2.0), (3, 4.0)]}, x_label="x"
+    )
+    assert line_chart("t", {"a": [(1, far)]}, x_label="x") == ""
+
+
+def test_names_are_escaped_and_told_to_who_cannot_see():
+    figure = line_chart("<t>", {"<b>": [(0, 1), (1, 2)]}, x_label="<x>")
+    assert "<b>&" not in figure
+    root = ElementTree.fromstring(figure)
+    label = next(svg.get("aria-label") for svg in root.iter("svg"))
+    assert label == "<t>: <b> from 1 to 2"

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
 from hubnmt.ui.services.learn import Learn
-from hubnmt.ui.services.registry import BoundedLoad, ModelRegistry
+from hubnmt.ui.services.registry import ModelRegistry, load_bounded
 from hubnmt.ui.services.training_runs import samples_figure
 from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO, read_folder
@@ -23,8 +25,8 @@ def stored(hub: HubServer, model_folder: Path) -> None:
         hub.store.put(name, read_folder(model_folder))
 
 
-def _load(forgets: bool) -> BoundedLoad:
-    return BoundedLoad(Translator.from_pretrained, forgets)
+def _load(is_public: bool) -> Callable[[str], Translator]:
+    return partial(load_bounded, load=Translator.from_pretrained, is_public=is_public)
 
 
 def test_a_model_too_large_is_refused_by_what_the_hub_says(
@@ -42,9 +44,9 @@ def test_only_a_page_for_strangers_makes_room(
     hub: HubServer, stored: None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(registry, "MAX_CACHE_MB", 0)
-    for forgets, n_kept in ((False, 2), (True, 1)):
+    for is_public, n_kept in ((False, 2), (True, 1)):
         for name in (REPO, "user/second"):
-            _load(forgets)(name)
+            _load(is_public)(name)
         assert len(list_cached()) == n_kept
 
 

@@ -53,7 +53,7 @@ def test_a_file_is_translated_in_chunks_with_progress(files: Files, upload: str)
 def test_a_semicolon_separates_columns_as_in_a_german_spreadsheet(files: Files, tmp_path: Path):
     path = tmp_path / "Liste.csv"
     path.write_bytes("\ufeffNr;Deutsch\r\n1;Guten Tag, du\r\n2;so long\r\n".encode())
-    assert files.describe(str(path), "").columns == ("Nr", "Deutsch")
+    assert files.describe(str(path), "").names == ("Nr", "Deutsch")
     _, result, text = _run(files, str(path), source="Deutsch")
     assert text.splitlines()[:2] == ["Nr;Deutsch;translation", "1;Guten Tag, du;GUTEN TAG, DU"]
     assert result.warnings == ((2, ("<b>cut</b>",)),)

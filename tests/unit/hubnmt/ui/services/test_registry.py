@@ -10,8 +10,8 @@ from hubnmt.errors import HubError, ModelNotFoundError
 from hubnmt.model import Transformer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry as registry_module
-from hubnmt.ui.services.languages import find_reverse
-from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, suggest_models
+from hubnmt.ui.services.catalogue import ModelFacts, find_reverse, suggest_models
+from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 

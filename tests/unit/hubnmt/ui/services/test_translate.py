@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from hubnmt.decoding import run_search
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.limits import N_TOGETHER
@@ -47,5 +46,5 @@ def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers
 def test_sentences_of_a_long_text_are_searched_side_by_side(
     n_words: int, n_together: int, handlers: Handlers
 ):
-    run_search(handlers.stream_text("ja " * n_words, ""))
+    list(handlers.translate_page("ja " * n_words, ""))
     assert handlers.registry.get("").n_together == n_together  # type: ignore[attr-defined]

@@ -6,13 +6,13 @@ from collections.abc import Generator
 import pytest
 
 from hubnmt.decoding import run_search
+from hubnmt.errors import InputError
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import (
     CLIENT,
     AbandonedError,
     BusyError,
     Client,
-    OverrunError,
     in_turns,
     model_turn,
 )
@@ -96,7 +96,7 @@ def test_a_search_that_is_closed_gives_its_turn_back():
 
 def test_a_search_and_the_requests_of_an_address_are_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(turns, "MAX_SEARCH_S", 0.1)
-    with pytest.raises(OverrunError, match="split the text"):
+    with pytest.raises(InputError, match="split the text"):
         run_search(in_turns(search(1000, [], "endless")))
     monkeypatch.setattr(turns, "MAX_WAITING", 3)
     done: list[str] = []
