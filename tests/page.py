@@ -115,6 +115,7 @@ class FakeTranslator:
             tgt_tokens=(" A", "B", "<eos>"),
             tgt_log_probs=(-0.1, -0.2, -0.3),
             sentences=(SentencePair((0, len(text)), (0, len(candidates[0].text))),),
+            to_check=(),
             warnings=("<b>cut</b>",) if "long" in text else (),
             detected_language="",
         )
