@@ -159,18 +159,18 @@ def _parse_row(row: dict[str, Any]) -> ListedModel:
     )
 
 
-def first_models(*, author: str = "", search: str = "", size: int = 20) -> list[ListedModel]:
+def first_models(size: int) -> list[ListedModel]:
     """Return the first models of `list_hub`, which are requested once a minute.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
     """
-    return _request_first(int(time.monotonic() // FRESH_S), author, search, size)
+    return _request_first(int(time.monotonic() // FRESH_S), size)
 
 
-@lru_cache(maxsize=64)
-def _request_first(period: int, author: str, search: str, size: int) -> list[ListedModel]:
-    return list(itertools.islice(list_hub(author=author, search=search), size))
+@lru_cache(maxsize=1)
+def _request_first(period: int, size: int) -> list[ListedModel]:
+    return list(itertools.islice(list_hub(), size))
 
 
 def evict_lru(limit: int) -> tuple[str, ...]:

@@ -44,9 +44,6 @@ LONG: dict[str, Any] = {"concurrency_id": "files", "concurrency_limit": 16}
 OPENS: dict[str, Any] = {"concurrency_id": "opening", "concurrency_limit": 16}
 """Events that load a model, most of which wait."""
 
-ASKS: dict[str, Any] = {"concurrency_id": "hub", "concurrency_limit": 1}
-"""Events that query the Hub, one at a time."""
-
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Settings of events that are not part of the public API."""
 

@@ -17,25 +17,6 @@ MAX_WARNED = 20
 
 PART_NAMES = {"encoder": "Encoder", "decoder": "Decoder", "output": "Output"}
 
-# --- The model ---
-
-
-def searched(typed: str, n_found: int | None, *, at_most: int) -> str:
-    """Render the status of a Hub search; `n_found` is None while it runs."""
-    query = f"“{typed}”"
-    if n_found is None:
-        status = f"Searching the Hub for {query} …"
-    elif n_found == 0:
-        status = (
-            f"No hubnmt model on the Hub matches {query}; try another word, or user/ for a user."
-        )
-    elif n_found < at_most:
-        status = f"Models on the Hub for {query}; select one to download and open it."
-    else:
-        status = f"The {at_most} most recent models for {query}; refine the search to see others."
-    return f'<p class="hint" role="status">{html.escape(status)}</p>'
-
-
 # --- Files ---
 
 

@@ -1,4 +1,4 @@
-"""What is known of the page's models: description, language pairs, and search on the Hub."""
+"""What is known of the page's models: description, language pairs, and those of the Hub."""
 
 import dataclasses
 import logging
@@ -148,16 +148,6 @@ def _describe(facts: ModelFacts) -> dict[str, str]:
     }
 
 
-def search_models(author: str, words: str) -> list[tuple[str, str]]:
-    """Search the Hub; return up to `N_SUGGESTED` (label, reference) pairs, the latest first.
-
-    Raises:
-        HubError: if the request fails.
-    """
-    found = first_models(author=author, search=words, size=N_SUGGESTED)
-    return [(_label(model), model.name) for model in found]
-
-
 def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
     """Return the picker's suggestions as (label, reference), the page's own models first.
 
@@ -167,7 +157,8 @@ def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
     if registry.allow_hub:
         suggested += [(_label(model), model.name) for model in list_cached()]
         try:
-            suggested += search_models("", "")
+            found = first_models(N_SUGGESTED)
+            suggested += [(_label(model), model.name) for model in found]
         except HubError as error:
             logger.warning("cannot list models on the Hub: %s", error)
     labels: dict[str, str] = {}

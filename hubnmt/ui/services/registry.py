@@ -1,6 +1,5 @@
 """The models that the page may open: access, lazy loading, and an LRU cache."""
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -27,9 +26,6 @@ MAX_OPEN_MODELS = 2
 
 MAX_WAIT_S = 60.0
 """How long a model waits until another one is downloaded."""
-
-SEARCH = re.compile(r"(?:([\w.-]{1,96})/(?:\s+|$))?([^/\\]{0,100})", re.ASCII)
-"""Search syntax: `words`, `user/` or `user/ words`."""
 
 
 def load_bounded(name: str, load: Callable[[str], Translator], *, is_public: bool) -> Translator:
@@ -185,20 +181,6 @@ class ModelRegistry:
         reference = self.name(reference)
         found = parse_reference(reference) if _is_on_hub(reference) else None
         return find_cached(found) if found and self.is_open(reference) else None
-
-    def read_search(self, typed: str) -> tuple[str, str] | None:
-        """Parse the picker's input as author and words of a search on the Hub.
-
-        Returns:
-            None if it denotes a model or a folder, or if the page does not allow Hub models.
-        """
-        if not self.allow_hub or not isinstance(typed, str):
-            return None
-        name = self.name(typed)
-        match = SEARCH.fullmatch(name)
-        if not match or name in self.names or name.startswith((".", "~")) or self.folder(name):
-            return None
-        return match[1] or "", match[2]
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist."""

@@ -11,7 +11,7 @@ from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.translate import Handlers
 
-LINES = ("model", "files", "hub", "opening")
+LINES = ("model", "files", "opening")
 
 
 @pytest.fixture

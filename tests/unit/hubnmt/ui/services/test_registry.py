@@ -130,29 +130,6 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
     ]
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("  german small ", ("", "german small")),
-        ("user/", ("user", "")),
-        ("user/ small", ("user", "small")),
-        *((each, None) for each in ("", "first", REPO, f"{REPO}@v1", f"{REPO}@..", "word" * 26)),
-        *((each, None) for each in (None, "my-run", "./gone", "~", "runs/my run", "C:\\gone")),
-    ],
-)
-def test_words_and_users_are_searched_for_but_no_models_and_folders(
-    make_registry: Make,
-    typed: str,
-    found: tuple[str, str] | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-run").mkdir()
-    assert make_registry(allow_hub=True, allow_local=True).read_search(typed) == found
-    assert make_registry(allow_local=True).read_search(typed) is None
-
-
 def test_the_model_that_translates_back_is_known_by_its_config(
     tiny_stored: StoredModel, tmp_path: Path
 ):
