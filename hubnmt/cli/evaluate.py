@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -21,8 +20,8 @@ from hubnmt.cli.options import (
     print_note,
     progress_bar,
 )
-from hubnmt.errors import ConfigError, InputError
-from hubnmt.text.textfile import open_output, read_aligned
+from hubnmt.errors import ConfigError
+from hubnmt.text.textfile import read_aligned
 
 if TYPE_CHECKING:
     from hubnmt import Translator
@@ -46,9 +45,6 @@ def evaluate(
     hypothesis: Annotated[
         Path | None, Option("--hyp", metavar="FILE", help="score these instead of a model")
     ] = None,
-    save: Annotated[
-        Path | None, Option(metavar="FILE", help="write the translations to FILE")
-    ] = None,
     bootstrap: Annotated[
         bool, Option("--bootstrap", help="add a bootstrap confidence interval")
     ] = False,
@@ -62,8 +58,6 @@ def evaluate(
 
     if (model is None) == (hypothesis is None):
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
-    if save and (os.path.lexists(save) or not os.access(save.parent, os.W_OK | os.X_OK)):
-        raise InputError(f"--save: {save} is not a new file in a folder that can be written")
     if hypothesis:
         hypotheses, references = read_aligned(hypothesis, reference)
         decoding: dict[str, Any] = dict.fromkeys(DECODING_FACTS)
@@ -74,9 +68,6 @@ def evaluate(
         raise ConfigError("--model needs --src FILE")
     scores = score_corpus(hypotheses, references, bootstrap=bootstrap)
     _print_scores(scores, decoding, as_json=as_json)
-    if save:
-        with open_output(save, overwrite=False, carry_on=False) as (sink, _):
-            sink.write("".join(f"{line}\n" for line in hypotheses).encode())
 
 
 def _decode(

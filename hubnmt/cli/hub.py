@@ -81,9 +81,9 @@ def pull(
     if reference is None:
         raise ConfigError(f"{model!r} must be USER/NAME or USER/NAME@REVISION")
     pulled = pull_to(reference, folder) if folder else pull_to_cache(reference)
-    facts = {"model": str(reference), "commit": pulled.commit, "folder": str(pulled.folder)}
-    sentence = f"{reference} is commit {pulled.commit}"
-    _report(facts, sentence, result=pulled.folder, as_json=as_json)
+    result = folder or pulled
+    facts = {"model": str(reference), "commit": pulled.name, "folder": str(result)}
+    _report(facts, f"{reference} is commit {pulled.name}", result=result, as_json=as_json)
 
 
 def push(

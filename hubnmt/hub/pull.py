@@ -6,7 +6,6 @@ commit in use. Cache layout: https://huggingface.co/docs/huggingface_hub/guides/
 """
 
 import contextlib
-import dataclasses
 import difflib
 import logging
 import os
@@ -28,16 +27,6 @@ from hubnmt.hub.files import ALLOWED, CONFIG, check_sizes
 from hubnmt.hub.reference import HubReference, parse_reference
 
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pulled:
-    """A downloaded model."""
-
-    folder: Path
-    """Folder of the model; read-only if it is in the cache."""
-    commit: str
-    """Commit hash that the reference resolved to."""
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
@@ -68,7 +57,7 @@ def locate_model(
             pulled = pull(reference, **hub)
         except HubUnreachableError as error:
             raise HubUnreachableError(f"there is no local folder {name!r}, and {error}") from None
-        return pulled.folder, pulled.commit
+        return pulled, pulled.name
     known = ", ".join(bundled_models()) or "none"
     near = difflib.get_close_matches(name[:100], bundled_models(), n=1)
     suggestion = f" (did you mean {near[0]!r}?)" if near else ""
@@ -96,8 +85,8 @@ def pull(
     local_files_only: bool = False,
     cache_dir: str | Path | None = None,
     max_bytes: int | None = None,
-) -> Pulled:
-    """Download a model, or find it in the cache.
+) -> Path:
+    """Return the folder of a model in the cache, named by its commit; download it if necessary.
 
     Args:
         reference: repository and revision.
@@ -114,7 +103,7 @@ def pull(
     if is_offline or reference.is_pinned:
         cached = find_cached(reference, cache_dir=cache_dir)
         if cached is not None:
-            return Pulled(cached, cached.name)
+            return cached
     if is_offline:
         raise HubError(
             f"{reference} is not in the cache or incomplete, and offline mode is on "
@@ -127,7 +116,7 @@ def pull(
         if cached is None:
             raise
         logger.warning("%s; using the cached commit %s", error, cached.name[:12])
-        return Pulled(cached, cached.name)
+        return cached
 
 
 def _pull_online(
@@ -135,7 +124,7 @@ def _pull_online(
     token: str | None,
     cache_dir: str | Path | None,
     max_bytes: int | None,
-) -> Pulled:
+) -> Path:
     target = str(reference)
     api = connect(token)
     with readable_errors(target):
@@ -166,7 +155,7 @@ def _pull_online(
                 draft = ref.with_name(f"{ref.name}.{os.getpid()}.tmp")
                 draft.write_text(pinned.revision, encoding="ascii")
                 draft.replace(ref)
-    return Pulled(folder, pinned.revision)
+    return folder
 
 
 def _check_limit(planned: Sequence[DryRunFileInfo], max_bytes: int, target: str) -> None:
@@ -178,8 +167,8 @@ def _check_limit(planned: Sequence[DryRunFileInfo], max_bytes: int, target: str)
         )
 
 
-def pull_to(reference: HubReference, folder: Path) -> Pulled:
-    """Download a model into a folder, atomically.
+def pull_to(reference: HubReference, folder: Path) -> Path:
+    """Pull a model, copy it into a folder, atomically, and return its folder in the cache.
 
     Raises:
         InputError: if the folder contains other files.
@@ -188,9 +177,9 @@ def pull_to(reference: HubReference, folder: Path) -> Pulled:
     """
     check_place(folder)
     pulled = pull(reference)
-    load_model(pulled.folder)
+    load_model(pulled)
     with readable_errors(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
         for name in ALLOWED:
-            if (pulled.folder / name).is_file():
-                shutil.copyfile(pulled.folder / name, draft / name)
-    return Pulled(folder, pulled.commit)
+            if (pulled / name).is_file():
+                shutil.copyfile(pulled / name, draft / name)
+    return pulled

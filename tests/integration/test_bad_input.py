@@ -104,13 +104,6 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
         ["three.txt has 3", "two.txt has 2"],
     ),
     "empty files": (["evaluate", "--hyp", "empty.txt", "--ref", "empty.txt"], ["empty"]),
-    "kept translations would overwrite": (
-        [
-            *("evaluate", "--model", "no-weights", "--src", "two.txt", "--ref", "two.txt"),
-            *("--save", "old.txt"),
-        ],
-        ["old.txt", "exists"],
-    ),
 }
 
 

@@ -42,9 +42,9 @@ def load_bounded(name: str, load: Callable[[str], Translator], *, is_public: boo
     try:
         pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
         if is_public:
-            _check_tokenizers(pulled.folder, name)
-        translator = load(str(pulled.folder))
-        translator.name, translator.commit = name, pulled.commit
+            _check_tokenizers(pulled, name)
+        translator = load(str(pulled))
+        translator.name, translator.commit = name, pulled.name
         return translator
     finally:
         if is_public:

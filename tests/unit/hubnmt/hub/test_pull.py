@@ -43,8 +43,8 @@ def test_only_the_files_of_a_model_folder_are_fetched_and_only_once(
 ):
     hub.store.put(REPO, {"run/state.pt": b"pickle", "app.py": b"evil", "a/config.json": b"{}"})
     pulled = pull(REFERENCE)
-    assert pulled.commit == head(hub)
-    assert read_folder(pulled.folder) == stored
+    assert pulled.name == head(hub)
+    assert read_folder(pulled) == stored
     assert {request.path.split("/")[-1] for request in hub.asked("resolve/")} <= set(ALLOWED)
     (large,) = hub.asked(OBJECTS)  # on a host that gets no token
     assert "authorization" not in {name.lower() for name in large.headers}
@@ -53,7 +53,7 @@ def test_only_the_files_of_a_model_folder_are_fetched_and_only_once(
     assert pull(REFERENCE) == pulled
     assert hub.asked("resolve|objects") == []
     hub.requests.clear()
-    assert pull(HubReference(REPO, pulled.commit)) == pulled
+    assert pull(HubReference(REPO, pulled.name)) == pulled
     assert hub.requests == []
 
 
@@ -63,9 +63,9 @@ def test_a_branch_a_tag_and_a_commit_are_found(hub: HubServer, stored: dict[str,
     repo.tags["v1"] = repo.branches["feature/a"] = old
     hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
     for revision in ("v1", "feature/a", old):
-        assert pull(HubReference(REPO, revision)).commit == old
-        assert pull(HubReference(REPO, revision), local_files_only=True).commit == old
-    assert pull(REFERENCE).commit == head(hub) != old
+        assert pull(HubReference(REPO, revision)).name == old
+        assert pull(HubReference(REPO, revision), local_files_only=True).name == old
+    assert pull(REFERENCE).name == head(hub) != old
 
 
 # --- without a network ---------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def test_offline_takes_the_cache(
     assert pull(REFERENCE, local_files_only=True) == pulled
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert pull(REFERENCE) == pulled
-    (pulled.folder / "decoding.json").unlink()
+    (pulled / "decoding.json").unlink()
     with pytest.raises(HubError, match=r"incomplete.*pull it once online"):
         pull(REFERENCE)
     assert hub.requests == []
@@ -101,7 +101,7 @@ def test_a_closed_model_is_refused_with_the_way_out_and_not_taken_from_the_cache
     hub.repo(REPO).gated = True
     with pytest.raises(HubError, match=f"gated: ask for access at {hub.url}/{REPO}"):
         pull(REFERENCE, token=READER)
-    assert pull(REFERENCE, token=TOKEN).commit == head(hub)
+    assert pull(REFERENCE, token=TOKEN).name == head(hub)
     hub.repo(REPO).private = True
     with pytest.raises(HubError, match="private"):
         pull(REFERENCE, token=READER)
@@ -215,7 +215,7 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
     assert TOKEN not in str(error.value)
     assert find_cached(REFERENCE) is None
     hub.faults.clear()
-    assert read_folder(pull(REFERENCE).folder) == stored
+    assert read_folder(pull(REFERENCE)) == stored
 
 
 def test_a_hub_that_does_not_answer_is_one_line(
@@ -230,7 +230,7 @@ def test_a_hub_that_does_not_answer_is_one_line(
 def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict[str, bytes]):
     for _ in range(3):
         hub.faults.add(Fault(OBJECTS, times=1, cut_after=5000))
-    assert read_folder(pull(REFERENCE).folder) == stored
+    assert read_folder(pull(REFERENCE)) == stored
     assert len(hub.asked(OBJECTS)) == 4
 
 
@@ -243,7 +243,7 @@ def test_ctrl_c_leaves_the_old_model_in_use(hub: HubServer, stored: dict[str, by
     with pytest.raises(KeyboardInterrupt):
         pull(REFERENCE)
     assert pull(REFERENCE, local_files_only=True) == old
-    assert read_folder(pull(REFERENCE).folder) == changed
+    assert read_folder(pull(REFERENCE)) == changed
 
 
 # --- within a limit ------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_a_folder_of_ones_own_gets_real_files_and_only_those_of_the_model(
 ):
     """Defaults of an older model would change what this one says; the user's own files stay."""
     mine = tmp_path / "mine"
-    assert pull_to(REFERENCE, mine).folder == mine
+    assert pull_to(REFERENCE, mine) == pull(REFERENCE)
     assert read_folder(mine) == stored
     assert not any(path.is_symlink() for path in mine.iterdir())
     (mine / "notes.txt").write_text("kept")
@@ -304,4 +304,4 @@ def test_weights_in_8_bits_are_pulled(hub: HubServer, model_folder: Path):
     stored = load_model(model_folder)
     save_model(model_folder, dataclasses.replace(stored, dtype=torch.int8))
     hub.store.put(REPO, read_folder(model_folder))
-    assert load_model(pull(REFERENCE).folder).dtype is torch.int8
+    assert load_model(pull(REFERENCE)).dtype is torch.int8

@@ -172,7 +172,7 @@ def test_an_unsound_folder_sends_nothing(
 
 def test_a_pulled_model_can_be_pushed_on(hub: HubServer, model_folder: Path):
     push(model_folder, REPO)
-    cached = pull(HubReference(REPO)).folder
+    cached = pull(HubReference(REPO))
     assert (cached / "config.json").is_symlink()
     push(cached, "user/copy")
     weights = "model.safetensors"
