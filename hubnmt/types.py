@@ -138,7 +138,7 @@ class Translation:
         values = {name: getattr(self, name) for name in names}
         values["token_probability"] = self.token_probability
         values["to_check"] = [self.text[slice(*pair.tgt)] for pair in self.to_check]
-        values["n_best"] = [{"text": each.text, "score": each.score} for each in self.n_best]
+        values["n_best"] = [{"text": best.text, "score": best.score} for best in self.n_best]
         return values
 
 

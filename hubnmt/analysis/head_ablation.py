@@ -46,7 +46,7 @@ def without_heads(translator: Translator, heads: Collection[Head]) -> Translator
         decoding=translator.decoding,
         card=translator.card,
     )
-    name = next(name for name, each in DTYPES.items() if each == dtype)
+    name = next(name for name, kind in DTYPES.items() if kind == dtype)
     return Translator(stored, device=str(translator.device), dtype=name)
 
 
@@ -58,7 +58,7 @@ def ablate_heads(model: Transformer, heads: Collection[Head]) -> Transformer:
     """
     changed = {id(_find_attention(model, head).out_proj.weight) for head in heads}
     shared: dict[int, Any] = {
-        id(each): each for each in model.parameters() if id(each) not in changed
+        id(weight): weight for weight in model.parameters() if id(weight) not in changed
     }
     ablated = copy.deepcopy(model, shared)
     with torch.no_grad():

@@ -113,7 +113,9 @@ def explorer_html(maps: Attention) -> str:
 
     An `iframe`, as styles and scripts of the notebook must not mix with its own.
     """
-    n_weights = sum(each.numel() for each in (maps.cross, maps.encoder_self, maps.decoder_self))
+    n_weights = sum(
+        weights.numel() for weights in (maps.cross, maps.encoder_self, maps.decoder_self)
+    )
     if n_weights > MAX_WEIGHTS:
         return (
             f"<p>{n_weights:,} attention weights are too many to display: limit {MAX_WEIGHTS:,}</p>"

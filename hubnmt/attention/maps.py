@@ -205,12 +205,12 @@ def side_by_side(
     if len(maps) == 1:
         return maps[0]
     return Attention(
-        src=_concatenate([each.src for each in maps], src_spaces),
-        tgt=_concatenate([each.tgt for each in maps], tgt_spaces),
-        cross=_blocks([each.cross for each in maps]),
-        encoder_self=_blocks([each.encoder_self for each in maps]),
-        decoder_self=_blocks([each.decoder_self for each in maps]),
-        tgt_log_probs=tuple(value for each in maps for value in each.tgt_log_probs),
+        src=_concatenate([part.src for part in maps], src_spaces),
+        tgt=_concatenate([part.tgt for part in maps], tgt_spaces),
+        cross=_blocks([part.cross for part in maps]),
+        encoder_self=_blocks([part.encoder_self for part in maps]),
+        decoder_self=_blocks([part.decoder_self for part in maps]),
+        tgt_log_probs=tuple(value for part in maps for value in part.tgt_log_probs),
         alignment_head=maps[0].alignment_head,
         alignment_shift=maps[0].alignment_shift,
     )
@@ -233,10 +233,10 @@ def _concatenate(sides: Sequence[TokenSpans], spaces: Sequence[str]) -> TokenSpa
 def _blocks(maps: Sequence[Tensor]) -> Tensor:
     """Join (L, H, Qi, Ki) maps along the diagonal: (L, H, sum Qi, sum Ki)."""
     n_layers, n_heads = maps[0].shape[:2]
-    n_queries, n_keys = (sum(each.shape[axis] for each in maps) for axis in (2, 3))
+    n_queries, n_keys = (sum(part.shape[axis] for part in maps) for axis in (2, 3))
     joined = torch.zeros(n_layers, n_heads, n_queries, n_keys)
     row = column = 0
-    for each in maps:
-        joined[:, :, row : row + each.shape[2], column : column + each.shape[3]] = each
-        row, column = row + each.shape[2], column + each.shape[3]
+    for part in maps:
+        joined[:, :, row : row + part.shape[2], column : column + part.shape[3]] = part
+        row, column = row + part.shape[2], column + part.shape[3]
     return joined

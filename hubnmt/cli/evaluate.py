@@ -90,7 +90,7 @@ def _decode(
 
 
 def _print_warnings(translations: "Sequence[Translation]") -> None:
-    counts = Counter(warning for each in translations for warning in set(each.warnings))
+    counts = Counter(warning for found in translations for warning in set(found.warnings))
     for warning, n_lines in counts.most_common():
         share = 100 * n_lines / len(translations)
         summary = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"

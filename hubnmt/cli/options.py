@@ -102,14 +102,14 @@ class Translating:
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is one of the dataclasses above by an option for each field."""
+    """Replace parameters that are dataclasses, as above, by an option for each of their fields."""
     parameters = inspect.signature(command).parameters.values()
     groups = {
-        each.name: each.annotation
-        for each in parameters
-        if isinstance(each.annotation, type) and dataclasses.is_dataclass(each.annotation)
+        parameter.name: parameter.annotation
+        for parameter in parameters
+        if isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation)
     }
-    options = [each for each in parameters if each.name not in groups]
+    options = [parameter for parameter in parameters if parameter.name not in groups]
     for group in groups.values():
         hints = get_type_hints(group, include_extras=True)
         for field in dataclasses.fields(group):

@@ -247,7 +247,7 @@ for text, row in zip(PAIRS, said.tolist(), strict=True):
 # %%
 def start() -> Step:
     """Encode the sentence for a new search; padding and `<bos>` are never said."""
-    return ModelStep(model, src_alone, mask_alone, never=(pad_id, bos_id))
+    return ModelStep(model, src_alone, mask_alone, forbidden_ids=(pad_id, bos_id))
 
 
 def show(ids: list[int]) -> str:

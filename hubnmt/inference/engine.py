@@ -106,7 +106,7 @@ class TorchEngine:
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
-        step = ModelStep(self._fast, src_ids, src_pad_mask, never=(tgt.pad_id, tgt.bos_id))
+        step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=(tgt.pad_id, tgt.bos_id))
         caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [

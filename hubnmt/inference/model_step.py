@@ -20,7 +20,7 @@ class ModelStep:
         src_ids: Tensor,
         src_pad_mask: Tensor,
         *,
-        never: Sequence[int] = (),
+        forbidden_ids: Sequence[int] = (),
     ) -> None:
         """Encode the sources.
 
@@ -28,13 +28,15 @@ class ModelStep:
             model: in eval mode.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
-            never: ids that no translation contains (pad, bos). The other log-probabilities
+            forbidden_ids: ids that no translation contains (pad, bos). The other log-probabilities
                 are not renormalized, so that a search and a replay agree.
         """
         self._model = model
         pad_mask = src_pad_mask if src_pad_mask.any() else None
         self._cache = model.precompute_cross_attention(model.encode(src_ids, pad_mask), pad_mask)
-        self._forbidden_ids = torch.tensor(list(never), dtype=torch.int64, device=src_ids.device)
+        self._forbidden_ids = torch.tensor(
+            list(forbidden_ids), dtype=torch.int64, device=src_ids.device
+        )
 
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""

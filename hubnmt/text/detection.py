@@ -29,7 +29,7 @@ def detect_languages(text: str, n_best: int = 5) -> list[Detected]:
     if detector is None or not text.strip():
         return []
     found = detector.detect(text, k=n_best)
-    return [Detected(each["lang"], min(each["score"], 1.0)) for each in found]
+    return [Detected(best["lang"], min(best["score"], 1.0)) for best in found]
 
 
 @functools.cache
