@@ -22,11 +22,7 @@ def explain_failed_save(path: Path, error: Exception) -> ModelFolderError:
 
 @contextlib.contextmanager
 def reporting_full_disk(path: Path) -> Iterator[None]:
-    """Convert an `OSError` raised in the block with `explain_failed_save`.
-
-    Raises:
-        ModelFolderError: in place of the `OSError`.
-    """
+    """Raise an `OSError` of the block as a `ModelFolderError`, by `explain_failed_save`."""
     try:
         yield
     except OSError as error:
@@ -34,11 +30,7 @@ def reporting_full_disk(path: Path) -> Iterator[None]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace a text file atomically.
-
-    Raises:
-        ModelFolderError: if the disk is full.
-    """
+    """Replace a text file atomically."""
     draft = path.with_name(f".{path.name}.draft")
     with reporting_full_disk(path):
         draft.write_text(text, encoding="utf-8")

@@ -17,7 +17,6 @@ from hubnmt.errors import InputError
 from training.command import make_parser, run_command
 
 SPLITS = {"train": 10_000, "valid": 200}
-"""Pairs per split."""
 LENGTHS = range(4, 13)
 """Letters per string; BLEU needs at least four."""
 SEED = 1
@@ -34,11 +33,7 @@ def make_lines() -> dict[str, list[str]]:
 
 
 def write_corpus(folder: Path) -> None:
-    """Write source and target files of both splits.
-
-    Raises:
-        InputError: if the folder holds different files of these names.
-    """
+    """Write source and target files of both splits; different files are not overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, lines in make_lines().items():
         for path in (folder / f"{split}.src", folder / f"{split}.tgt"):

@@ -53,7 +53,7 @@ def back_translate(
     batch_tokens: int,
     limit: int | None = None,
 ) -> Path:
-    """Translate a file and write the pairs, or continue an earlier call.
+    """Translate a file and write the pairs, or continue an earlier call; return the file of pairs.
 
     Args:
         translator: the reverse model.
@@ -63,9 +63,6 @@ def back_translate(
         settings: decoding options that override the model's.
         batch_tokens: source tokens times hypotheses per batch.
         limit: number of lines to translate; None for all.
-
-    Returns:
-        the file of pairs.
 
     Raises:
         InputError: if the input is a pipe, or the folder holds pairs made with other settings.

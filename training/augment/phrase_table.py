@@ -121,11 +121,7 @@ def _short_sentences(pairs: Iterable[tuple[str, str]]) -> list[Phrase]:
 
 
 def read_pairs(config: DataConfig, *, output: Path, limit: int) -> list[tuple[str, str]]:
-    """Read the cleaned training pairs of a recipe, without `output` and without augmentation.
-
-    Raises:
-        InputError: if there are no pairs, or a file cannot be read.
-    """
+    """Read the cleaned training pairs of a recipe, without `output` and without augmentation."""
     corpora = {
         name: {**values, "tag": ""}
         for name, values in config.corpora.items()

@@ -1,7 +1,6 @@
 """Make synthetic pairs from frames: sentence pairs with fields for names and numbers.
 
-    python -m training.augment.synthetic_pairs training/phrasebook/frames-de-en.tsv \
-        --output FOLDER/frames.tsv --times 60 --seed 17
+    python -m training.augment.synthetic_pairs FRAMES.tsv --output FOLDER/frames.tsv
 
 A frame is a row such as "{name} wohnt in {city}.", "{name} lives in {city}."; the fields are
 `name`, `surname`, `city`, `firm`, `number`, `date`, `time` (a full hour) and `weekday`, and the
@@ -78,12 +77,7 @@ Words = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def read_words(path: Path, frames: PairTable) -> Words:
-    """Read the words of a table whose columns the module describes.
-
-    Raises:
-        InputError: if a column of the frames' languages, a cell of a row, or a second word of a
-            field is missing.
-    """
+    """Read the words of a table whose columns the module describes, or say what is missing."""
     header, *rows = (line.split("\t") for line in read_lines(path))
     words = defaultdict[str, list[tuple[str, str]]](list)
     for number, row in enumerate(rows, start=2):
@@ -104,11 +98,7 @@ def read_words(path: Path, frames: PairTable) -> Words:
 
 
 def load_values() -> Values:
-    """Draw values from `faker`, always the same ones for the same version of it.
-
-    Raises:
-        InputError: if it is not installed.
-    """
+    """Draw values from `faker`, always the same ones for the same version of it."""
     try:
         import babel.dates  # noqa: F401  # read by `_write_day`
         from faker import Faker  # needed by this command alone

@@ -18,11 +18,7 @@ class PairTable(NamedTuple):
 
 
 def read_table(path: Path) -> PairTable:
-    """Read a .tsv table of two columns whose header names the languages, source first.
-
-    Raises:
-        InputError: if the file cannot be read, has another number of columns, or no pairs.
-    """
+    """Read a .tsv table of two columns whose header names the languages, source first."""
     header = next(read_lines(path), "").split("\t")
     if len(header) != 2 or not all(header):
         raise InputError(f"{path}: the header must name two languages, separated by a tab")
@@ -35,11 +31,7 @@ def read_table(path: Path) -> PairTable:
 
 
 def check_output(path: Path) -> None:
-    """Check that a new table can be written, before the work starts.
-
-    Raises:
-        InputError: if the file exists, or its name does not end in .tsv.
-    """
+    """Check before the work that a table can be written: a new file that ends in .tsv."""
     if path.suffix != ".tsv" or path.exists():
         raise InputError(f"--output {path} must end in .tsv and not exist yet")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,11 @@
 """Add informal spelling variants to a phrase table.
 
-    python -m training.augment.typing_variants training/phrasebook/de-en.tsv \
-        --output FOLDER/phrasebook.tsv
+    python -m training.augment.typing_variants PHRASES.tsv --output FOLDER/phrasebook.tsv
 
 The sources are added without their final mark, without commas, in lower case, and all of these;
 German sources also with ae, oe, ue and ss for umlauts and ß, French sources also without accents. A
 source without its mark has a target without one, and an entry in lower case is added with a
 capital on both sides, as phones write it. The header of the phrase book names the languages.
-Unlike the settings `drop_final_mark` and `lowercase_src` of a recipe, which change a share of the
-pairs, each entry is there in every variant.
 """
 
 import logging

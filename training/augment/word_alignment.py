@@ -24,7 +24,6 @@ NULL_PRIOR: Final = 0.08
 MIN_PROBABILITY: Final = 1e-6
 """Translation probabilities below this are pruned, which saves time in later iterations."""
 NULL_WORD: Final = ""
-"""The null word."""
 
 Words = Sequence[str]
 Link = tuple[int, int]

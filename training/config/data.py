@@ -26,11 +26,7 @@ def suffix_of(name: str) -> str:
 
 
 def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Group file names into single tables and pairs of text files.
-
-    Raises:
-        ConfigError: if a text file has no counterpart.
-    """
+    """Group file names into single tables and pairs of text files."""
     groups: list[tuple[str, ...]] = []
     waiting = iter(files)
     for name in waiting:
@@ -61,7 +57,6 @@ class SourceConfig(FromDict):
     dataset: str | None = None
     """Hub dataset, used if there are no local files."""
     config: str | None = None
-    """Configuration of the Hub dataset."""
     split: str = "train"
     """Split of the Hub dataset to train on; `train[:1000000]` selects rows."""
     revision: str | None = None
@@ -72,7 +67,6 @@ class SourceConfig(FromDict):
     """Source column; null means the language code, ignoring case. In a table without a header, a
     number counted from 1; `a.b` is the nested column b of a."""
     tgt_column: str | None = None
-    """Target column."""
     limit: int | None = None
     """Use only the first pairs, at most this many."""
     weight: float = 1.0
@@ -88,7 +82,6 @@ class CorpusConfig(SourceConfig):
     where_column: str | None = None
     """Use only rows that have one of `where_values` in this column."""
     where_values: tuple[str, ...] = ()
-    """See `where_column`."""
     tag: str = ""
     """Text prepended to each source after cleaning: `<bt>` for synthetic sources
     (Caswell et al. 2019, https://arxiv.org/abs/1906.06442)."""
@@ -125,11 +118,9 @@ class DataConfig(SourceConfig):
     """
 
     src_lang: str
-    """Source language, BCP 47."""
     tgt_lang: str
-    """Target language, BCP 47."""
+    """Languages, BCP 47."""
     valid_split: str = "validation"
-    """Split of the Hub dataset for validation."""
     test_split: str | None = None
     """Test split of the Hub dataset, held out from training and evaluated once at the end of a run;
     used only if `split` is used, too."""
@@ -137,7 +128,6 @@ class DataConfig(SourceConfig):
     """Local files instead of `dataset`: line-aligned source and target text, or a .tsv, .csv,
     .jsonl or .parquet file, each also .gz; several are allowed."""
     valid: tuple[str, ...] = ()
-    """Local files of the validation set."""
     test: tuple[str, ...] = ()
     """Local files of the test set, held out from training and evaluated once at the end."""
     valid_limit: int | None = None

@@ -33,7 +33,6 @@ REMOVED: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings of earlier versions by section, with their defaults, which are accepted."""
 Tables = Mapping[str, Mapping[str, Any]]
-"""Sections of a recipe."""
 CORPUS_KEY = re.compile(r"corpora\.(?P<name>[^.]+)\.(?P<key>[^.]+)")
 
 
@@ -229,9 +228,6 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
 
     For keys that hold a list, the value may be comma-separated (`data.train=a.de,a.en`). Corpora
     are addressed by name (`data.corpora.NAME.files=a.de,a.en`).
-
-    Raises:
-        ConfigError: if it is not of this form.
     """
     target, equals, text = override.partition("=")
     section, dot, key = target.strip().partition(".")

@@ -78,7 +78,6 @@ class RunSettings(FromDict):
     """`encoder`: take the encoder and the source vocabulary only, for a new target language (Zoph
     et al. 2016, https://aclanthology.org/D16-1163/)."""
     max_steps: int = 20_000
-    """Maximum number of optimizer steps."""
     max_minutes: float | None = None
     """Time limit in minutes for training and validations, over all sessions of a run."""
     eval_every: int = 250
@@ -94,11 +93,9 @@ class RunSettings(FromDict):
     """Score that chooses the best validation; `auto`: BLEU, but chrF between models whose BLEU is
     under 5, where BLEU says little."""
     log_every: int = 50
-    """Steps between log lines."""
     n_samples: int = 6
     """Number of validation sentences in `samples.md`."""
     seed: int = 1
-    """Random seed."""
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
@@ -131,7 +128,6 @@ class CardConfig(FromDict):
     """Texts of the model card."""
 
     title: str = ""
-    """Title of the card."""
     data: str = ""
     """Description of the training data, one sentence."""
     data_license: str = ""
@@ -145,7 +141,6 @@ class CardConfig(FromDict):
     datasets: tuple[str, ...] = ()
     """Hub names of the datasets; by default those of `[data]`."""
     limits: str = ""
-    """Limitations of the model."""
     bias: str = ""
     """Social biases of the training data."""
     citation: str = ""

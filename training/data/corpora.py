@@ -78,11 +78,7 @@ def name_tests(config: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
 
 
 def read_test(corpus: CorpusConfig, config: DataConfig) -> tuple[list[str], list[str]]:
-    """Return sources and references of a test set.
-
-    Raises:
-        InputError: if it cannot be read, is empty, or contains invalid text.
-    """
+    """Return sources and references of a test set, which must not be empty or invalid."""
     pairs = list(read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang))
     name = ", ".join(corpus.files) or corpus.dataset
     if not pairs:

@@ -1,8 +1,7 @@
 """Training pairs as token ids on disk, read through a memory map.
 
 `ids.bin` holds the ids of all pairs, source and target in turn, and `lengths.bin` their numbers;
-both are flat arrays of int32. In memory are two offsets per pair; the rest stays in the page cache,
-which the system may reclaim.
+both are flat arrays of int32. In memory are two offsets per pair.
 """
 
 from array import array
@@ -37,13 +36,8 @@ class PairDataset(Sequence[Pair]):
     """All training pairs of a run, by index; pairs of one corpus are contiguous."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the files into memory.
-
-        Raises:
-            InputError: if one of them is incomplete.
-        """
+        """Map the files into memory."""
         self.counts: list[int] = read_json(folder / COUNTS_FILE)["pairs"]
-        """Pairs of each corpus."""
         self.lengths = _map_file(folder / LENGTHS_FILE).view(-1, 2)
         """(N, 2) int32, tokens of source and target."""
         self._values = _map_file(folder / IDS_FILE)

@@ -131,11 +131,7 @@ class Loader:
             epoch, done = epoch + 1, 0
 
     def plan(self, epoch: int) -> Plan:
-        """Plan an epoch for all processes; the first epoch begins with the largest batches.
-
-        Raises:
-            ConfigError: if there are fewer batches than processes; lower `accumulate`.
-        """
+        """Plan an epoch for all processes; the first epoch begins with the largest batches."""
         rows = draw_rows(
             self._corpus.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
         )

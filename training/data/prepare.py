@@ -1,8 +1,7 @@
 """Prepare training data: clean pairs, train or load the tokenizers, encode; with a cache.
 
-Each step is cached under a key of everything
-that determines it: validation pairs (content), clean texts (content and cleaning), vocabulary
-(texts and size), ids (texts, vocabulary and maximum length).
+Each step is cached under a key of everything that determines it: validation pairs (content), clean
+texts (content and cleaning), vocabulary (texts and size), ids (texts, vocabulary and length).
 """
 
 import contextlib
@@ -45,7 +44,6 @@ REPORT_FILE = "cleaning.json"
 TEXTS_FILE = "texts.tsv"
 VALID_FILE = "valid.json"
 CHUNK = 16_384
-"""Pairs tokenised together."""
 STALE_S = 24 * 3600
 """Age in seconds after which a draft is assumed to be left by a killed process."""
 MAX_TRUNCATED_SHARE = 0.01
@@ -57,9 +55,7 @@ class Corpus:
     """Training and validation data of a run, and its tokenizers."""
 
     train: PairDataset
-    """Token ids of the training pairs."""
     valid: list[TextPair]
-    """Validation pairs as text."""
     report: CleaningReport
     content: str
     """Digest of the training texts and their cleaning."""

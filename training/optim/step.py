@@ -27,7 +27,6 @@ log = logging.getLogger("training")
 BETAS = (0.9, 0.98)
 """Adam's betas (Vaswani et al. 2017, section 5.3)."""
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
-"""Advice for a loss or gradient that is not finite."""
 MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
 SPARE = 0.9
@@ -43,9 +42,7 @@ class StepStats(NamedTuple):
     grad_norm: float
     """Gradient norm before clipping."""
     n_tokens: int
-    """Non-pad target tokens."""
     must_stop: bool
-    """Whether any process requested to stop."""
     time_share: float
     """Share of the time limit that the next step will have used, as given to `run`."""
     is_skipped: bool
@@ -149,11 +146,7 @@ class Stepper:
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
     def rehearse(self, batch: Batch) -> None:
-        """Run one forward and backward pass and discard the gradients, to measure its time.
-
-        Raises:
-            ConfigError: if the batch does not fit into memory.
-        """
+        """Run one forward and backward pass and discard the gradients, to measure its time."""
         self.model.train()
         self._accumulate(batch, torch.tensor(float(len(batch.labels)), device=self.group.device))
         self.optimizer.zero_grad()

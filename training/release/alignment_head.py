@@ -39,7 +39,6 @@ class HeadScore:
     accuracy: float
     """Share of links predicted correctly, 0 to 1."""
     n_links: int
-    """Number of reference links."""
 
 
 def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:

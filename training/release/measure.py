@@ -16,7 +16,6 @@ from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 log = logging.getLogger("training")
 
 N_SAMPLES = 5
-"""Good, and bad, examples on a card."""
 
 
 def add_test(

@@ -36,9 +36,6 @@ def publish_run(run: Run) -> None:
     """Evaluate the best weights on the recipe's test sets, write their card, and push them.
 
     A test set that cannot be used is skipped with a warning.
-
-    Raises:
-        HubNMTError: if the card cannot be written, or the Hub refuses.
     """
     folder, device, best = run.folder, run.group.device, run.folder / "best"
     record = read_validation(best)
@@ -122,9 +119,6 @@ def add_records(run_dir: Path, model_folder: Path) -> None:
     """Copy metrics, sample translations and TensorBoard events of a run into a model folder.
 
     Metrics and samples above the limit are subsampled evenly, larger events are left out.
-
-    Raises:
-        ModelFolderError: if the disk is full.
     """
     limit = MAX_RECORD_MIB * 2**20
     if (run_dir / METRICS).is_file():

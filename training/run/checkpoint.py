@@ -32,19 +32,14 @@ class Progress:
     """Progress of a run."""
 
     step: int = 0
-    """Completed optimizer steps."""
     epoch: int = 0
-    """Current pass over the data, counted from 0."""
     batch: int = 0
-    """Completed batches of this epoch, over all processes."""
     seconds: float = 0.0
     """Training time over all sessions, validations included."""
     validation_s: float = 0.0
-    """Duration of the last validation in seconds."""
     best_bleu: float = -1.0
     """BLEU of the best scheduled validation, used for early stopping."""
     best_chrf: float = -1.0
-    """Its chrF."""
     best_step: int = 0
     """Its step; `best/` may hold a better model, validated at the end of a session."""
     n_worse: int = 0
@@ -73,11 +68,7 @@ def random_states() -> dict[str, Any]:
 def save_state(
     folder: Path, stepper: Stepper, progress: Progress, *, generators: Sequence[dict[str, Any]]
 ) -> None:
-    """Write the run's state, atomically.
-
-    Raises:
-        ModelFolderError: if the file cannot be written; files saved before stay valid.
-    """
+    """Write the run's state, atomically; after an error the files saved before stay valid."""
     for step, weights in progress.snapshots.items():
         # A snapshot of this step may be left from a killed session: overwrite it.
         if step == progress.step or not _snapshot_path(folder, step).is_file():

@@ -1,8 +1,7 @@
 """The pretrained model that a run starts from (`run.pretrained`).
 
 A run takes its weights, architecture and vocabulary, or those of its encoder only; optimizer and
-schedule start anew. Once the
-run has a state of its own, the pretrained model is no longer needed.
+schedule start anew. Once the run has a state of its own, the model is no longer needed.
 """
 
 import dataclasses
@@ -37,7 +36,6 @@ class Pretrained:
     weights: Weights
     """By name; those that are absent keep their random initial values."""
     part: str = "model"
-    """`RunSettings.pretrained_part`."""
 
     def settings(self, config: RunConfig) -> Tables:
         """Return its `[model]` and `[tokenizer]`, in the format of a recipe.
@@ -61,16 +59,10 @@ class Pretrained:
 
 
 def load_pretrained(name: str, part: str = "model") -> Pretrained:
-    """Load a pretrained model by name, folder or Hub reference; the weights stay on the CPU.
-
-    Args:
-        name: `RunSettings.pretrained`.
-        part: `RunSettings.pretrained_part`.
+    """Load a pretrained model by name, folder or Hub reference, or its part `encoder`.
 
     Raises:
-        ModelNotFoundError: if there is no such model.
-        ModelFolderError: if its folder is incomplete.
-        HubError: if the Hub has no such model, or cannot be reached.
+        HubNMTError: if there is no such model, its folder is incomplete, or the Hub fails.
     """
     translator = Translator.from_pretrained(name)
     config, weights = translator.config, dict(translator.model.state_dict())

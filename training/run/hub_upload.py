@@ -37,11 +37,7 @@ class Publisher:
         return [*push, "--hub-checkpoints"] if self._checkpoints else push
 
     def prepare(self) -> None:
-        """Check before training that the repository can be written.
-
-        Raises:
-            HubNMTError: if the Hub refuses or cannot be reached.
-        """
+        """Check before training that the repository can be written."""
         if self.repo is not None:
             prepare_repo(self.repo, private=True)
 
@@ -55,11 +51,7 @@ class Publisher:
             log.warning("step %d was not pushed to the Hub: %s", step, error)
 
     def push_result(self, folder: Path, *, step: int, bleu: float) -> None:
-        """Push the best model, if requested.
-
-        Raises:
-            HubNMTError: if the upload fails; the message contains the command to retry.
-        """
+        """Push the best model, if requested; the error of a failure has the command to retry."""
         if self.repo is None:
             return
         try:

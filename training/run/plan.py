@@ -44,9 +44,7 @@ class Plan:
     batch_tokens: int
     n_steps: int
     n_passes: float
-    """Passes over the training data."""
     n_tokens: float
-    """Target tokens seen."""
     minutes: float | None
     """Time limit; None if the number of steps is the limit."""
 

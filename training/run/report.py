@@ -35,9 +35,6 @@ class RunReport:
         """Open the run's files for appending, and remove records after a step.
 
         A killed run may have logged steps after its last checkpoint.
-
-        Raises:
-            ModelFolderError: if the disk is full; all writing methods raise it, too.
         """
         self._metrics, self._samples = folder / "metrics.jsonl", folder / "samples.md"
         self._board: SummaryWriter | None = None

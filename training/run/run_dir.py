@@ -39,7 +39,6 @@ METRICS_FILE = "metrics.jsonl"
 LOCK_FILE = ".lock"
 VALIDATION_FILE = "validation.json"
 Weights = Literal["best", "last"]
-"""Model folders of a run."""
 FREE_ON_RESUME = {
     "run": {
         *("folder", "max_steps", "max_minutes", "patience", "device"),
@@ -52,11 +51,7 @@ what it learns."""
 
 
 def stored_recipe(folder: Path) -> Tables:
-    """Return the sections of the resolved recipe that a run was started with.
-
-    Raises:
-        ConfigError: if the folder holds no run.
-    """
+    """Return the sections of the resolved recipe that a run was started with."""
     return _read_record(folder)[0]
 
 
@@ -129,11 +124,7 @@ def remove_start_record(folder: Path) -> None:
 
 
 def check_unused(folder: Path) -> None:
-    """Check that no run has started in a folder.
-
-    Raises:
-        ConfigError: if one has; resume it or choose another name.
-    """
+    """Refuse a folder in which a run has started: resume it or choose another name."""
     if has_started(folder):
         raise ConfigError(
             f"{folder} already holds a run: resume it with --resume {shlex.quote(str(folder))}, "
@@ -144,8 +135,7 @@ def check_unused(folder: Path) -> None:
 def has_state(folder: Path) -> bool:
     """Return whether a run to resume has a state; one killed before its first save has none.
 
-    Raises:
-        ConfigError: if there is a model, so the state was lost: starting over would overwrite it.
+    A run with a model but no state is refused: starting over would overwrite the model.
     """
     if (folder / STATE_FILE).exists():
         return True
@@ -174,9 +164,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes until the block ends or the process exits.
 
     On a file system without locks, such as some mounted buckets, this does nothing.
-
-    Raises:
-        ConfigError: if another process is training there.
     """
     with reporting_full_disk(folder):
         file = (folder / LOCK_FILE).open("ab")
@@ -195,11 +182,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a run's folder.
-
-    Raises:
-        ConfigError: if it cannot be created.
-    """
+    """Create a run's folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -216,11 +199,7 @@ def claim_folder(
     device: torch.device,
     pretrained: dict[str, Any] | None = None,
 ) -> None:
-    """Record the recipe and the machine in a run's folder.
-
-    Raises:
-        ModelFolderError: if the disk is full.
-    """
+    """Record the recipe and the machine in a run's folder."""
     machine = {
         "hubnmt": hubnmt.__version__,
         "torch": torch.__version__,
@@ -238,11 +217,7 @@ def claim_folder(
 
 
 def record_session(folder: Path, step: int, device: torch.device) -> None:
-    """Record where a run continues, if the device or its threads are others than before.
-
-    Raises:
-        ModelFolderError: if the record is damaged, or the disk is full.
-    """
+    """Record where a run continues, if the device or its threads are others than before."""
     machine = read_json(folder / "machine.json")
     sessions = machine.setdefault("sessions", [])
     name = _describe_device(device)

@@ -86,11 +86,7 @@ class Run:
         self.loader = Loader(config, self.corpus, self.group)
 
     def resume(self) -> None:
-        """Restore the state stored in the run folder.
-
-        Raises:
-            ModelFolderError: if it is missing or damaged.
-        """
+        """Restore the state stored in the run folder."""
         self.progress = load_state(self.folder, self.stepper, rank=self.group.rank)
         self.loader.seek(self.progress.position)
         self._time_share = self._time_used()

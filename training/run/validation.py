@@ -65,7 +65,6 @@ class Evaluation:
     """Nats per non-pad target token, without label smoothing."""
     scores: Scores
     translations: tuple[str, ...]
-    """Greedy translations, in the order of the pairs."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics, for the log."""
