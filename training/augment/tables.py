@@ -7,6 +7,7 @@ from typing import NamedTuple
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig
 from training.data.sources import TextPair, read_corpus, read_lines
+from training.files import replace_text
 
 
 class PairTable(NamedTuple):
@@ -39,7 +40,4 @@ def check_output(path: Path) -> None:
 
 def write_table(path: Path, rows: Iterable[Iterable[object]]) -> None:
     """Write a .tsv table atomically; the first row is the header."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
-    draft.replace(path)
+    replace_text(path, "".join("\t".join(map(str, row)) + "\n" for row in rows))

@@ -7,10 +7,10 @@ written before the state that names them.
 """
 
 import dataclasses
-import os
 import random
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 from hubnmt.errors import ModelFolderError
 from hubnmt.model.transformer import rename_weights
 from training.data.loader import Position
-from training.files import explain_failed_save
+from training.files import replace_file
 from training.optim.averaging import Weights
 from training.optim.step import Stepper
 from training.run.run_dir import STATE_FILE
@@ -72,7 +72,7 @@ def save_state(
     for step, weights in progress.snapshots.items():
         # A snapshot of this step may be left from a killed session: overwrite it.
         if step == progress.step or not _snapshot_path(folder, step).is_file():
-            _write(_snapshot_path(folder, step), weights)
+            replace_file(_snapshot_path(folder, step), partial(torch.save, weights))
     values = {field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)}
     state = {
         "model": stepper.model.state_dict(),
@@ -81,7 +81,7 @@ def save_state(
         "progress": values | {"snapshots": list(progress.snapshots)},
         "generators": list(generators),
     }
-    _write(folder / STATE_FILE, state)
+    replace_file(folder / STATE_FILE, partial(torch.save, state))
     wanted = {_snapshot_path(folder, step) for step in progress.snapshots}
     for path in {*(folder / SNAPSHOT_FOLDER).glob("*.pt")} - wanted:
         path.unlink()
@@ -135,23 +135,3 @@ def _set_random_states(states: dict[str, Any]) -> None:
 
 def _snapshot_path(folder: Path, step: int) -> Path:
     return folder / SNAPSHOT_FOLDER / f"{step:08d}.pt"
-
-
-def _write(path: Path, value: Any) -> None:
-    """Write a file atomically."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        path.parent.mkdir(exist_ok=True)
-        with draft.open("wb") as file:
-            torch.save(value, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        if os.name == "posix":  # Windows cannot open folders
-            folder = os.open(path.parent, os.O_RDONLY)
-            os.fsync(folder)  # makes the rename durable
-            os.close(folder)
-    except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as either
-        raise explain_failed_save(path, error) from error
-    finally:
-        draft.unlink(missing_ok=True)  # free the space

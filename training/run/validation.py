@@ -33,7 +33,7 @@ from training.command import progress_bar
 from training.config.recipe import RunConfig
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import Corpus
-from training.files import explain_failed_save
+from training.files import reporting_full_disk
 from training.optim.averaging import average, copy_weights, with_weights
 from training.optim.loss import projected_cross_entropy
 from training.run.card_facts import facts_of_run
@@ -260,13 +260,9 @@ class Validator:
             taken=record,
         )
         stored = dataclasses.replace(stored, card=write_card(facts))
-        try:
-            notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
+        notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
+        with reporting_full_disk(self._folder / name):
             save_model(self._folder / name, stored, notes=notes)
-        except Exception as error:  # safetensors and the system report a full disk differently
-            if not isinstance(error, OSError) and "os error" not in str(error):
-                raise
-            raise explain_failed_save(self._folder / name, error) from error
 
     def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:
         """Return evenly spaced rows of the columns."""
