@@ -52,10 +52,7 @@ def tune_decoding(
     """Search beam size and length penalty by BLEU on the validation set.
 
     Of the settings within `NOISE` of the best the smallest beam is chosen, because a wider one
-    makes every translation slower.
-
-    Returns:
-        the chosen decoding defaults, and all trials.
+    makes every translation slower. All trials are returned, too.
     """
     trials: dict[DecodingConfig, float] = {}
     grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
@@ -79,11 +76,7 @@ def tune_decoding(
 def store_alignment_head(
     stored: StoredModel, translator: Translator, pairs: HeldOutPairs
 ) -> dict[str, str]:
-    """Store the attention head that aligns best on the validation set in the model's config.
-
-    Returns:
-        the entry for the model card.
-    """
+    """Store the head that aligns best in the model's config; return the entry for its card."""
     best = choose_head(translator, pairs)
     if best is None:
         return {}

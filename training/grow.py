@@ -48,9 +48,6 @@ def grow(old: Transformer, config: ModelConfig, seed: int = 1) -> Transformer:
         old: the trained model, with pre-norm layers.
         config: its configuration with more layers, a larger `d_ff`, or larger vocabularies.
         seed: for the weights that have no counterpart.
-
-    Raises:
-        ConfigError: if the configuration is smaller, or differs in anything else.
     """
     sizes = {name: getattr(config, name) for name in _GROWN}
     if dataclasses.replace(old.config, **sizes) != config or old.config.norm_order != "pre":
@@ -85,10 +82,7 @@ def with_pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> Tokenizer:
     """Return the tokenizer with a piece for each text, alone and after a space.
 
     Their merges come before all others, so only texts that contain them are tokenized differently.
-
-    Args:
-        tokenizer: the vocabulary, whose ids stay.
-        texts: single characters, which no piece contains.
+    The texts are single characters, which no piece contains.
     """
     settings = json.loads(tokenizer.to_json())
     vocab: dict[str, int] = settings["model"]["vocab"]

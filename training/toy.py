@@ -2,9 +2,8 @@
 
     python -m training.toy FOLDER
 
-Writes `train.src`, `train.tgt`, `valid.src` and `valid.tgt`, always with the same content. Copying
-is the simplest translation task, and a wrong mask, shift or cache shows at once (as in Sockeye's
-system tests, test_seq_copy_sys.py, https://github.com/awslabs/sockeye).
+Copying is the simplest translation task, and a wrong mask, shift or cache shows at once (as in
+Sockeye's system tests, test_seq_copy_sys.py, https://github.com/awslabs/sockeye).
 """
 
 import random

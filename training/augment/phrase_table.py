@@ -79,10 +79,7 @@ def make_phrase_table(
 ) -> list[Phrase]:
     """Extract a phrase table from sentence pairs, most frequent entries first.
 
-    Args:
-        pairs: cleaned pairs.
-        min_count: sentences in which a word has the same translation, at least.
-        min_share: share of the word's occurrences with that translation, at least.
+    Words need the same translation `min_count` times, and in a share `min_share` of all times.
     """
     sources, targets = ([find_words(pair[side]) for pair in pairs] for side in (0, 1))
     folded = (

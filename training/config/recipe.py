@@ -94,13 +94,12 @@ SECTIONS: dict[str, type[FromDict]] = {
 def load_recipe(
     recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
 ) -> RunConfig:
-    """Read a recipe, apply overrides and validate it.
+    """Read a recipe, apply overrides (`section.key=value`) and validate it.
 
     Args:
         recipe: a TOML file, or the stored sections of a run.
-        overrides: `section.key=value` each.
-        inherited: `[model]` and `[tokenizer]` of the pretrained model; None if there is none or it
-            is not loaded yet.
+        overrides: applied in order.
+        inherited: `[model]` and `[tokenizer]` of the pretrained model, once it is loaded.
 
     Raises:
         ConfigError: if the recipe is invalid; lists all mistakes, with suggestions for typos.

@@ -119,11 +119,7 @@ class Stepper:
     ) -> Tensor:
         """Run one step; on a GPU it may still be in progress on return.
 
-        Args:
-            batches: batches of this process.
-            lr: learning rate of this step.
-            must_stop: whether this process requests to stop.
-            time_share: see `StepStats`; rank 0 decides, the others give 0.
+        `must_stop` and `time_share` are of this process; ranks other than 0 give 0 for the latter.
 
         Returns:
             (5,) statistics for `read`.

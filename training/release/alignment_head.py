@@ -1,10 +1,9 @@
 """Choose the cross-attention head that aligns words best.
 
-The reference links come from a statistical word aligner (`training.augment.word_alignment`), not
-from the model. A head's score is the share of linked target words for which its attention is
-largest on the linked source word, either at the step that generates the word or one step later,
-when it is the decoder's input: lower layers often align there (Chen et al. 2020,
-https://arxiv.org/abs/2004.14837).
+The reference links come from a statistical word aligner, not from the model. A head's score is the
+share of linked target words for which its attention is largest on the linked source word, either at
+the step that generates the word or one step later, when it is the decoder's input: lower layers
+often align there (Chen et al. 2020, https://arxiv.org/abs/2004.14837).
 """
 
 import dataclasses
@@ -42,11 +41,7 @@ class HeadScore:
 
 
 def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:
-    """Find the cross-attention head that aligns words best.
-
-    Returns:
-        the best head; None if the pairs give no reference link.
-    """
+    """Find the cross-attention head that aligns words best; None if there is no reference link."""
     ids = [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]
     spans = [
         (locate(src, translator.tokenizers.src), locate(tgt, translator.tokenizers.tgt))

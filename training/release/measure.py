@@ -66,10 +66,7 @@ def explain_failure(
 ) -> str:
     """Return which trivial translation the model does not surpass; empty if there is none.
 
-    Args:
-        record: `bleu` and `chrf` of the model on the validation set.
-        valid: source and reference.
-        with_copies: whether copying the source is trivial, and not the task itself.
+    `record` has its `bleu` and `chrf`. Copies count if `with_copies`: they may be the task itself.
     """
     sources, references = ([pair[side] for pair in valid] for side in (0, 1))
     ((commonest, _),) = collections.Counter(references).most_common(1)

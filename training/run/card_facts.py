@@ -29,16 +29,10 @@ def facts_of_run(
 ) -> CardFacts:
     """Collect the card's contents that need no evaluation.
 
-    Args:
-        run_dir: folder of the run.
-        name: name of the model.
-        config: architecture.
-        weights: which weights of the run.
-        taken: record of their validation; by default the one stored with them.
+    `taken` is the record of the validation of the weights, by default the one stored with them.
 
     Raises:
         InputError: if the run has no validation yet.
-        ModelFolderError: if its records are damaged.
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
     machine, card = read_json(run_dir / "machine.json"), recipe["card"]

@@ -1,9 +1,8 @@
 """Checkpoints: everything needed to resume a run exactly.
 
-Files are written atomically: to a temporary file, flushed, then renamed. They are loaded with
-`weights_only`, so they hold tensors and plain values but no code. `state.pt` is written often;
-weight snapshots change at validations only and have files of their own, `snapshots/STEP.pt`,
-written before the state that names them.
+They are loaded with `weights_only`, so they hold tensors and plain values but no code. `state.pt`
+is written often; weight snapshots change at validations only and have files of their own,
+`snapshots/STEP.pt`, written before the state that names them.
 """
 
 import dataclasses

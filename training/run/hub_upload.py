@@ -19,11 +19,7 @@ class Publisher:
     """Pushes the model folders of one run to one repository, which is made private if it is new."""
 
     def __init__(self, repo: str | None, *, checkpoints: bool = False) -> None:
-        """Set the target repository; None disables uploads.
-
-        Raises:
-            ConfigError: if the name is invalid, or missing although `checkpoints` is set.
-        """
+        """Set the target repository, `USER/NAME`; None disables uploads."""
         if checkpoints and repo is None:
             raise ConfigError("--hub-checkpoints requires --push USER/NAME")
         if repo is not None and ("@" in repo or parse_reference(repo) is None):

@@ -53,9 +53,6 @@ def plan_run(run: Run) -> None:
     """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
     The speed is measured on rank 0; random generators are left as they were.
-
-    Raises:
-        ConfigError: if a batch of the recipe's size does not fit into memory.
     """
     config = run.config
     devices = [run.group.device] if run.group.device.type == "cuda" else []

@@ -1,10 +1,9 @@
 """Validation: loss, BLEU and chrF on the validation set, and the model folders `best/` and `last/`.
 
 Validations are scheduled every `eval_every` steps; a session that ends in between validates its
-last step, too. `best/` holds the best of all validations, so resuming never loses a better model;
-its record (`validation.json`) names the step. Early stopping and weight averaging use
-scheduled validations only, so the result does not depend on how often a run was resumed. A run that
-starts from a pretrained model validates it at step 0; those weights never enter an average.
+last step, too. `best/` holds the best of all. Early stopping and averaging use scheduled ones only,
+so the result does not depend on how often a run was resumed. A run that starts from a pretrained
+model validates it at step 0; those weights never enter an average.
 """
 
 import contextlib
@@ -78,9 +77,6 @@ def encode_pairs(
     """Tokenise pairs as in training, and skip those of excessive length.
 
     Pairs many times longer than the training data would exhaust memory; their number is logged.
-
-    Raises:
-        InputError: if no pair is short enough.
     """
     limit = 4 * max(translator.config.max_src_tokens, 64)
     kept = HeldOutPairs([], [], [])
@@ -103,8 +99,7 @@ def encode_pairs(
 def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> Evaluation:
     """Translate the sources greedily and score them; measure the loss of the references.
 
-    Of the model's decoding defaults only `max_new_tokens` is used: the search settings are tuned on
-    the finished model, but the length limit depends on the language.
+    Of the model's decoding defaults only `max_new_tokens` is used, which depends on the language.
 
     Raises:
         FloatingPointError: if the loss is not finite.
@@ -187,11 +182,7 @@ class Validator:
         return record is not None and record["step"] == step
 
     def validate(self, model: Transformer, progress: Progress) -> Evaluation:
-        """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress.
-
-        Raises:
-            ModelFolderError: if the disk is full; folders saved before stay valid.
-        """
+        """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress."""
         # 1. Evaluate the model, or the mean of its last snapshots.
         stored = StoredModel(
             model=self._average(model, progress),
