@@ -37,6 +37,7 @@ from training.run.run_dir import (
     has_state,
     load_settings,
     lock_folder,
+    lock_turn,
     make_folder,
     record_session,
     stored_recipe,
@@ -69,6 +70,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--hub-checkpoints", action="store_true", help="also push last/ at every validation"
+    )
+    parser.add_argument(
+        "--wait", type=Path, metavar="FILE", help="start when no other run holds this lock file"
     )
     options = parser.parse_args(arguments)
     if options.recipe is None and options.resume is None:
@@ -258,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status, message = 0, ""
     given = {"overrides": options.set, "resume": options.resume, "push": options.push}
     try:
-        run(options.recipe, **given, hub_checkpoints=options.hub_checkpoints)
+        with lock_turn(options.wait):
+            run(options.recipe, **given, hub_checkpoints=options.hub_checkpoints)
     except HubNMTError as error:
         status, message = 2, f"error: {' '.join(str(error).split())}"
     except FloatingPointError as error:

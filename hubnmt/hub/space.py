@@ -23,7 +23,7 @@ WHEEL_FILES = PACKAGE / "hub" / "space_files"
 EXCLUDED = {"__pycache__", "pretrained", "space_files"}
 """Folders of the package that are not uploaded; the served bundled model is added separately."""
 
-KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png"}
+KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png", ".tsv"}
 """Suffixes of the package files that are uploaded."""
 
 OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|hubnmt/.+)")
@@ -42,6 +42,7 @@ def open_space(
     private: bool = False,
     public: bool = False,
     with_token: bool = False,
+    token: str | None = None,
 ) -> Pushed:
     """Create or update a Space that serves a model; idempotent.
 
@@ -52,12 +53,13 @@ def open_space(
         public: allow public use of a private or gated model, which a Space with a token otherwise
             serves only if it is private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
+        token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
         HubError: if a Space cannot load the model, or the Hub refuses.
     """
     check_repo(repo)
-    api = connect(write=True)
+    api = connect(token, write=True)
     with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
     with readable_errors(f"Space {repo}"):
@@ -78,7 +80,7 @@ def open_space(
         if variable is None or variable.value != model:
             api.add_space_variable(repo, VARIABLE, model)
         if with_token:
-            api.add_space_secret(repo, SECRET, get_token() or "")
+            api.add_space_secret(repo, SECRET, token or get_token() or "")
         return commit(
             api,
             info,

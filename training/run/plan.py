@@ -22,6 +22,8 @@ MIN_STEPS = 1000
 """Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
 TRIAL_PASSES, TRIAL_S = 20, 10.0
 """Passes of the speed measurement, fewer if they take longer than these seconds."""
+TRIAL_SHARE = 1 / 60
+"""Share of the time limit that the measurement may take."""
 THREADS_TRIAL_S = 2.0
 """The same for each number of threads."""
 FEW_PASSES, MANY_PASSES = 10, 60
@@ -94,7 +96,8 @@ def _make_plan(run: Run) -> Plan:
     if minutes is not None:
         on_gpu = group.device.type == "cuda"
         trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
-        token_s = measure_pass(run, batch_tokens=trial, limit_s=TRIAL_S) / trial
+        limit_s = min(TRIAL_S, TRIAL_SHARE * 60 * minutes)
+        token_s = measure_pass(run, batch_tokens=trial, limit_s=limit_s) / trial
         fitting = 60 * minutes / (token_s * optimizer.accumulate)  # tokens
         batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
         n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))

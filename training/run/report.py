@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
 from training.files import replace_text, reporting_full_disk
 
@@ -37,6 +38,7 @@ class RunReport:
         A killed run may have logged steps after its last checkpoint.
         """
         self._metrics, self._samples = folder / "metrics.jsonl", folder / "samples.md"
+        self._attention = folder / "attention.jsonl"
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"
         self._rewind(step)
@@ -68,10 +70,19 @@ class RunReport:
             with reporting_full_disk(self._board_folder):
                 self._board.add_text("samples", text, step)
 
+    def add_attention(self, step: int, found: Attention) -> None:
+        """Append the attention from target to source tokens, the mean over heads of each layer."""
+        weights = found.cross.mean(1).tolist()  # (L, T, S)
+        rounded = [[[round(w, 3) for w in row] for row in layer] for layer in weights]
+        tokens = {"src": found.src_tokens, "tgt": found.tgt_tokens}
+        record = {"step": step, **tokens, "layers": rounded}
+        _append(self._attention, json.dumps(record) + "\n")
+
     def _rewind(self, step: int) -> None:
-        if self._metrics.exists():
-            lines = self._metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            replace_text(self._metrics, "".join(line for line in lines if _step_of(line) <= step))
+        for records in (self._metrics, self._attention):
+            if records.exists():
+                lines = records.read_text(encoding="utf-8").splitlines(keepends=True)
+                replace_text(records, "".join(line for line in lines if _step_of(line) <= step))
         if self._samples.exists():
             text = self._samples.read_text(encoding="utf-8")
             head, *tables = re.split(r"(?m)^(?=## Step )", text)

@@ -191,6 +191,18 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
+@contextlib.contextmanager
+def lock_turn(path: Path | None) -> Iterator[None]:
+    """Wait for a lock file that one run at a time holds, and hold it until the block ends."""
+    if path is None or fcntl is None:
+        yield
+        return
+    make_folder(path.parent)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def claim_folder(
     folder: Path,
     config: RunConfig,

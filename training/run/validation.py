@@ -213,6 +213,9 @@ class Validator:
         self._report.add(progress.step, "valid", evaluation.to_dict() | costs)
         columns = (self._pairs.sources, self._pairs.references, evaluation.translations)
         self._report.add_samples(progress.step, self._pick_samples(*columns))
+        first = self._pairs.sources[0], self._pairs.references[0]
+        if first[0].strip():
+            self._report.add_attention(progress.step, translator.attend(*first, split=False))
         log.info(
             "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
             progress.step,

@@ -88,6 +88,11 @@ class CompareTab:
         )
 
     @property
+    def second(self) -> gr.Dropdown:
+        """Field of the second model."""
+        return self._sides[1][0].field
+
+    @property
     def described(self) -> list[Any]:
         """Components that depend on the page's model, which becomes A."""
         return [*self._picker.described, self._source, *self._panel.described]

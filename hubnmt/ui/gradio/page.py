@@ -11,6 +11,7 @@ from gradio.events import api
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hubnmt.ui.gradio import train_tab
 from hubnmt.ui.gradio.compare_tab import CompareTab
 from hubnmt.ui.gradio.events import (
     ASSETS,
@@ -19,6 +20,7 @@ from hubnmt.ui.gradio.events import (
     MAX_SESSIONS,
     QUIET,
     draw_static,
+    heading,
     line,
     on_model,
     with_client_errors,
@@ -81,6 +83,8 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
 
 def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, Any]:
     """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
+    trains = train_tab.tab_kind(handlers) == "working"
+    max_mib = train_tab.MAX_FILE_MIB if trains else tables.MAX_FILE_MIB
     return {
         "mcp_server": has_mcp,
         "theme": _theme(),
@@ -89,7 +93,7 @@ def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, An
         "i18n": gr.I18n(en={"common.complete": "Done"}),  # announced, and missing in Gradio 6.31
         "footer_links": ["api", "gradio", "settings"],
         "run_history": False,  # do not store users' texts, not even in the browser
-        "max_file_size": f"{tables.MAX_FILE_MIB}mb",
+        "max_file_size": f"{max_mib}mb",
         "state_session_capacity": MAX_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
@@ -115,7 +119,9 @@ class _Page:
         self._handlers = handlers
         self._place_model(chosen)
         self._notice = line()
-        with gr.Tabs(elem_id="tabs"):
+        train = train_tab.tab_kind(handlers)
+        self._train: train_tab.TrainTab | None = None
+        with gr.Tabs(elem_id="tabs") as self._tabs:
             with gr.Tab("Translate", id="translate"):
                 self._translate = TranslateTab(handlers, chosen)
             with gr.Tab("Compare", id="compare", elem_id="compare") as self._compare_component:
@@ -124,6 +130,12 @@ class _Page:
                 self._files = FilesTab(Files(handlers.registry))
             with gr.Tab("Learn", id="learn") as self._learn_component:
                 self._learn = LearnTab(handlers, chosen)
+            if train != "absent":
+                with gr.Tab("Train", id="train", elem_id="train") as self._train_component:
+                    if train == "working":
+                        self._train = train_tab.TrainTab(handlers)
+                    else:
+                        heading("Train a model", train_tab.ELSEWHERE)
         tabs = (self._translate, self._compare, self._learn)
         in_tabs = (each for tab in tabs for each in tab.described)
         self._described = [self._languages, self._facts, self._card, *in_tabs]
@@ -147,6 +159,8 @@ class _Page:
         self._compare.wire(self._compare_component, self._translate.source)
         self._files.wire(model, self._translate.options)
         self._learn.wire(self._learn_component, model, self._translate.alternatives)
+        if self._train is not None:
+            self._train.wire(self._train_component, self._tabs, model, self._compare.second)
         self._picker.wire(self._notice, self._described, self._describe)
 
     def _describe(self, chosen: SelectedModel) -> list[Any]:

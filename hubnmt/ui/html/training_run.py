@@ -32,11 +32,8 @@ N_POINTS = 100
 def run(found: Run) -> str:
     """Render the curves of a run, the loss of one token, label smoothing and learning rate."""
     curves = found.curves
-    losses = {"training": curves.get("loss", ()), "validation": curves.get("dev_loss", ())}
-    scores = {"BLEU": curves.get("bleu", ()), "chrF": curves.get("chrf", ())}
     charts = [
-        line_chart("Loss (nats per token)", losses, x_label="step"),
-        line_chart("Scores on the validation set", scores, x_label="step"),
+        progress(found),
         _token_loss(curves.get("dev_loss", ())),
         _label_smoothing(found.recipe),
         _learning_rate(curves.get("lr", ()), found.recipe),
@@ -44,6 +41,16 @@ def run(found: Run) -> str:
     missing = [NO_RECIPE] * (found.recipe is None) + [NO_RATES] * (not curves.get("lr"))
     notes = "".join(f'<p class="hint">{note}</p>' for note in missing)
     return f'{_stage(found.recipe)}<div class="charts">{"".join(charts)}</div>{notes}'
+
+
+def progress(found: Run) -> str:
+    """Render the charts of loss and scores by step."""
+    curves = found.curves
+    losses = {"training": curves.get("loss", ()), "validation": curves.get("dev_loss", ())}
+    scores = {"BLEU": curves.get("bleu", ()), "chrF": curves.get("chrf", ())}
+    return line_chart("Loss (nats per token)", losses, x_label="step") + line_chart(
+        "Scores on the validation set", scores, x_label="step"
+    )
 
 
 def _stage(recipe: Recipe | None) -> str:

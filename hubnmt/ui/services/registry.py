@@ -111,6 +111,7 @@ class ModelRegistry:
         self._load = load
         self._bundled = dict(bundled)
         self._open: OrderedDict[str, Translator] = OrderedDict()
+        self._offered: set[str] = set()
         self._lock = threading.Lock()
         self._loading = {True: threading.Lock(), False: threading.Lock()}
 
@@ -165,6 +166,12 @@ class ModelRegistry:
                 self._open.popitem(last=False)
         return translator
 
+    def offer(self, folder: str) -> None:
+        """Allow a model folder, and load it anew at its next use."""
+        with self._lock:
+            self._offered.add(folder)
+            self._open.pop(folder, None)
+
     def is_open(self, reference: str) -> bool:
         """Return whether a model is in memory."""
         return self.name(reference) in self._open
@@ -173,7 +180,7 @@ class ModelRegistry:
         """Return a model's local folder; None if it has none or access is not allowed."""
         if reference in self._bundled:
             return self._bundled[reference]
-        is_allowed = reference == self.opening or self.allow_local
+        is_allowed = reference in (self.opening, *self._offered) or self.allow_local
         return Path(reference) if is_allowed and _is_folder(reference) else None
 
     def cached_folder(self, reference: str) -> Path | None:
@@ -184,7 +191,7 @@ class ModelRegistry:
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist."""
-        if reference in self.names:
+        if reference in self.names or reference in self._offered:
             return
         if self.allow_hub if _is_on_hub(reference) else self.allow_local:
             return

@@ -1,0 +1,383 @@
+"""The Train tab: data, start, progress and publication of training runs."""
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.context import LocalContext
+
+from hubnmt.errors import InputError
+from hubnmt.hub.push import push
+from hubnmt.hub.space import open_space
+from hubnmt.text.languages import NAMES
+from hubnmt.ui.gradio.events import QUIET, draw_static, heading, line, with_client_errors
+from hubnmt.ui.html import training_job, training_run
+from hubnmt.ui.services import training_jobs
+from hubnmt.ui.services.languages import list_pairs
+from hubnmt.ui.services.training_jobs import ALIVE, Job, TrainingJobs
+from hubnmt.ui.services.training_runs import read_run, samples_figure
+from hubnmt.ui.services.translate import Handlers
+
+LEAD = (
+    "Make a translation model from a table of sentences: it learns on this machine, in a process "
+    "of its own, which goes on when this page is closed."
+)
+ELSEWHERE = (
+    "On a page of your own, this tab makes a translation model from a table of sentences, shows "
+    "how it learns, and publishes it. Start the page on your machine from a checkout "
+    "(<code>python app.py</code>), or duplicate this Space and set the variable "
+    "<code>HUBNMT_TRAIN</code> to 1; there only you, signed in, can train."
+)
+SAMPLE_NOTE = "2,000 short sentences of Tatoeba (tatoeba.org), by its contributors"
+SAMPLE_LICENSE = "CC BY 2.0 FR, with attribution to Tatoeba"
+POLL_S = 2.0
+MAX_FILE_MIB = 500
+"""Limit of an upload where training is allowed."""
+NOTHING, WHOLE, ENCODER = "from nothing", "all of", "the source side of"
+
+
+def tab_kind(handlers: Handlers) -> str:
+    """Return whether the tab is there: `absent`, `explained`, or `working`."""
+    wish = os.environ.get("HUBNMT_TRAIN") or ("1" if handlers.registry.allow_local else "")
+    if wish == "0":
+        return "absent"
+    return "working" if wish == "1" and training_jobs.can_train() else "explained"
+
+
+def may_train() -> bool:
+    """Return whether the visitor may train: on a Space its owner or a member, signed in."""
+    owner = os.environ.get("SPACE_AUTHOR_NAME")
+    return owner is None or owner in _account_names()
+
+
+def _account_names() -> set[str]:
+    user = _session().get("oauth_info", {}).get("userinfo", {})
+    accounts = [user, *user.get("orgs", [])]
+    return {account.get("preferred_username", "") for account in accounts}
+
+
+def _session() -> dict[str, Any]:
+    request = LocalContext.request.get(None)
+    session = getattr(getattr(request, "request", None), "scope", {}).get("session", {})
+    return dict(session or {})
+
+
+def _token() -> str | None:
+    """Return the token of the sign-in on a Space; None is the login of this machine."""
+    token: str | None = _session().get("oauth_info", {}).get("access_token")
+    return token
+
+
+def _owned(listener: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a listener to refuse visitors, and to report errors as `gr.Error`."""
+
+    @functools.wraps(listener)
+    def run(*values: Any) -> Any:
+        if not may_train():
+            raise InputError("sign in as the owner of this Space to train")
+        return listener(*values)
+
+    return with_client_errors(run)
+
+
+class TrainTab:
+    """Components and events of the tab."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        """Create the components."""
+        self._registry = handlers.registry
+        self._jobs = TrainingJobs(
+            Path(os.environ.get("HUBNMT_RUNS") or "runs").expanduser().resolve()
+        )
+        heading("Train a model", LEAD)
+        if "SPACE_ID" in os.environ:
+            gr.LoginButton()
+        self._place_data()
+        self._place_start()
+        self._place_watch()
+        self._place_publish()
+
+    def _place_data(self) -> None:
+        heading("1. Data", "A .csv or .tsv table, two text files with a sentence a line, or a zip.")
+        self._data = gr.State("")
+        with gr.Row(elem_id="train-data"):
+            self._files = gr.File(label="Files", file_count="multiple", height=150, min_width=280)
+            with gr.Column(min_width=280):
+                self._sample = gr.Button("Use the sample set", elem_id="train-sample")
+                self._dataset = gr.Textbox(
+                    label="Or a Hub dataset, and its configuration",
+                    placeholder="Helsinki-NLP/opus-100 de-en",
+                    elem_id="train-dataset",
+                )
+        languages = [(name, code) for code, name in NAMES.items()]
+        with gr.Row():
+            self._languages = [
+                gr.Dropdown(
+                    languages, value=None, label=label, allow_custom_value=True, interactive=True
+                )
+                for label in ("Source language", "Target language")
+            ]
+            self._columns = gr.Dropdown(
+                [], value=[], label="Columns", multiselect=True, max_choices=2, interactive=True
+            )
+            self._import = gr.Button("Read the data", elem_id="train-import")
+        self._report = line(elem_id="train-report")
+
+    def _place_start(self) -> None:
+        heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
+        with gr.Row():
+            self._minutes = gr.Slider(1, 600, 10, step=1, label="Minutes", elem_id="train-minutes")
+            self._start_from = gr.Dropdown(
+                [NOTHING], value=NOTHING, label="Start", interactive=True, elem_id="train-from"
+            )
+            self._threads = gr.Number(
+                0, precision=0, minimum=0, label="CPU threads", info="0 measures which is fastest"
+            )
+        with gr.Accordion("Recipe", open=False, elem_id="train-recipe-more"):
+            self._recipe = gr.Textbox(
+                lines=12, max_lines=30, label="Recipe (TOML)", elem_id="train-recipe"
+            )
+            self._download_recipe = gr.DownloadButton("Download recipe", size="sm")
+        with gr.Accordion("Model card", open=False):
+            self._card = {
+                "title": gr.Textbox(label="Title"),
+                "data": gr.Textbox(label="What the sentences are, and where they come from"),
+                "data_license": gr.Textbox(label="Licence of the sentences"),
+                "license": gr.Textbox("other", label="Licence of the model, as the Hub names it"),
+                "limits": gr.Textbox(label="What the model should not be used for"),
+            }
+        self._start = gr.Button("Start training", variant="primary", elem_id="train-start")
+
+    def _place_watch(self) -> None:
+        heading("3. Watch", "One run trains at a time; the next waits.")
+        self._job = gr.Radio([], label="Runs", elem_id="train-runs", interactive=True)
+        self._state = line(elem_id="train-state")
+        with gr.Row(elem_id="train-actions"):
+            self._pause = gr.Button("Pause", elem_id="train-pause")
+            self._resume = gr.Button("Continue", elem_id="train-continue")
+            self._finish = gr.Button("Stop and finish", elem_id="train-finish")
+            self._delete = gr.Button("Delete", variant="stop", elem_id="train-delete")
+        self._charts = line(elem_id="train-charts")
+        self._samples = draw_static("history", "train-history")
+        self._attention = draw_static("attention-history", "train-attention")
+        self._seen = gr.State(None)
+        self._timer = gr.Timer(POLL_S, active=False)
+
+    def _place_publish(self) -> None:
+        heading("4. Try and publish", "The best validated model of a run, or any model folder.")
+        self._scores = line(elem_id="train-scores")
+        self._folder = gr.Textbox(label="Model folder", elem_id="train-folder")
+        with gr.Row():
+            self._open = {
+                tab: gr.Button(f"Open in {tab.title()}", elem_id=f"train-open-{tab}")
+                for tab in ("translate", "compare", "learn")
+            }
+            self._zip = gr.DownloadButton("Download as zip", elem_id="train-zip")
+        with gr.Row():
+            self._repo = gr.Textbox(label="Hub repository", placeholder="user/name")
+            self._is_private = gr.Checkbox(True, label="Private")
+            self._push = gr.Button("Push to the Hub", elem_id="train-push")
+            self._space = gr.Button("Make a Space of it", elem_id="train-space")
+        self._pushed = line(elem_id="train-pushed")
+
+    def wire(self, tab: gr.Tab, tabs: gr.Tabs, model: gr.Dropdown, compared: gr.Dropdown) -> None:
+        """Connect the events.
+
+        Args:
+            tab: this tab, whose selection starts the polling.
+            tabs: all tabs, to open another.
+            model: the page's model.
+            compared: the second model of the Compare tab.
+        """
+        # 1. Data.
+        read = [self._data, self._report, *self._languages, self._columns, self._start_from]
+        sources = [self._files, self._dataset, *self._languages, self._columns]
+        imported = [
+            self._files.upload(_owned(self._import_files), self._files, read, **QUIET),
+            self._import.click(_owned(self._import_again), sources, read, **QUIET),
+            self._sample.click(
+                _owned(self._import_sample),
+                None,
+                [*read, self._card["data"], self._card["data_license"]],
+                **QUIET,
+            ),
+        ]
+        # 2. Start.
+        options = [self._data, self._minutes, self._start_from, self._threads]
+        changed: list[Any] = [each.success for each in imported]
+        changed += [self._minutes.release, self._start_from.input, self._threads.change]
+        for event in changed:
+            event(_owned(self._suggest), options, self._recipe, **QUIET)
+        self._recipe.change(_owned(_recipe_file), self._recipe, self._download_recipe, **QUIET)
+        poll = [self._job, self._seen]
+        shown = [self._job, self._seen, self._state, self._charts, self._samples, self._attention]
+        shown += [self._scores, self._pause, self._resume, self._finish, self._delete, self._folder]
+        started = self._start.click(
+            _owned(self._begin), [self._recipe, *self._card.values()], self._job, **QUIET
+        )
+        # 3. Watch.
+        tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
+        for event in (started.success, self._job.input, tab.select, self._timer.tick):
+            event(self._tick, poll, shown, **QUIET)
+        for button, act in (
+            (self._pause, self._jobs.pause),
+            (self._resume, self._jobs.resume),
+            (self._finish, self._jobs.finish),
+        ):
+            acted = button.click(_owned(act), self._job, None, **QUIET)
+            acted.then(self._tick, poll, shown, **QUIET)
+        question = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
+        self._delete.click(_owned(self._remove), self._job, self._job, js=question, **QUIET)
+        # 4. Try and publish.
+        for name, button in self._open.items():
+            field = compared if name == "compare" else model
+            button.click(_owned(self._offer(name)), self._folder, [field, tabs], **QUIET)
+        self._zip.click(_owned(self._pack), self._folder, self._zip, **QUIET)
+        target = [self._folder, self._repo, self._is_private]
+        shows = QUIET | {"show_progress": "full"}
+        self._push.click(_owned(self._publish), target, self._pushed, **shows)
+        self._space.click(_owned(self._serve), target, self._pushed, **shows)
+
+    # --- data ---
+
+    def _import_files(self, files: list[str] | None) -> Any:
+        return self._import_pairs(files or [], [], [])
+
+    def _import_sample(self) -> tuple[Any, ...]:
+        read = self._import_pairs([str(training_jobs.SAMPLE)], [], [])
+        return *read, SAMPLE_NOTE, SAMPLE_LICENSE
+
+    def _import_again(
+        self, files: list[str] | None, dataset: str, src: str | None, tgt: str | None, columns: Any
+    ) -> Any:
+        source = list(files or [])
+        if not source:
+            name, *config = dataset.split()[:2] or [""]
+            if not name:
+                raise InputError("upload a file, or name a dataset")
+            source = ["--dataset", name, *(["--config", *config] if config else [])]
+        languages = [src, tgt] if src and tgt else []
+        return self._import_pairs(source, languages, columns or [])
+
+    def _import_pairs(self, source: list[str], languages: list[str], columns: list[str]) -> Any:
+        folder, report = self._jobs.import_pairs(source, languages, columns)
+        starts = [NOTHING]
+        for name, pair in list_pairs(self._registry).items():
+            starts += [f"{WHOLE} {name}"] if list(pair) == report["languages"] else []
+            starts += [f"{ENCODER} {name}"] if pair[0] == report["languages"][0] else []
+        return (
+            str(folder),
+            training_job.import_report(report),
+            *report["languages"],
+            gr.Dropdown(choices=report["columns"]),
+            gr.Dropdown(choices=starts, value=NOTHING),
+        )
+
+    # --- start ---
+
+    def _suggest(self, data: str, minutes: float, start: str, threads: float) -> Any:
+        if not data:
+            return gr.skip()
+        kind, _, name = start.rpartition(" ")
+        starts = {"start": name, "part": "encoder" if kind == ENCODER else "model"}
+        recipe = self._jobs.suggest(Path(data), minutes, **(starts if start != NOTHING else {}))
+        n_threads = f"n_threads = {int(threads)}\n\n[data]"
+        return recipe.replace("\n[data]", n_threads, 1) if threads else recipe
+
+    def _begin(self, recipe: str, *card: str | None) -> Any:
+        if not recipe.strip():
+            raise InputError("read the data first, then start")
+        texts = [text or "" for text in card]
+        name = self._jobs.start(recipe, dict(zip(self._card, texts, strict=True)))
+        return gr.Radio(choices=self._names(self._jobs.list()), value=name)
+
+    # --- watch ---
+
+    def _names(self, jobs: list[Job]) -> list[tuple[str, str]]:
+        return [(f"{job.name} ({job.state})", job.name) for job in jobs]
+
+    def _tick(self, name: str | None, seen: Any) -> Any:
+        """Show the selected run if it has changed since `seen`; nothing to visitors."""
+        if not may_train():
+            return (gr.skip(),) * 12
+        jobs = self._jobs.list()
+        job = next((job for job in jobs if job.name == name), jobs[0] if jobs else None)
+        choices = self._names(jobs)
+        if job is None:
+            hidden = gr.Button(visible=False)
+            return gr.Radio(choices=[], value=None), None, "", "", None, None, "", *[hidden] * 4, ""
+        now = [choices, job.name, job.message, job.minutes]
+        if now == seen:
+            return (gr.skip(),) * 12
+        run = read_run(job.folder) if (job.folder / "metrics.jsonl").is_file() else None
+        best = job.folder / "best"
+        return (
+            gr.Radio(choices=choices, value=job.name),
+            now,
+            training_job.job_state(job),
+            f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
+            samples_figure(run) if run else None,
+            training_jobs.attention_maps(job.folder),
+            training_job.score_table(training_jobs.read_scores(job.folder)),
+            gr.Button(visible=job.state in ALIVE),
+            gr.Button(visible=job.state in ("paused", "failed")),
+            gr.Button(visible=job.state in ("training", "paused")),
+            gr.Button(visible=job.state not in ALIVE),
+            str(best) if best.is_dir() else "",
+        )
+
+    def _remove(self, name: str | None) -> Any:
+        if name is None:
+            return gr.skip()
+        self._jobs.delete(name)
+        jobs = self._jobs.list()
+        return gr.Radio(choices=self._names(jobs), value=jobs[0].name if jobs else None)
+
+    # --- try and publish ---
+
+    def _model_folder(self, folder: str) -> Path:
+        path = Path(folder.strip() or ".").expanduser().resolve()
+        is_run = path.is_relative_to(self._jobs.folder)
+        if not (path / "config.json").is_file() or not (is_run or self._registry.allow_local):
+            raise InputError("no model there yet: wait for the first validation, or name a folder")
+        return path
+
+    def _offer(self, tab: str) -> Callable[[str], Any]:
+        def open_model(folder: str) -> Any:
+            path = str(self._model_folder(folder))
+            self._registry.offer(path)
+            return path, gr.Tabs(selected=tab)
+
+        return open_model
+
+    def _pack(self, folder: str) -> str:
+        path = self._model_folder(folder)
+        name = path.parent.name if path.name in ("best", "last") else path.name
+        return shutil.make_archive(str(Path(tempfile.mkdtemp(), name)), "zip", path)
+
+    def _publish(
+        self,
+        folder: str,
+        repo: str,
+        is_private: bool,
+        progress: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
+    ) -> str:
+        path = self._model_folder(folder)
+        pushed = push(path, repo.strip(), private=is_private, token=_token())
+        return training_job.link(pushed.url, f"{repo} is on the Hub")
+
+    def _serve(self, folder: str, repo: str, is_private: bool) -> str:
+        name = repo.strip()
+        opened = open_space(name, name, private=is_private, with_token=is_private, token=_token())
+        return training_job.link(opened.url, f"the Space {name} is being built")
+
+
+def _recipe_file(recipe: str) -> str:
+    path = Path(tempfile.mkdtemp(), "recipe.toml")
+    path.write_text(recipe, "utf-8")
+    return str(path)

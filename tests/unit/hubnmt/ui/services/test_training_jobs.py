@@ -1,0 +1,119 @@
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import ConfigError, InputError
+from hubnmt.ui.services.training_jobs import (
+    ALIVE,
+    SAMPLE,
+    Job,
+    TrainingJobs,
+    attention_maps,
+    read_scores,
+)
+
+RECIPE = """[run]
+name = "{name}"
+max_steps = 60
+eval_every = 20
+log_every = 5
+save_every = 20
+n_threads = 1
+seed = 3
+
+[data]
+src_lang = "de"
+tgt_lang = "en"
+train = ["{data}/train.tsv"]
+valid = ["{data}/valid.tsv"]
+valid_limit = 20
+
+[tokenizer]
+vocab_size = 300
+
+[model]
+d_model = 32
+n_heads = 2
+d_ff = 32
+n_encoder_layers = 1
+n_decoder_layers = 1
+share_embeddings = true
+
+[optimizer]
+batch_tokens = 256
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[TrainingJobs]:
+    jobs = TrainingJobs(tmp_path)
+    yield jobs
+    for job in jobs.list():
+        jobs.pause(job.name)
+        _until(jobs, job.name, lambda job: job.state not in ALIVE)
+
+
+def _until(jobs: TrainingJobs, name: str, is_so: Callable[[Job], bool]) -> Job:
+    end = time.monotonic() + 120
+    while not is_so(job := jobs.read(name)):
+        assert time.monotonic() < end, job
+        time.sleep(0.1)
+    return job
+
+
+def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: TrainingJobs):
+    data, report = jobs.import_pairs([str(SAMPLE)], [], [])
+    assert report["n_kept"] == 2000
+    for name in ("whole", "parts"):
+        jobs.start(RECIPE.format(name=name, data=data), {"data": "Tatoeba", "title": ""})
+    assert jobs.read("parts").state == "waiting"
+    _until(jobs, "parts", lambda job: job.state == "training")
+    restarted = TrainingJobs(jobs.folder)  # the page was restarted
+    assert {job.name for job in restarted.list()} == {"whole", "parts"}
+    with pytest.raises(InputError, match="running"):
+        restarted.delete("parts")
+    restarted.pause("parts")
+    _until(jobs, "parts", lambda job: job.state == "paused")
+    restarted.resume("parts")
+    for name in ("whole", "parts"):
+        _until(jobs, name, lambda job: job.state == "finished")
+    whole, parts = (
+        (jobs.folder / name / "best" / "model.safetensors") for name in ("whole", "parts")
+    )
+    assert whole.read_bytes() == parts.read_bytes()
+    assert "Tatoeba" in (parts.parent / "README.md").read_text()
+    assert [name for name, *_ in read_scores(parts.parents[1])][-1] == "copying the source"
+    maps = attention_maps(parts.parents[1])
+    assert maps is not None
+    assert [each["step"] for each in maps["maps"]] == [20, 40, 60]
+    jobs.delete("whole")
+    assert data.is_dir()  # the other run uses it
+    jobs.delete("parts")
+    assert not data.exists()
+
+
+def test_a_run_that_fails_shows_the_line_of_the_command(jobs: TrainingJobs, tmp_path: Path):
+    jobs.start(RECIPE.format(name="lost", data=tmp_path / "nowhere"), {})
+    job = _until(jobs, "lost", lambda job: job.state not in ALIVE)
+    assert job.state == "failed"
+    assert "nowhere" in job.message
+
+
+def test_a_process_that_is_no_run_is_never_signalled(jobs: TrainingJobs, tmp_path: Path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "recipe.toml").write_text("[run]")
+    (tmp_path / "old" / "process.lock").write_text(str(os.getpid()))
+    jobs.pause("old")  # the number belongs to this process now, which holds no lock
+    assert jobs.read("old").state == "paused"
+
+
+@pytest.mark.parametrize("name", ["../out", "a/b", "", ".data"])
+def test_a_run_stays_in_its_folder(jobs: TrainingJobs, name: str):
+    with pytest.raises(ConfigError, match="must be a word"):
+        jobs.start(f"[run]\nname = {json.dumps(name)}", {})
+    with pytest.raises(InputError, match="no run"):
+        jobs.delete(name)

@@ -1,0 +1,56 @@
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hubnmt.errors import InputError
+from training.config.recipe import load_recipe
+from training.import_pairs import import_pairs, main, read_table, split_pairs
+from training.suggest import suggest
+
+GERMAN = [f"Der Hund Nummer {n} rennt heute schnell durch den Schnee." for n in range(40)]
+ENGLISH = [f"The dog number {n} is running through the snow today." for n in range(40)]
+
+
+def test_a_table_is_read_cleaned_and_split_and_its_recipe_is_valid(tmp_path: Path):
+    rows = [f'{n};"{de}";"{en}"' for n, (de, en) in enumerate(zip(GERMAN, ENGLISH, strict=True))]
+    rows += [rows[0], '41;"";"Nothing."', '42;"Same text.";"Same text."']
+    table = tmp_path / "export.csv"
+    table.write_text("\n".join(rows), encoding="utf-8-sig")
+    names, cells = read_table(tmp_path, [table], [])
+    report = import_pairs(tmp_path, names, cells, [])
+    assert report["languages"] == ["de", "en"]
+    assert (report["n_read"], report["n_kept"]) == (43, 40)
+    assert set(report["dropped"].values()) == {1}
+    assert report["examples"]["source = target"] == [("Same text.", "Same text.")]
+    assert report["n_train"] + report["n_valid"] == 40
+    recipe = suggest(tmp_path, name="first", minutes=3)
+    assert load_recipe(tomllib.loads(recipe)).run.max_minutes == 3
+
+
+def test_columns_and_a_zip_are_taken_as_named(tmp_path: Path):
+    table = "de\tnote\ten\n" + "".join(
+        f"{de}\ta long remark about this sentence, longer than both of its sides\t{en}\n"
+        for de, en in zip(GERMAN, ENGLISH, strict=True)
+    )
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("../../outside.tsv", table)
+    status = main([str(tmp_path / "out"), str(tmp_path / "all.zip"), "--columns", "en", "de"])
+    assert status == 0
+    header, first, *_ = (tmp_path / "out" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    assert header == "en\tde"
+    assert first.startswith("The dog")
+    assert not (tmp_path.parent / "outside.tsv").exists()
+    with pytest.raises(InputError, match="the file has: de, note, en"):
+        read_table(tmp_path, [tmp_path / "all.zip"], ["de", "fr"])
+
+
+def test_no_sentence_is_on_both_sides_of_the_split():
+    pairs = [(f"a{n // 2}", f"b{(n + 1) // 2}!") for n in range(10)]  # one chain
+    pairs += [(f"c{n // 3}", f"d{n}") for n in range(60)]
+    train, valid = split_pairs(pairs)
+    assert sorted([*train, *valid]) == sorted(pairs)
+    assert 0 < len(valid) <= 7
+    for side in (0, 1):
+        assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
