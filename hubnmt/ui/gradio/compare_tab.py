@@ -90,7 +90,7 @@ class CompareTab:
     @property
     def second(self) -> gr.Dropdown:
         """Field of the second model."""
-        return self._sides[1][0].field
+        return self._other_picker.field
 
     @property
     def described(self) -> list[Any]:
