@@ -1,7 +1,7 @@
 """A small Hugging Face Hub on this machine, for tests with the genuine client.
 
 Speaks the part of the Hub's HTTP that `huggingface_hub` uses for models and Spaces: repositories,
-branches, pull requests, downloads with ETag and ranges, commits, large files by
+branches, pull requests, downloads with ETag, commits, large files by
 LFS, listings in pages, private and gated repositories. `HubServer.faults` makes it misbehave.
 """
 

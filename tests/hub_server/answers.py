@@ -15,7 +15,6 @@ WHEN = "2026-01-02T03:04:05.000Z"
 
 
 def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str, Any]:
-    """Answer of `/api/models/ID` and, per model, of the listing."""
     commit = repo.resolve(revision)
     card = read_card(commit.files.get("README.md"))
     config = read_json(commit.files.get("config.json"))
@@ -48,7 +47,6 @@ def describe_repo(repo: Repo, revision: str, *, blobs: bool = False) -> dict[str
 
 
 def describe_file(name: str, blob: Blob) -> dict[str, Any]:
-    """One file, with the keys of a repository's answer and those of its tree."""
     answer: dict[str, Any] = {"type": "file", "path": name, "rfilename": name}
     answer |= {"size": len(blob.data), "oid": blob.oid, "blobId": blob.oid}
     if blob.is_lfs:
@@ -62,7 +60,6 @@ def describe_file(name: str, blob: Blob) -> dict[str, Any]:
 
 
 def read_card(blob: Blob | None) -> dict[str, Any]:
-    """Parse the YAML head of a README, or nothing."""
     text = blob.data.decode("utf-8", "replace") if blob else ""
     if not text.startswith("---\n") or "\n---" not in text[4:]:
         return {}
@@ -74,7 +71,6 @@ def read_card(blob: Blob | None) -> dict[str, Any]:
 
 
 def read_json(blob: Blob | None) -> dict[str, Any]:
-    """Parse a JSON object, or nothing."""
     try:
         values = json.loads(blob.data) if blob else {}
     except ValueError:
@@ -83,7 +79,6 @@ def read_json(blob: Blob | None) -> dict[str, Any]:
 
 
 def count_numbers(blob: Blob | None) -> dict[str, int]:
-    """Count the numbers of each type in a safetensors file, from its header."""
     try:
         (length,) = struct.unpack("<Q", blob.data[:8] if blob else b"")
         header = json.loads(blob.data[8 : 8 + length] if blob else b"")
@@ -100,5 +95,4 @@ def count_numbers(blob: Blob | None) -> dict[str, int]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Make a list of what a card gives as a list or alone."""
     return value if isinstance(value, list) else [value] if value else []

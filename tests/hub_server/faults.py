@@ -39,11 +39,9 @@ class Faults:
         self._faults: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
-        """Put a fault in force."""
         self._faults.append(fault)
 
     def clear(self) -> None:
-        """Behave again."""
         self._faults.clear()
 
     def meet(self, request: str) -> Fault | None:

@@ -90,7 +90,6 @@ class Repo:
         return self.id.split("/")[0]
 
     def resolve(self, revision: str) -> Commit:
-        """Find the commit of a branch, a tag, a pull request or a hash."""
         for names in (self.branches, self.tags, self.pull_requests):
             if revision in names:
                 return self.commits[names[revision]]
@@ -99,12 +98,10 @@ class Repo:
         raise RefusedError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
 
     def files(self, revision: str = "main") -> dict[str, bytes]:
-        """Return the content of all files but the Hub's own `.gitattributes`."""
         files = self.resolve(revision).files
         return {name: blob.data for name, blob in files.items() if name != ".gitattributes"}
 
     def history(self, revision: str = "main") -> list[str]:
-        """List the titles of the commits, the newest first."""
         titles, commit = [], self.resolve(revision)
         while True:
             titles.append(commit.title)
@@ -124,7 +121,6 @@ class Store:
         self._numbers = itertools.count(1)
 
     def user(self, token: str | None) -> User | None:
-        """Tell whose token this is; nobody's is refused."""
         if token is None:
             return None
         if token not in self.users:
@@ -145,7 +141,6 @@ class Store:
         return repo
 
     def find_to_write(self, kind: str, repo_id: str, user: User | None) -> Repo:
-        """Return a repository this user may change."""
         repo = self.find(kind, repo_id, user)
         if user is None:
             raise RefusedError(401, "Invalid username or password.")
@@ -154,7 +149,6 @@ class Store:
         return repo
 
     def create(self, kind: str, repo_id: str, *, private: bool = False) -> Repo:
-        """Make a repository with the Hub's first commit."""
         if (kind, repo_id) in self.repos:
             raise RefusedError(409, f"You already created this {kind} repo")
         repo = self.repos[kind, repo_id] = Repo(kind, repo_id, private=private)
@@ -170,7 +164,6 @@ class Store:
         return repo
 
     def blob(self, name: str, data: bytes) -> Blob:
-        """Store content as a large file or in git, as its name and size ask for."""
         blob = Blob(data, is_lfs=is_large(name, len(data)))
         if blob.is_lfs:
             self.objects[blob.sha256] = data
@@ -215,5 +208,4 @@ class Store:
 
 
 def is_large(name: str, size: int) -> bool:
-    """Tell whether the Hub keeps a file outside git."""
     return name.endswith(LFS_SUFFIXES) or size > LFS_BYTES

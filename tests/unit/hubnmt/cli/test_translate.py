@@ -69,16 +69,6 @@ def test_every_decoding_option_reaches_the_search(model: str, run: Run) -> None:
     assert [each["text"] for each in json.loads(out)["n_best"]] == texts
 
 
-def test_sampling_follows_its_seed(model: str, run: Run) -> None:
-    # Without guard: an untrained model writes broken characters, which are decoded again.
-    options = ["--no-guard", "--sample", "--temperature", 1.5, "--top-k", 50, "--top-p", 0.95]
-    outs = [
-        run("translate", "Ein Hund", "--model", model, *options, "--seed", seed, *QUICK)
-        for seed in (3, 4, 3)
-    ]
-    assert outs[0] == outs[2] != outs[1]
-
-
 @pytest.fixture
 def interrupt_third_chunk(expected: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Press Ctrl-C when two lines are written."""

@@ -203,12 +203,6 @@ def test_parameters_are_counted_and_used(
         assert parameter.grad.any(), name
 
 
-def test_a_fresh_model_is_nearly_undecided(batch: Batch) -> None:
-    model = Transformer(make_config(d_model=96, n_heads=8, tgt_vocab_size=500)).eval()
-    entropy = torch.distributions.Categorical(logits=model(*batch)).entropy()
-    assert math.log(500) - 1 < entropy.mean().item() < math.log(500)
-
-
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout", "ff_dropout"])
 def test_each_dropout_acts_in_training_only(rate: str, batch: Batch) -> None:
     model = Transformer(make_config(**{rate: 0.5}))
@@ -221,11 +215,3 @@ def test_residual_stream_itself_is_never_dropped() -> None:
     x = torch.randn(2, 5, D)
     added = residual(x, torch.ones_like) - x
     assert {round(value, 3) for value in added.flatten().tolist()} == {0.0, 2.0}
-
-
-def test_bfloat16_autocast_is_close_to_float32(batch: Batch) -> None:
-    model = Transformer(make_config()).eval()
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(*batch)
-    expected = model(*batch)
-    assert (logits.float() - expected).abs().max() < 0.05 * expected.abs().max()
