@@ -8,10 +8,10 @@ placeholders of protected spans. All choices depend on the pair alone, so they a
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hubnmt.text.protected_spans import PLACEHOLDERS, PROTECTED, find_spans
+from hubnmt.text.protected_spans import PLACEHOLDERS, PROTECTED
 from training.data.cleaning import fingerprint_pair
 
 FINAL_MARK: Final = re.compile(r"\s*[.!?…。！？।؟]+$")
@@ -63,18 +63,14 @@ def _shared(in_src: Iterable[str], in_tgt: Iterable[str]) -> list[str]:
 
 def protect_pair(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
     """Return a pair in which the spans that occur equally often on both sides are placeholders."""
-    return _put_placeholders(src, tgt, PROTECTED, find_spans, rng)
+    return _put_placeholders(src, tgt, PROTECTED, rng)
 
 
 def _put_placeholders(
-    src: str,
-    tgt: str,
-    pattern: re.Pattern[str],
-    find: Callable[[str], Iterable[str]],
-    rng: random.Random,
+    src: str, tgt: str, pattern: re.Pattern[str], rng: random.Random
 ) -> tuple[str, str]:
     free = _free_placeholders(src, tgt)
-    shared = _shared(find(src), find(tgt))
+    shared = _shared(pattern.findall(src), pattern.findall(tgt))
     placeholders = dict(zip(shared, rng.sample(free, len(free)), strict=False))
 
     def replace(text: str) -> str:
@@ -120,7 +116,7 @@ def protect_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
         return src, tgt
     word = "|".join(map(re.escape, sorted(words)))
     names = re.compile(rf"\b(?:{word})\b(?: (?:{word})\b)*")
-    return _put_placeholders(src, tgt, names, names.findall, rng)
+    return _put_placeholders(src, tgt, names, rng)
 
 
 def _is_latin_title(word: str) -> bool:

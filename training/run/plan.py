@@ -150,8 +150,7 @@ def describe_plan(plan: Plan, config: RunConfig) -> Iterator[str]:
         f"{plan.n_tokens / 1e6:,.2f} million target tokens; elsewhere {n_tokens / 1e6:,.1f} "
         f"million gave {score} ({data})"
     )
-    advice = list(_advise(plan, config))
-    if advice:
+    if advice := list(_advise(plan, config)):
         yield f"what would help: {'; '.join(advice)}"
 
 

@@ -29,7 +29,7 @@ from training.run.checkpoint import Progress, load_state, random_states, save_st
 from training.run.hub_upload import Publisher
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import remove_start_record
-from training.run.validation import Evaluation, Validator
+from training.run.validation import Validator
 
 log = logging.getLogger("training")
 
@@ -105,7 +105,7 @@ class Run:
         """Record of the validation in `best/`; None on other ranks and before training."""
         return None if self._validator is None else self._validator.best
 
-    def train(self) -> Evaluation | None:
+    def train(self) -> None:
         """Train until finished, out of patience, or interrupted; then save the state.
 
         Unless interrupted, the last step is always validated.
@@ -126,7 +126,7 @@ class Run:
                     self._validate()
                     self._save()
                 # 2. Take steps until the budget is used up, and save the state.
-                evaluation = self._loop(bar)
+                self._loop(bar)
                 self._save()
                 if self.progress.step == first_step and not self.must_stop:
                     log.info(
@@ -137,9 +137,8 @@ class Run:
                 # 3. Validate the last step. Unscheduled, so after the save: a resumed run must
                 # not average its snapshot. A signal may reach one process only; all must stop.
                 self.must_stop = any(group.gather(self.must_stop))
-                if evaluation or self.must_stop or group.run_on_rank0(self._is_validated):
-                    return evaluation
-                return self._validate()
+                if not (self.must_stop or group.run_on_rank0(self._is_validated)):
+                    self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
             if group.is_rank0 and self.progress.step == 0:
                 remove_start_record(self.folder)
@@ -148,12 +147,11 @@ class Run:
             if self._report is not None:
                 self._report.close()
 
-    def _loop(self, bar: "tqdm[Any]") -> Evaluation | None:
-        """Run optimizer steps; return the validation of the last step, if it had one."""
+    def _loop(self, bar: "tqdm[Any]") -> None:
+        """Run optimizer steps until the budget is used up or a stop is requested."""
         progress, settings, group = self.progress, self.config.run, self.group
         n_batches = self.config.optimizer.accumulate
         is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
-        evaluation: Evaluation | None = None
         share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
@@ -169,7 +167,7 @@ class Run:
             upcoming = self.loader.take(n_batches)
             stats = self.stepper.read(numbers, step=progress.step + 1)
             self._count(stats, share.after)
-            share, evaluation = upcoming, None
+            share = upcoming
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)
@@ -181,13 +179,12 @@ class Run:
             # 4. Validate and save at their intervals.
             if progress.step % settings.eval_every == 0:
                 before = time.monotonic()
-                evaluation = self._validate()
+                self._validate()
                 self._save()
                 is_stopping = group.run_on_rank0(self._wants_stop) or is_stopping
                 throughput.pause(time.monotonic() - before)
             elif progress.step % settings.save_every == 0:
                 self._save()
-        return evaluation
 
     def _open_report(self) -> None:
         step = -1 if self._needs_initial_validation() else self.progress.step
@@ -248,27 +245,25 @@ class Run:
             f"  {progress.n_skipped} steps skipped" if progress.n_skipped else "",
         )
 
-    def _validate(self) -> Evaluation:
-        """Validate on rank 0 and broadcast the result."""
+    def _validate(self) -> None:
+        """Validate on rank 0 and broadcast what decides about early stopping."""
         progress = self.progress
 
-        def validate() -> tuple[Evaluation, tuple[float, float, int, int]]:
+        def validate() -> tuple[float, float, int, int]:
             began = time.monotonic()
             assert self._validator is not None, "set by _open_report on rank 0"
             try:
-                evaluation = self._validator.validate(self.model, progress)
+                self._validator.validate(self.model, progress)
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
             self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             progress.validation_s = time.monotonic() - began
-            best = (progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse)
-            return evaluation, best
+            return progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse
 
-        evaluation, best = self.group.run_on_rank0(validate)
+        best = self.group.run_on_rank0(validate)
         progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse = best
         self._saved_step = None  # the state has changed
-        return evaluation
 
     def _save(self) -> None:
         """Save the state, unless it is saved already."""

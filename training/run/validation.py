@@ -181,7 +181,7 @@ class Validator:
         record = read_validation(self._folder / "last")
         return record is not None and record["step"] == step
 
-    def validate(self, model: Transformer, progress: Progress) -> Evaluation:
+    def validate(self, model: Transformer, progress: Progress) -> None:
         """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress."""
         # 1. Evaluate the model, or the mean of its last snapshots.
         stored = StoredModel(
@@ -225,7 +225,6 @@ class Validator:
             "" if not is_best else "  best so far" if progress.step else "  pretrained model",
             evaluation.scores.bleu_signature,
         )
-        return evaluation
 
     def _rank(self, record: Mapping[str, Any]) -> tuple[bool, float]:
         """Return the key by which validations are compared, see `run.metric`."""
