@@ -73,11 +73,8 @@ class CompareTab:
         for picker, panel in sides:
             inputs += [picker.field, *panel.components]
             panel.wire(self._handlers.defaults, picker.field)
-        described = [self._source, *self._panel.described]
-        self._picker.wire(self._notice, described, self._describe_own)
-        self._other_picker.wire(
-            self._notice, self._other_panel.described, self._other_panel.describe
-        )
+        self._picker.wire(self._notice, self._describe_side)
+        self._other_picker.wire(self._notice, self._other_panel.describe)
         gr.on(
             [self._go.click, self._source.submit],
             on_model(self._compare),
@@ -92,17 +89,12 @@ class CompareTab:
         """Field of the second model."""
         return self._other_picker.field
 
-    @property
-    def described(self) -> list[Any]:
-        """Components that depend on the page's model, which becomes A."""
-        return [*self._picker.described, self._source, *self._panel.described]
+    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return the components that depend on the page's model, which becomes A."""
+        return self._picker.describe(chosen) | self._describe_side(chosen)
 
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the components' values for a model."""
-        return [*self._picker.describe(chosen), *self._describe_own(chosen)]
-
-    def _describe_own(self, chosen: SelectedModel) -> list[Any]:
-        return [gr.Textbox(**source_texts(chosen)), *self._panel.describe(chosen)]
+    def _describe_side(self, chosen: SelectedModel) -> dict[Any, Any]:
+        return {self._source: gr.update(**source_texts(chosen)), **self._panel.describe(chosen)}
 
     def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:
         """Compare; `values` are the model and the options of A, then those of B."""

@@ -101,11 +101,8 @@ def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..
 def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
     """Wrap a listener to take turns on the model for the requesting client.
 
-    Args:
-        listener: function or generator function.
-        replaces: a call ends the session's previous one with the same word (not on ZeroGPU).
-            Gradio's own `cancels` would also end a call that begins while the request to cancel is
-            under way, and shows an error.
+    A call ends the session's previous one with the same word in `replaces`. Gradio's own `cancels`
+    would also end a call that begins while the request to cancel is under way, and shows an error.
     """
     if not inspect.isgeneratorfunction(listener):
 

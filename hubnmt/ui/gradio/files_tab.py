@@ -20,7 +20,7 @@ from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.decoding_controls import read_options
-from hubnmt.ui.services.files import FileProgress, Files
+from hubnmt.ui.services.files import FileColumns, FileProgress, Files
 
 JOB = "file"
 """The job of a session that the next one, or Cancel, ends."""
@@ -92,22 +92,22 @@ class FilesTab:
         # The job ends itself, with what is done.
         self._cancel.click(as_client(lambda: None, replaces=JOB), None, None, **at_once)
 
-    def _describe(self, path: str | None, model: str, has_header: bool) -> tuple[Any, ...]:
-        if path is None:
-            hidden = gr.Checkbox(visible=False), gr.Button(visible=False)
-            return "", _choices(()), _choices(()), *hidden
-        try:
-            columns = self._files.describe(path, model, has_header=has_header)
-        except HubNMTError as error:
-            return error_notice(error), *(gr.skip(),) * 4
+    def _describe(self, path: str | None, model: str, has_header: bool) -> dict[Any, Any]:
+        columns = FileColumns((), "", "")
+        if path is not None:
+            try:
+                columns = self._files.describe(path, model, has_header=has_header)
+            except HubNMTError as error:
+                return {self._notice: error_notice(error)}
         references = ("", *columns.names) if len(columns.names) > 1 else ()
-        return (
-            "",
-            _choices(columns.names, columns.source),
-            _choices(references, columns.reference),
-            gr.Checkbox(visible=path.lower().endswith((".tsv", ".csv"))),
-            gr.Button(visible=True),
-        )
+        is_table = path is not None and path.lower().endswith((".tsv", ".csv"))
+        return {
+            self._notice: "",
+            self._source: _choices(columns.names, columns.source),
+            self._reference: _choices(references, columns.reference),
+            self._has_header: gr.Checkbox(visible=is_table),
+            self._cancel: gr.Button(visible=path is not None),
+        }
 
     def _translate(
         self,

@@ -1,8 +1,4 @@
-"""Serve the page: `hubnmt app`, or `python app.py` in a checkout.
-
-Environment variables: `HUBNMT_MODEL` (initial model), `HUBNMT_HUB` (1 allows models from the Hub),
-and those of Gradio.
-"""
+"""Serve the page: `hubnmt app`, or `python app.py` in a checkout."""
 
 import dataclasses
 import functools
@@ -54,11 +50,7 @@ def may_ask_hub(options: AppOptions, environment: Mapping[str, str]) -> bool:
 
 
 def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelRegistry:
-    """Create the registry of the models that the page may load.
-
-    Raises:
-        ModelNotFoundError: if there is no initial model.
-    """
+    """Create the registry of the models that the page may load."""
     is_own = is_private(options, environment)
     load = functools.partial(Translator.from_pretrained, device="cuda" if is_zero_gpu() else "cpu")
     return ModelRegistry(
@@ -71,11 +63,7 @@ def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelR
 
 
 def check_upload_folder(environment: Mapping[str, str]) -> None:
-    """Check that the upload folder is writable: /tmp/gradio may belong to another user.
-
-    Raises:
-        ConfigError: naming the folder and the remedy.
-    """
+    """Check that the upload folder is writable: /tmp/gradio may belong to another user."""
     folder = environment.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -87,12 +87,9 @@ class LearnTab:
         }
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
-        """Connect the events.
+        """Connect the events; `translated` holds the translation state.
 
-        Args:
-            tab: this tab; its contents are computed when it is opened, and again for a new model.
-            model: component with the model reference.
-            translated: the alternatives, which hold the translation state.
+        The contents are computed when the tab is opened, and again for a new model.
         """
         newest: dict[str, Any] = {"trigger_mode": "always_last"}
         text = [self._text, model]
@@ -109,14 +106,9 @@ class LearnTab:
         for panel, compute in self._panels.items():
             panel.select(on_model(compute), panel, panel, **newest, **RUNS)
 
-    @property
-    def described(self) -> list[Any]:
-        """Components that depend on the model; `describe` returns their values."""
-        return [self._text, self._model]
-
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the components' values for a model."""
-        return [gr.Textbox(**_text(chosen)), chosen.facts.name]
+    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return the components that depend on the model, with their values."""
+        return {self._text: gr.update(**_text(chosen)), self._model: chosen.facts.name}
 
     def _show_merges(self, text: str, model: str) -> dict[str, Any]:
         try:

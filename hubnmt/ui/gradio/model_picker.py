@@ -28,6 +28,7 @@ class ModelPicker:
         """Create the components; `name` is a unique element id."""
         registry = handlers.registry
         self._handlers = handlers
+        self._chosen = chosen
         self.field = gr.Dropdown(
             choices=list(registry.names),
             value=chosen.facts.name,
@@ -41,47 +42,32 @@ class ModelPicker:
         # In the browser, not in a `State`: pages stay open across server restarts.
         self._opened = gr.Textbox(chosen.facts.name, visible=False)
 
-    @property
-    def described(self) -> list[Any]:
-        """Components that another picker may set; `describe` returns their values."""
-        return [self.field, self._opened]
+    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return the components with their values for a model opened by another picker."""
+        return {self.field: chosen.facts.name, self._opened: chosen.facts.name}
 
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the components' values for a model opened elsewhere."""
-        return [chosen.facts.name] * 2
-
-    def wire(
-        self, notice: gr.HTML, described: list[Any], describe: Callable[[SelectedModel], list[Any]]
-    ) -> None:
-        """Connect the events: load the selected model and update the page.
-
-        Args:
-            notice: where errors are shown.
-            described: components that depend on the model.
-            describe: model -> values of `described`.
-        """
+    def wire(self, notice: gr.HTML, describe: Callable[[SelectedModel], dict[Any, Any]]) -> None:
+        """Connect the events: load the selected model and update what depends on it."""
         if self._handlers.registry.allow_hub:
             self.field.focus(self._suggest, None, self.field, queue=False, **QUIET)
-        changed = [self._opened, *described]
-        unchanged = (gr.skip(),) * len(changed)
 
         def choose(
             model: str,
             opened: str,
             download: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
-        ) -> tuple[Any, ...]:
+        ) -> dict[Any, Any]:
             if model == opened:
-                return "", *unchanged
+                return {notice: ""}
             try:
                 chosen = self._handlers.choose(model)
             except HubNMTError as error:
-                return error_notice(error), *unchanged
-            return "", chosen.facts.name, *describe(chosen)
+                return {notice: error_notice(error)}
+            return {notice: "", self._opened: chosen.facts.name, **describe(chosen)}
 
         self.field.change(  # by the user, a link, or swapping
             as_client(choose),
             [self.field, self._opened],
-            [notice, *changed],
+            [notice, self._opened, *describe(self._chosen)],
             show_progress_on=self.field,
             **(OPENS | QUIET | {"show_progress": "full"}),
         )

@@ -25,11 +25,7 @@ class OptionsPanel:
     ) -> None:
         """Create the components with a model's defaults and a preset.
 
-        Args:
-            decoding: the model's default options.
-            name: unique element id.
-            title: suffix of the labels if there are several panels.
-            preset: key of `PRESETS`.
+        `name` is a unique element id, `title` a suffix of the labels if there are several panels.
         """
         values = control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
@@ -60,18 +56,14 @@ class OptionsPanel:
         """The controls in the order of `NAMES`."""
         return [self._by_name[name] for name in NAMES]
 
-    @property
-    def described(self) -> list[Any]:
-        """Components that depend on the model; `describe` returns their values."""
-        return [*self.components, self._preset]
-
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the components' values for a model."""
-        return [*control_values(chosen.decoding).values(), BEST]
+    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return the components that depend on the model, with their values."""
+        values = control_values(chosen.decoding)
+        return {self._by_name[name]: values[name] for name in NAMES} | {self._preset: BEST}
 
     @property
     def prefix(self) -> Any:
-        """The forced prefix, which the Clear button also clears."""
+        """The forced prefix."""
         return self._by_name["prefix"]
 
     def wire(
@@ -82,10 +74,8 @@ class OptionsPanel:
     ) -> None:
         """Connect the events: presets set controls, and dependent controls stay consistent.
 
-        Args:
-            defaults: model reference -> default options.
-            model: component with the model reference.
-            on_change: connects an event after which the options are others.
+        `defaults` maps a model reference to its options; `on_change` connects an event after which
+        the options are others.
         """
 
         def preset_values(preset: str, model: str) -> list[Any]:

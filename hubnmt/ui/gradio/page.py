@@ -65,9 +65,8 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
         HubNMTError: if the default model cannot be loaded.
     """
     chosen = handlers.choose("")
-    os.environ.setdefault(
-        "GRADIO_ANALYTICS_MAX_EVENTS", "1"
-    )  # by default, every event builds a table of all events
+    # By default, every event builds a table of all events.
+    os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
     demo = gr.Blocks(
         title=TITLE,
         analytics_enabled=False,
@@ -136,9 +135,6 @@ class _Page:
                         self._train = train_tab.TrainTab(handlers)
                     else:
                         heading("Train a model", train_tab.ELSEWHERE)
-        tabs = (self._translate, self._compare, self._learn)
-        in_tabs = (each for tab in tabs for each in tab.described)
-        self._described = [self._languages, self._facts, self._card, *in_tabs]
 
     def _place_model(self, chosen: SelectedModel) -> None:
         lists = language_lists(self._handlers.registry, chosen.facts)
@@ -161,18 +157,18 @@ class _Page:
         self._learn.wire(self._learn_component, model, self._translate.alternatives)
         if self._train is not None:
             self._train.wire(self._train_component, self._tabs, model, self._compare.second)
-        self._picker.wire(self._notice, self._described, self._describe)
+        self._picker.wire(self._notice, self._describe)
 
-    def _describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the values of all components that depend on the model."""
-        return [
-            language_lists(self._handlers.registry, chosen.facts),
-            model_line(chosen.facts),
-            card_html(chosen.facts.card),
-            *self._translate.describe(chosen),
-            *self._compare.describe(chosen),
-            *self._learn.describe(chosen),
-        ]
+    def _describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return all components that depend on the model, with their values."""
+        return {
+            self._languages: language_lists(self._handlers.registry, chosen.facts),
+            self._facts: model_line(chosen.facts),
+            self._card: card_html(chosen.facts.card),
+            **self._translate.describe(chosen),
+            **self._compare.describe(chosen),
+            **self._learn.describe(chosen),
+        }
 
 
 def _add_endpoints(handlers: Handlers) -> None:

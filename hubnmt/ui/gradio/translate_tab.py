@@ -183,21 +183,15 @@ class TranslateTab:
         texts = [languages, self._target, self.source]
         languages.click(None, texts, [model, self.source], js=js, **QUIET)
 
-    @property
-    def described(self) -> list[Any]:
-        """Components that depend on the model; `describe` returns their values."""
-        fields = [self.source, self._target, self._examples, self._typing]
-        return [*fields, *self.options.described]
-
-    def describe(self, chosen: SelectedModel) -> list[Any]:
-        """Return the components' values for a model."""
-        return [
-            gr.Textbox(**source_texts(chosen, enter="enter")),
-            gr.Textbox(**_target(chosen)),
-            gr.Dataset(**_examples(chosen)),
-            _given(chosen),
-            *self.options.describe(chosen),
-        ]
+    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+        """Return the components that depend on the model, with their values."""
+        return {
+            self.source: gr.update(**source_texts(chosen, enter="enter")),
+            self._target: gr.update(**_target(chosen)),
+            self._examples: gr.update(**_examples(chosen)),
+            self._typing: _given(chosen),
+            **self.options.describe(chosen),
+        }
 
     def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:
         """Initialize a page opened from a link with its text and model."""

@@ -125,10 +125,7 @@ def _target_probabilities(label_smoothing: float, vocab_size: int) -> tuple[floa
 def token_loss(probability: float, label_smoothing: float, vocab_size: int) -> float:
     """Return the loss of one token, in nats, if all wrong tokens are equally probable.
 
-    Args:
-        probability: of the correct token, above 0 and below 1.
-        label_smoothing: probability mass spread over the vocabulary; 0 for the plain loss.
-        vocab_size: V, at least 2.
+    `probability` is that of the correct token, above 0 and below 1; `vocab_size` is at least 2.
     """
     correct, other = _target_probabilities(label_smoothing, vocab_size)
     n_wrong = vocab_size - 1
@@ -193,13 +190,8 @@ def line_chart(
 ) -> str:
     """Draw curves on common axes with a legend; empty if no curve has points.
 
-    Args:
-        title: heading, also used in the accessible description.
-        curves: name -> points in ascending order of x.
-        x_label: label of the horizontal axis.
-        marks: label -> point to mark. Curves of a chart with marks or a note are functions, whose
-            last value the legend does not show.
-        note: sentence below the chart.
+    `curves` maps names to points in ascending order of x. Curves of a chart with marks or a note
+    are functions, whose last value the legend does not show.
     """
     in_range = {
         name: [point for point in points if all(abs(n) <= MAX_NUMBER for n in point)]

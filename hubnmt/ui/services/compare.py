@@ -61,13 +61,7 @@ class Side:
 def compare(
     handlers: Handlers, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
 ) -> tuple[Side, Side]:
-    """Translate a text in two ways and score each translation under both models.
-
-    Args:
-        handlers: the page's handlers.
-        text: source text.
-        models: two model references; empty selects the page's default model.
-        options: for each model, fields of `DecodingConfig` that override its defaults.
+    """Translate a text with two models, each with its options, and score it under both.
 
     Raises:
         HubNMTError: if a text, a model or an option is invalid.
@@ -91,7 +85,7 @@ def compare(
 
 
 def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
-    """Describe the options of a translation: the method, and what is not the model's own."""
+    """Describe the method of a translation, and the options that are not the model's own."""
     method = f"Sampling, seed {used.seed}" if used.sample else f"Beam size {used.beam_size}"
     labels = {control.name: control.label.lower() for control in CONTROLS}
     others = [
@@ -103,7 +97,6 @@ def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
 
 
 def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:
-    """Check that two models translate the same language pair."""
     configs = [handlers.registry.get(name).config for name in names]
     first, second = (
         f"{language_name(config.src_lang)} to {language_name(config.tgt_lang)}"

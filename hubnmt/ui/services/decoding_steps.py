@@ -38,13 +38,10 @@ MAX_SHOWN_STEPS = 40
 def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str, Any]:
     """Return the most probable tokens at a position of the translation.
 
-    Args:
-        translator: the model.
-        subject: the sentence and its translation.
-        asked: `position`, `temperature`, `top_k` and `top_p`; each has a default.
+    `asked` has `position`, `temperature`, `top_k` and `top_p`; each has a default.
 
     Returns:
-        the choices, the tokens of the translation, and `best`: the most probable tokens with the
+        what was asked, the tokens of the translation, and `best`: the most probable tokens with the
         model's probability and that after temperature, top-k and top-p; `rest` has both sums of the
         other tokens.
 
@@ -99,12 +96,9 @@ def _read_choice(value: Any, allowed: range) -> int | None:
 
 
 def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -> dict[str, Any]:
-    """Search again and return the continuations of every step.
+    """Search again with the model's options and return the continuations of every step.
 
-    Args:
-        translator: the model; its decoding options apply.
-        subject: the sentence.
-        beam_size: one of `BEAM_SIZES`; None for the model's own, or the nearest that is one.
+    `beam_size` is one of `BEAM_SIZES`; None for the model's own, or the nearest that is one.
 
     Returns:
         `steps`: for each step its continuations, best first, each with the index of its `parent` in

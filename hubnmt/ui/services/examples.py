@@ -70,15 +70,11 @@ CAPTIONS = {
         "A dog is running in the snow.",
         "A boy in a red shirt jumps into the water.",
     ),
-    "es": ("Dos mujeres están sentadas en un banco y se ríen.", "Un perro corre por la nieve."),
     "fr": (
         "Deux femmes rient, assises sur un banc.",
         "Un chien court dans la neige.",
         "Un garçon saute dans l'eau.",
     ),
-    "hi": ("दो महिलाएँ एक बेंच पर बैठी हँस रही हैं।", "एक कुत्ता बर्फ में दौड़ रहा है।"),
-    "it": ("Due donne ridono sedute su una panchina.", "Un cane corre nella neve."),
-    "ml": ("രണ്ട് സ്ത്രീകൾ ബെഞ്ചിലിരുന്ന് ചിരിക്കുന്നു.", "ഒരു നായ മഞ്ഞിൽ ഓടുന്നു."),
 }
 """Image captions."""
 
@@ -89,10 +85,7 @@ CAPTION_SETS = ("multi30k", "coco")
 def examples(tag: str, measured_on: str = "") -> tuple[str, ...]:
     """Return example sentences in a language, or none if the language has no examples.
 
-    Args:
-        tag: BCP 47 language tag.
-        measured_on: first test set in the model card; for a caption test set, captions are
-            returned, otherwise everyday sentences and one caption.
+    For a model measured on captions they are captions, else everyday sentences and one caption.
     """
     language = main_tag(tag)
     captions = CAPTIONS.get(language, ())

@@ -116,11 +116,11 @@ class Files:
 
         Args:
             path: the uploaded file.
-            model: model reference; empty selects the default model.
+            model: model reference.
             source: column to translate; empty detects it.
             reference: column of reference translations; empty for none.
             has_header: whether the first line of a tsv or csv file contains column names.
-            options: fields of `DecodingConfig` that override the model's defaults.
+            options: override the model's defaults.
 
         Yields:
             progress, then the result, also of a cancelled job. Its file is named like the upload

@@ -4,10 +4,9 @@ A request that fails becomes a `message` in the affected panel instead of a page
 """
 
 import dataclasses
+import functools
 import itertools
 import math
-import threading
-from collections import OrderedDict
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.analysis.head_ablation import PARTS, Head, without_heads
@@ -62,10 +61,6 @@ class Inspector:
     """Handlers of the inspection panels; `state` is the translation state of the page."""
 
     registry: ModelRegistry
-    _ablated: "OrderedDict[tuple[str, frozenset[Head]], Translator]" = dataclasses.field(
-        default_factory=OrderedDict
-    )
-    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def explore(self, state: Any) -> Inspection:
         """Compute the panels' data for the selected sentence."""
@@ -121,38 +116,31 @@ class Inspector:
         try:
             translator, subject = read_subject(self.registry, state)
             off = _read_heads(switches)
-            # The baseline also runs on the PyTorch engine with the same weights.
-            both = [
-                self._without(state["model"], translator, heads) for heads in (frozenset(), off)
-            ]
+            with model_turn():
+                # The baseline also runs on the PyTorch engine with the same weights.
+                both = [_without(translator, heads) for heads in (frozenset[Head](), off)]
+                before, after = (
+                    ablated.translate(subject.src, split=False, guard=False) for ablated in both
+                )
+                log_probs = [
+                    ablated.score(subject.src, before.n_best[0], split=False).log_prob
+                    for ablated in both
+                ]
         except HubNMTError as error:
             return with_message(switches, error)
-        with model_turn():
-            before, after = (
-                ablated.translate(subject.src, split=False, guard=False) for ablated in both
-            )
-            log_probs = [
-                ablated.score(subject.src, before.n_best[0], split=False).log_prob
-                for ablated in both
-            ]
         spans = [list(map(list, side)) for side in mark_differences(before.text, after.text)]
         return {**switches, "answer": {"spans": spans, "log_probs": log_probs}, "message": ""}
 
-    def _without(self, model: str, translator: Translator, off: frozenset[Head]) -> Translator:
-        """Return a copy of the translator without these heads, from an LRU cache."""
-        if translator.config.n_parameters > MAX_ABLATED_PARAMETERS:
-            raise InputError(
-                "this model is too large for head ablation on this page: more than "
-                f"{short_count(MAX_ABLATED_PARAMETERS)} parameters"
-            )
-        key = self.registry.name(model), off
-        with self._lock:
-            if key not in self._ablated:
-                self._ablated[key] = without_heads(translator, off)
-            self._ablated.move_to_end(key)
-            while len(self._ablated) > MAX_ABLATED:
-                self._ablated.popitem(last=False)
-            return self._ablated[key]
+
+@functools.lru_cache(maxsize=MAX_ABLATED)
+def _without(translator: Translator, off: frozenset[Head]) -> Translator:
+    """Return a copy of the translator without these heads."""
+    if translator.config.n_parameters > MAX_ABLATED_PARAMETERS:
+        raise InputError(
+            "this model is too large for head ablation on this page: more than "
+            f"{short_count(MAX_ABLATED_PARAMETERS)} parameters"
+        )
+    return without_heads(translator, off)
 
 
 def _read_heads(switches: Any) -> frozenset[Head]:

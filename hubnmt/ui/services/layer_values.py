@@ -38,10 +38,7 @@ class HeadChoice(NamedTuple):
 def layer_values(translator: Translator, subject: Subject, asked: Any = None) -> dict[str, Any]:
     """Compute the values of one head and its layer for the first tokens of a sentence pair.
 
-    Args:
-        translator: the model.
-        subject: the sentence and its translation.
-        asked: `kind`, `layer` and `head`; None for the alignment head, or the first one.
+    `asked` has `kind`, `layer` and `head`; None for the alignment head, or the first one.
 
     Raises:
         InputError: if the model has no such head.

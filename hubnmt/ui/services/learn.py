@@ -29,14 +29,12 @@ N_POSITIONS = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NetworkShapes:
-    """Stages and tensor shapes of the network for one sentence pair."""
+    """Stages and tensor shapes of the network for one sentence pair; token counts with eos."""
 
     config: ModelConfig
     src: str
     n_src_tokens: int
-    """S, including eos."""
     n_tgt_tokens: int
-    """T, including eos."""
     stages: list[Stage]
 
 
@@ -44,7 +42,8 @@ class NetworkShapes:
 class Learn:
     """Handlers of the Learn tab. All of them show the model that is selected in the page.
 
-    The value of a panel is a mapping with `subject`, and what the visitor chose there.
+    The value of a panel is a mapping with `subject`, and what the visitor chose there. What is
+    malformed, too long or not available raises a `HubNMTError`.
     """
 
     handlers: Handlers
@@ -53,9 +52,6 @@ class Learn:
         """Return the tokens of each word after every BPE merge, starting from bytes.
 
         The text is included because the page derives the writing direction from it.
-
-        Raises:
-            HubNMTError: if the text is too long, or the model is not available.
         """
         if not isinstance(text, str):
             raise InputError(f"the text must be a string, not {type(text).__name__}")
@@ -90,11 +86,7 @@ class Learn:
         It is the sentence selected in the page. If that was translated by another model, it is
         translated again; an example takes its place if it is in another language.
 
-        Returns:
-            None if nothing was translated yet and the language has no example.
-
-        Raises:
-            HubNMTError: if the state is malformed, or the model is not available.
+        None if nothing was translated yet and the language has no example.
         """
         src_lang = main_tag(self.handlers.registry.get(model).config.src_lang)
         src = next(iter(examples(src_lang)), "")
@@ -130,11 +122,7 @@ class Learn:
         return beam_tree(*self._read(value["subject"]), value.get("beam_size"))
 
     def run(self, model: str) -> Run | None:
-        """Read the training run of a model; None if its folder contains none.
-
-        Raises:
-            HubNMTError: if it cannot be read.
-        """
+        """Read the training run of a model; None if its folder contains none."""
         registry = self.handlers.registry
         known = registry.folder(registry.name(model))
         folder = find_run(known or registry.cached_folder(model))

@@ -55,12 +55,14 @@ def check_text(text: Any) -> None:
         raise InputError(f"the text must be a string, not {type(text).__name__}")
     if not text.strip():
         raise InputError("there is nothing to translate yet: enter some text first")
-    if len(text) > MAX_TEXT_CHARS:
-        raise InputError(
-            f"the text has {len(text):,} characters; the limit is {MAX_TEXT_CHARS:,}; "
-            "translate it as a file in the tab Files"
-        )
+    remedy = "translate it as a file in the tab Files"
+    _check_length("the text", len(text), MAX_TEXT_CHARS, remedy)
     check_characters(text, "the text")
+
+
+def _check_length(what: str, n_chars: int, most: int, remedy: str) -> None:
+    if n_chars > most:
+        raise InputError(f"{what} has {n_chars:,} characters; the limit is {most:,}; {remedy}")
 
 
 def check_characters(text: str, name: str) -> None:
@@ -81,10 +83,7 @@ def check_search(text: str, decoding: DecodingConfig, prefix: str = "") -> None:
             f"{MAX_NEW_TOKENS} tokens per sentence"
         )
     check_prefix(prefix)
-    if len(prefix) > MAX_PREFIX_CHARS:
-        raise InputError(
-            f"the forced prefix has {len(prefix):,} characters; the limit is {MAX_PREFIX_CHARS:,}"
-        )
+    _check_length("the forced prefix", len(prefix), MAX_PREFIX_CHARS, "shorten it")
     check_characters(prefix, "the forced prefix")
     _check_size("the text", len(text), count_hypotheses(decoding), MAX_WORK)
 
@@ -104,19 +103,11 @@ def _check_size(what: str, n_chars: int, n_hypotheses: int, max_work: int) -> No
 
 def check_rows(rows: Sequence[str], decoding: DecodingConfig) -> None:
     """Refuse a column of a file that exceeds a limit, naming the row."""
-    n_chars = sum(map(len, rows))
-    if n_chars > MAX_FILE_CHARS:
-        raise InputError(
-            f"the column has {n_chars:,} characters; the limit is {MAX_FILE_CHARS:,}; "
-            "split the file"
-        )
+    _check_length("the column", sum(map(len, rows)), MAX_FILE_CHARS, "split the file")
     check_search("", decoding)
+    remedy = "put one sentence or paragraph on each line"
     for number, row in enumerate(rows, 1):
-        if len(row) > MAX_ROW_CHARS:
-            raise InputError(
-                f"row {number:,} has {len(row):,} characters; the limit is {MAX_ROW_CHARS:,}; "
-                "put one sentence or paragraph on each line"
-            )
+        _check_length(f"row {number:,}", len(row), MAX_ROW_CHARS, remedy)
         _check_size(f"row {number:,}", len(row), count_hypotheses(decoding), MAX_ROW_WORK)
 
 

@@ -78,8 +78,8 @@ def _is_on_hub(reference: str) -> bool:
 class ModelRegistry:
     """Models available to the page.
 
-    Bundled models and the one given at start-up are always allowed. Other local folders are
-    private, so they are only allowed if the page serves a single local user; see `allow_local`.
+    Bundled models and the one given at start-up are always allowed, those of the Hub with
+    `allow_hub`. Other local folders are private, so `allow_local` is for a single local user.
     """
 
     def __init__(
@@ -91,14 +91,9 @@ class ModelRegistry:
         allow_local: bool = False,
         allow_hub: bool = False,
     ) -> None:
-        """Configure the registry; models are loaded on first use.
+        """Configure the registry, whose models are loaded by `load` on first use.
 
-        Args:
-            load: reference -> translator.
-            bundled: name -> folder of the models shipped with the package.
-            opening: the default model; empty selects the first bundled one.
-            allow_local: whether users may open any local folder.
-            allow_hub: whether users may open Hub repositories.
+        `bundled` maps names to folders; without `opening` the first of them is the default model.
 
         Raises:
             ModelNotFoundError: if there is no default model.
@@ -121,12 +116,9 @@ class ModelRegistry:
         return tuple(dict.fromkeys((self.opening, *self._bundled)))
 
     def name(self, reference: str) -> str:
-        """Normalize a reference; an empty one selects the default model.
-
-        Raises:
-            ModelNotFoundError: if it is not a string, which only an API client can send.
-        """
+        """Normalize a reference; an empty one selects the default model."""
         if not isinstance(reference, str):
+            # Only an API client can send it.
             raise ModelNotFoundError(f"model must be a string, not {type(reference).__name__}")
         return reference.strip() or self.opening
 
