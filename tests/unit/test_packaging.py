@@ -27,9 +27,6 @@ EXTRAS_OF = {
 }
 """Which extras a file or folder may import from, beside the core."""
 
-PROVIDED = {"spaces"}
-"""Put there by a Space with ZeroGPU; without it the code does as if there were none."""
-
 
 @pytest.fixture(scope="module")
 def project(repo: Path) -> dict[str, Any]:
@@ -89,7 +86,7 @@ def _third_parties(file: Path) -> set[str]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.split(".")[0])
-    return names - sys.stdlib_module_names - {"hubnmt", "training"} - PROVIDED
+    return names - sys.stdlib_module_names - {"hubnmt", "training"}
 
 
 def test_every_import_is_declared(repo: Path, ranges: dict[str, Any]):

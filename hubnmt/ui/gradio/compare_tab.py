@@ -8,11 +8,11 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import (
     QUIET,
     RUNS,
+    as_client,
     draw_static,
     error_notice,
     heading,
     line,
-    on_model,
 )
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.options import OptionsPanel
@@ -77,7 +77,7 @@ class CompareTab:
         self._other_picker.wire(self._notice, self._other_panel.describe)
         gr.on(
             [self._go.click, self._source.submit],
-            on_model(self._compare),
+            as_client(self._compare),
             inputs,
             [self._notice, self._result, self._compared],
             show_progress_on=self._result,

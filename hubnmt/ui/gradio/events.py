@@ -3,17 +3,12 @@
 Two properties of Gradio 6.31 matter here. A `gr.HTML` template is compiled twice, so user text
 inside `{{...}}` would run as script; therefore templates are constant and texts are passed as
 values. A generator listener is closed when its event is cancelled, which frees the worker.
-
-A ZeroGPU Space lends a GPU for each call. It only starts if some function requests one, and state
-created during a request is lost afterwards; therefore the default model is loaded at start-up.
-Source: https://huggingface.co/docs/hub/spaces-zerogpu
 """
 
 import contextlib
 import contextvars
 import functools
 import inspect
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,11 +21,6 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.html.facts import notice
 from hubnmt.ui.services.text_format import public_message
 from hubnmt.ui.services.turns import CLIENT, AbandonedError, Client
-
-try:
-    import spaces  # provided by a Space of Hugging Face only
-except ImportError:
-    spaces = None
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -77,25 +67,6 @@ def heading(title: str, lead: str) -> gr.HTML:
     """Create a constant heading with an explanatory sentence."""
     template = f'<div class="lead"><h2>{title}</h2><p>{lead}</p></div>'
     return gr.HTML(html_template=template, js_on_load=None, apply_default_css=False)
-
-
-def is_zero_gpu() -> bool:
-    """Return whether this is a ZeroGPU Space."""
-    return spaces is not None and bool(os.environ.get("SPACES_ZERO_GPU"))
-
-
-def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function to request the GPU on a ZeroGPU Space; return it unchanged elsewhere."""
-    wrapped: Callable[..., Any] = spaces.GPU(function) if is_zero_gpu() else function
-    return wrapped
-
-
-def on_model(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
-    """Wrap a listener that runs a model: on ZeroGPU if available, else as `as_client`.
-
-    ZeroGPU has its own queue and quotas, and runs in another process.
-    """
-    return on_gpu(listener) if is_zero_gpu() else as_client(listener, replaces=replaces)
 
 
 def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:

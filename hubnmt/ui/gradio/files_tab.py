@@ -14,7 +14,6 @@ from hubnmt.ui.gradio.events import (
     error_notice,
     heading,
     line,
-    on_model,
 )
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
@@ -82,7 +81,7 @@ class FilesTab:
             lambda: ("", gr.Button(interactive=False)), None, [self._report, self._go], **at_once
         )
         running = shown.then(
-            on_model(self._translate, replaces=JOB),
+            as_client(self._translate, replaces=JOB),
             [*chosen, *options.components],
             [self._notice, self._report, self._download],
             show_progress_on=self._report,

@@ -10,7 +10,6 @@ from pathlib import Path
 from hubnmt import Translator
 from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import ConfigError
-from hubnmt.ui.gradio.events import is_zero_gpu
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.registry import ModelRegistry, load_bounded
 from hubnmt.ui.services.translate import Handlers
@@ -52,7 +51,7 @@ def may_ask_hub(options: AppOptions, environment: Mapping[str, str]) -> bool:
 def make_registry(options: AppOptions, environment: Mapping[str, str]) -> ModelRegistry:
     """Create the registry of the models that the page may load."""
     is_own = is_private(options, environment)
-    load = functools.partial(Translator.from_pretrained, device="cuda" if is_zero_gpu() else "cpu")
+    load = functools.partial(Translator.from_pretrained, device="cpu")
     return ModelRegistry(
         functools.partial(load_bounded, load=load, is_public=not is_own),
         bundled_models(),

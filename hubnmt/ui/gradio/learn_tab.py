@@ -9,11 +9,11 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import (
     QUIET,
     RUNS,
+    as_client,
     draw_static,
     error_notice,
     heading,
     line,
-    on_model,
 )
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results, training_run
@@ -96,15 +96,15 @@ class LearnTab:
         self._text.change(self._show_merges, text, self._merges, queue=False, **newest, **QUIET)
         opened = gr.on(
             [tab.select, self._model.select],
-            on_model(self._draw),
+            as_client(self._draw),
             text,
             [self._merges, self._positions, self._run, self._samples],
             **RUNS,
         )
         on_sentence = [self._network, *self._panels]
-        opened.then(on_model(self._draw_sentence), [model, translated], on_sentence, **RUNS)
+        opened.then(as_client(self._draw_sentence), [model, translated], on_sentence, **RUNS)
         for panel, compute in self._panels.items():
-            panel.select(on_model(compute), panel, panel, **newest, **RUNS)
+            panel.select(as_client(compute), panel, panel, **newest, **RUNS)
 
     def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
         """Return the components that depend on the model, with their values."""

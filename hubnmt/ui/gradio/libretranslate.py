@@ -20,7 +20,6 @@ from starlette.routing import Route
 from hubnmt.errors import HubNMTError, InputError, ModelNotFoundError
 from hubnmt.text.detection import Detected, detect_languages
 from hubnmt.text.languages import language_name, main_tag
-from hubnmt.ui.gradio.events import on_gpu
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.catalogue import find_model, list_pairs
 from hubnmt.ui.services.text_format import public_message
@@ -44,11 +43,10 @@ def libretranslate_routes(handlers: Handlers) -> list[Route]:
     """Return the routes `/translate`, `/detect`, `/languages` and `/health`."""
     api = LibreTranslate(handlers)
     threads = anyio.CapacityLimiter(MAX_THREADS)
-    translate = on_gpu(api.translate)
 
     async def respond(request: Request) -> Response:
         """Answer a request in turns of its client."""
-        handler = translate if request.url.path.endswith("/translate") else api.detect
+        handler = api.translate if request.url.path.endswith("/translate") else api.detect
         try:
             fields = await _read_fields(request)
             async with _disconnection(request) as has_left:

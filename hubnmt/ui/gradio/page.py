@@ -19,10 +19,10 @@ from hubnmt.ui.gradio.events import (
     LONG,
     MAX_SESSIONS,
     QUIET,
+    as_client,
     draw_static,
     heading,
     line,
-    on_model,
     with_client_errors,
 )
 from hubnmt.ui.gradio.files_tab import FilesTab
@@ -175,7 +175,7 @@ def _add_endpoints(handlers: Handlers) -> None:
     """Register the named endpoints, inside the page's `gr.Blocks`."""
     endpoints = Endpoints(handlers)
     for name in ("translate", "attention", "score"):
-        api(on_model(with_client_errors(getattr(endpoints, name))), api_name=name, **HEAVY)
+        api(as_client(with_client_errors(getattr(endpoints, name))), api_name=name, **HEAVY)
     api(with_client_errors(endpoints.models), api_name="models")
     _add_translate_file(endpoints)
 
@@ -194,7 +194,7 @@ def _add_translate_file(endpoints: Endpoints) -> None:
         inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
         outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]
         gr.Button("Translate").click(
-            on_model(with_client_errors(endpoints.translate_file)),
+            as_client(with_client_errors(endpoints.translate_file)),
             inputs,
             outputs,
             api_name="translate_file",

@@ -12,10 +12,10 @@ from hubnmt.ui.gradio.events import (
     ASSETS,
     QUIET,
     RUNS,
+    as_client,
     draw_static,
     error_notice,
     line,
-    on_model,
 )
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html.facts import timing_line, warning_notice
@@ -104,7 +104,7 @@ class TranslateTab:
         )
         filled.success(None, text_of, self._typing, js=ASK, **QUIET)
         translating = self._typing.submit(
-            on_model(self._translate, replaces="text"),
+            as_client(self._translate, replaces="text"),
             [*text_of, *self.options.components],
             self._typing,
             trigger_mode="multiple",
@@ -116,7 +116,7 @@ class TranslateTab:
         )
         self._look(shown.then, is_new=False)
         explored = self._typing.select(
-            on_model(self._inspector.explore),
+            as_client(self._inspector.explore),
             self.alternatives,
             self._panels,
             trigger_mode="always_last",
@@ -159,9 +159,9 @@ class TranslateTab:
             (self._switches, self._inspector.switch),
         ):
             # The panels ignore outdated answers.
-            panel.select(on_model(handler), [state, panel], panel, trigger_mode="multiple", **RUNS)
+            panel.select(as_client(handler), [state, panel], panel, trigger_mode="multiple", **RUNS)
         return self._steering.submit(
-            on_model(self._steer),
+            as_client(self._steer),
             [state, self._steering, *self.options.components],
             [self._target, state, *self._panels],
             **RUNS,

@@ -1,6 +1,6 @@
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +8,7 @@ import pytest
 from gradio.context import LocalContext
 
 from hubnmt.errors import ModelFolderError
-from hubnmt.ui.gradio import events
-from hubnmt.ui.gradio.events import as_client, on_gpu, public_message
+from hubnmt.ui.gradio.events import as_client, public_message
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import in_turns
 
@@ -55,13 +54,3 @@ def test_a_newer_request_of_a_session_ends_the_older_one_of_its_kind():
     for each in (other, page, newer):
         next(each)
         each.close()
-
-
-def test_a_function_asks_for_a_gpu_on_a_space_that_lends_one(monkeypatch: pytest.MonkeyPatch):
-    def lend(function: Callable[[int], int]) -> Callable[[int], Any]:
-        return lambda number: ("on gpu", function(number))
-
-    assert on_gpu(abs) is abs
-    monkeypatch.setattr(events, "spaces", SimpleNamespace(GPU=lend))
-    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    assert on_gpu(abs)(-3) == ("on gpu", 3)
