@@ -20,8 +20,8 @@ function table() {
 }
 
 function asJson() {
-  const falls = fall(0, 0) === undefined ? {} : { left_out: figure.drops };
-  return JSON.stringify({ ...table(), ...falls }, null, 1);
+  const drops = drop(0, 0) === undefined ? {} : { left_out: figure.drops };
+  return JSON.stringify({ ...table(), ...drops }, null, 1);
 }
 
 // Prefixes cells that a spreadsheet would evaluate as a formula with an apostrophe.

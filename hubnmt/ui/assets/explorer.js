@@ -79,7 +79,7 @@ const strengthen = (weight) => Math.pow(weight, 0.75).toFixed(4);
 const percent = (weight) => `${Math.round(weight * 100)}%`;
 
 // Drop in log-probability (nats) of a target word without a source word; undefined if not measured.
-function fall(query, key) {
+function drop(query, key) {
   if (chosen.kind !== "cross" || chosen.unit !== "words") return undefined;
   return figure.drops?.[query]?.[key];
 }
@@ -139,7 +139,7 @@ function drawWords() {
   const [src, tgt] = figure.languages;
   find("queries").lang = chosen.kind === "encoder" ? src : tgt;
   find("keys").lang = chosen.kind === "decoder" ? tgt : src;
-  find("both").hidden = find("why-bars").hidden = fall(0, 0) === undefined;
+  find("both").hidden = find("why-bars").hidden = drop(0, 0) === undefined;
 }
 
 const MAX_IDLE_WORDS = 40; // with more words, links are only drawn for the active one
@@ -156,7 +156,7 @@ function focusOn(active) {
     let [strength, missed] = [0, 0];
     if (active && active.side !== side) {
       const place = side === "key" ? [active.index, i] : [i, active.index];
-      [strength, missed] = [weight(...place), fall(...place) ?? 0];
+      [strength, missed] = [weight(...place), drop(...place) ?? 0];
     }
     item.style.setProperty("--weight", strengthen(strength));
     item.style.setProperty("--fall", Math.min(1, Math.max(0, missed / FULL_BAR)).toFixed(4));
@@ -182,9 +182,9 @@ function readout(active, queries, keys, weight) {
   const looks = most.map((i) => `${name(others, i)} ${percent(weight(...place(i)))}`);
   const verb = byKey ? "receives most attention from" : "attends most to";
   const looked = `${name(own, active.index)} ${verb} ${looks.join(", ")}.`;
-  const falls = best((i) => fall(...place(i)) ?? -1).filter((i) => fall(...place(i)) >= 0.05);
-  if (!falls.length) return [looked, ""];
-  const list = falls.map((i) => `${name(others, i)} ${fall(...place(i)).toFixed(1)}`).join(", ");
+  const drops = best((i) => drop(...place(i)) ?? -1).filter((i) => drop(...place(i)) >= 0.05);
+  if (!drops.length) return [looked, ""];
+  const list = drops.map((i) => `${name(others, i)} ${drop(...place(i)).toFixed(1)}`).join(", ");
   const missed = byKey
     ? `Omitting it lowers the log-probability most for ${list}.`
     : `Its log-probability drops most when omitting ${list}.`;
