@@ -43,7 +43,7 @@ def test_a_model_is_made_of_the_sample_set_and_opened(browser: Any, handlers: Ha
         recipe = page.input_value("#train-recipe textarea")
         recipe = re.sub(r"(?m)^max_minutes = .*", "max_steps = 120\nn_threads = 1", recipe)
         recipe = re.sub(r"(?m)^eval_every = .*", "eval_every = 40", recipe)
-        page.fill("#train-recipe textarea", recipe + "batch_tokens = 512\n")
+        page.fill("#train-recipe textarea", recipe.replace("lr = ", "batch_tokens = 512\nlr = "))
         page.click("#train-start")
         page.wait_for_selector("#train-charts svg")
         page.click("#train-pause")

@@ -49,28 +49,19 @@ def tab_kind(handlers: Handlers) -> str:
     return "working" if wish == "1" and training_jobs.can_train() else "explained"
 
 
+def _sign_in() -> dict[str, Any]:
+    """Return what Gradio keeps of a sign-in with Hugging Face: `userinfo` and `access_token`."""
+    request = getattr(LocalContext.request.get(None), "request", None)
+    found: dict[str, Any] = getattr(request, "scope", {}).get("session", {}).get("oauth_info", {})
+    return found
+
+
 def may_train() -> bool:
     """Return whether the visitor may train: on a Space its owner or a member, signed in."""
+    user = _sign_in().get("userinfo", {})
+    names = {each.get("preferred_username") for each in (user, *user.get("orgs", []))}
     owner = os.environ.get("SPACE_AUTHOR_NAME")
-    return owner is None or owner in _account_names()
-
-
-def _account_names() -> set[str]:
-    user = _session().get("oauth_info", {}).get("userinfo", {})
-    accounts = [user, *user.get("orgs", [])]
-    return {account.get("preferred_username", "") for account in accounts}
-
-
-def _session() -> dict[str, Any]:
-    request = LocalContext.request.get(None)
-    session = getattr(getattr(request, "request", None), "scope", {}).get("session", {})
-    return dict(session or {})
-
-
-def _token() -> str | None:
-    """Return the token of the sign-in on a Space; None is the login of this machine."""
-    token: str | None = _session().get("oauth_info", {}).get("access_token")
-    return token
+    return owner is None or owner in names
 
 
 def _owned(listener: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +86,7 @@ class TrainTab:
             Path(os.environ.get("HUBNMT_RUNS") or "runs").expanduser().resolve()
         )
         heading("Train a model", LEAD)
-        if "SPACE_ID" in os.environ:
+        if "OAUTH_CLIENT_ID" in os.environ:  # a Space with `hf_oauth: true`
             gr.LoginButton()
         self._place_data()
         self._place_start()
@@ -368,12 +359,18 @@ class TrainTab:
         progress: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
     ) -> str:
         path = self._model_folder(folder)
-        pushed = push(path, repo.strip(), private=is_private, token=_token())
+        pushed = push(path, repo.strip(), private=is_private, token=_sign_in().get("access_token"))
         return training_job.link(pushed.url, f"{repo} is on the Hub")
 
     def _serve(self, folder: str, repo: str, is_private: bool) -> str:
         name = repo.strip()
-        opened = open_space(name, name, private=is_private, with_token=is_private, token=_token())
+        opened = open_space(
+            name,
+            name,
+            private=is_private,
+            with_token=is_private,
+            token=_sign_in().get("access_token"),
+        )
         return training_job.link(opened.url, f"the Space {name} is being built")
 
 

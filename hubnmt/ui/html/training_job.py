@@ -46,9 +46,10 @@ def job_state(job: Job) -> str:
     left = ""
     if job.state == "training" and job.max_minutes is not None:
         left = f", about {max(0.0, job.max_minutes - job.minutes):.1f} minutes left"
+    message = "" if job.state == "finished" else html.escape(job.message[:300])
     return (
         f'<div class="train-state {job.state}" role="status"><p><b>{html.escape(job.name)}</b> '
-        f"{job.state}{left}</p><p class='hint'>{html.escape(job.message[:300])}</p></div>"
+        f'{job.state}{left}</p><p class="hint">{message}</p></div>'
     )
 
 
