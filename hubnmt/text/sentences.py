@@ -55,27 +55,28 @@ def split_sentences(text: str, language: str) -> list[Segment]:
         language: BCP 47 tag, or as FLORES or a locale spell it (`deu_Latn`, `de_DE`); an unknown
             language is split by general rules.
     """
-    segments = []
+    segments: list[Segment] = []
     for line in text.splitlines(keepends=True):
         if not line.strip():
             segments.append(Segment("", line))
             continue
-        position = 0
-        for sentence in _splitter(line, main_tag(language)):
-            start = line.find(sentence, position) if sentence else position
-            if start < 0:  # the library changed characters: do not split the rest
-                break
-            _append(segments, line[position:start])
-            segments.append(Segment(sentence, ""))
-            position = start + len(sentence)
-        rest = line[position:]
-        if rest.strip():
-            lead = len(rest) - len(rest.lstrip())
-            _append(segments, rest[:lead])
-            segments.append(Segment(rest.strip(), rest[lead + len(rest.strip()) :]))
-        else:
-            _append(segments, rest)
+        for piece in _split_line(line, main_tag(language)):
+            sentence = piece.strip()
+            start = piece.index(sentence) if sentence else len(piece)
+            if segments:
+                segments[-1] = Segment(segments[-1].text, segments[-1].space + piece[:start])
+            elif start:
+                segments.append(Segment("", piece[:start]))
+            if sentence:
+                segments.append(Segment(sentence, piece[start + len(sentence) :]))
     return _join_ordinals(segments) if main_tag(language) in ORDINAL_LANGUAGES else segments
+
+
+@functools.lru_cache(maxsize=256)
+def _split_line(line: str, language: str) -> tuple[str, ...]:
+    content = line.rstrip("\r\n")
+    pieces = (*sentencex.segment(language, content), line[len(content) :])
+    return pieces if "".join(pieces) == line else (line,)  # the library may change characters
 
 
 def _join_ordinals(segments: list[Segment]) -> list[Segment]:
@@ -100,20 +101,6 @@ def split_off_emoji(words: str) -> tuple[str, str, str]:
     core = words[start:end].strip() if start < end else ""
     start = words.index(core, start) if core else len(words)
     return words[:start], core, words[start + len(core) :]
-
-
-def _append(segments: list[Segment], space: str) -> None:
-    if not space:
-        return
-    if segments:
-        segments[-1] = Segment(segments[-1].text, segments[-1].space + space)
-    else:
-        segments.append(Segment("", space))
-
-
-@functools.lru_cache(maxsize=256)
-def _splitter(line: str, language: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in sentencex.segment(language, line.rstrip("\r\n")))
 
 
 def halve(text: str) -> tuple[str, str, str] | None:
