@@ -151,32 +151,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dest", type=Path)
     parser.add_argument(
         "--set",
+        dest="overrides",
         action="append",
         default=[],
         metavar="SECTION.KEY=VALUE",
         help="override a setting of the recipe, such as data.test",
     )
-    parser.add_argument(
-        "--weights",
-        choices=get_args(Weights),
-        default="best",
-        help="which weights of the run (default: best)",
-    )
+    parser.add_argument("--weights", choices=get_args(Weights), default="best", help="of the run")
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
     )
     options = parser.parse_args(arguments)
-    return run_command(
-        lambda: finish(
-            options.run_dir,
-            options.dest,
-            overrides=options.set,
-            half=options.half,
-            weights=options.weights,
-            device=options.device,
-        )
-    )
+    return run_command(lambda: finish(**vars(options)))
 
 
 if __name__ == "__main__":

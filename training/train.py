@@ -62,7 +62,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="TOML file, see training/recipes; optional with --resume, which uses that of the run",
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="override a setting"
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="override a setting",
     )
     parser.add_argument("--resume", type=Path, metavar="RUN_DIR", help="resume a stopped run")
     parser.add_argument(
@@ -260,10 +265,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound_shape_caches()
     options = parse_arguments(arguments)
     status, message = 0, ""
-    given = {"overrides": options.set, "resume": options.resume, "push": options.push}
+    given = vars(options)
     try:
-        with lock_turn(options.wait):
-            run(options.recipe, **given, hub_checkpoints=options.hub_checkpoints)
+        with lock_turn(given.pop("wait")):
+            run(**given)
     except HubNMTError as error:
         status, message = 2, f"error: {' '.join(str(error).split())}"
     except FloatingPointError as error:
