@@ -1,7 +1,8 @@
 """The PyTorch engine: batch source rows by length and decode them."""
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -70,13 +71,25 @@ class TorchEngine:
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
         budget = max(1, max_batch_tokens // width)
-        for batch in group_by_length([len(row) + 1 for row in rows], budget):
+        for batch in self._group(rows, budget):
             results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = self._distinct(hypotheses)[: decoding.n_best]
         return found
+
+    def _group(self, rows: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
+        """Yield batches of indices of rows, those with placeholders apart.
+
+        Only these need a constraint, which takes a tenth of the time of a search.
+        """
+        count = self._tokenizers.src.count_placeholders
+        has_placeholders = [bool(count(row)) for row in rows]
+        for kind in (False, True):
+            chosen = [index for index, has in enumerate(has_placeholders) if has is kind]
+            for group in group_by_length([len(rows[index]) + 1 for index in chosen], budget):
+                yield [chosen[place] for place in group]
 
     def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
         """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
@@ -106,12 +119,17 @@ class TorchEngine:
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
-        step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=(tgt.pad_id, tgt.bos_id))
+        knows_placeholders = src.has_placeholders and tgt.has_placeholders
+        counts = [src.count_placeholders(row) if knows_placeholders else Counter() for row in rows]
+        forbidden_ids = [tgt.pad_id, tgt.bos_id]
+        if knows_placeholders and not any(counts):
+            forbidden_ids += tgt.placeholder_ids
+        step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
         caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [
             *_constraints(decoding, prefix),
-            *_require_placeholders(rows, self._tokenizers, longest),
+            *_require_placeholders(counts, tgt, longest),
         ]
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
@@ -206,19 +224,17 @@ def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[
 
 
 def _require_placeholders(
-    rows: Sequence[Sequence[int]], tokenizers: Tokenizers, longest: Tensor
+    counts: Sequence[Counter[str]], tokenizer: Tokenizer, longest: Tensor
 ) -> list[Constraint]:
     """Create the constraint that targets contain the placeholders of their sources."""
-    src, tgt = tokenizers
-    if not (src.has_placeholders and tgt.has_placeholders):
+    if not any(counts):
         return []
-    counts = [src.count_placeholders(row) for row in rows]
     required = longest.new_tensor([[count[mark] for mark in PLACEHOLDERS] for count in counts])
     group_of = {mark: group for group, mark in enumerate(PLACEHOLDERS)}
-    groups = [-1] * tgt.vocab_size
-    for token_id, mark in tgt.placeholder_ids.items():
+    groups = [-1] * tokenizer.vocab_size
+    for token_id, mark in tokenizer.placeholder_ids.items():
         groups[token_id] = group_of[mark]
-    return [RequiredTokens(groups, required, longest, eos_id=tgt.eos_id)]
+    return [RequiredTokens(groups, required, longest, eos_id=tokenizer.eos_id)]
 
 
 def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
