@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,10 +35,11 @@ class Candidate(NamedTuple):
     tgt_ids: tuple[tuple[int, ...], ...] = ()
     """Generated token ids without special tokens, one row per entry of `Translation.sentences`;
     `Translator.attend` replays exactly these."""
-    token_probability: float | None = None
+    token_probability: float = 1.0
     """Mean token probability, 0 to 1; see `mean_probability`."""
-    tgt_log_probs: tuple[tuple[float, ...], ...] = ()
-    """Log-probability of each token and eos, in nats, one row per entry of `tgt_ids`."""
+    tgt_log_probs: tuple[Sequence[float], ...] = ()
+    """Log-probability of each token and eos, in nats, one row per entry of `tgt_ids`; with the
+    engine CTranslate2 computed when first read."""
 
 
 class SentencePair(NamedTuple):
@@ -83,8 +85,6 @@ class Translation:
     """Readable pieces of the source, `<eos>` last."""
     tgt_tokens: tuple[str, ...]
     """Readable pieces of the best translation, `<eos>` last."""
-    tgt_log_probs: tuple[float, ...]
-    """Log-probability of each of `tgt_tokens`, in nats."""
     sentences: tuple[SentencePair, ...] = ()
     """Aligned sentence spans of `src` and `text`, in order."""
     warnings: tuple[str, ...] = ()
@@ -114,7 +114,12 @@ class Translation:
     @property
     def token_probability(self) -> float:
         """Mean token probability of the best translation, 0 to 1; see `mean_probability`."""
-        return mean_probability(self.tgt_log_probs)
+        return self.n_best[0].token_probability
+
+    @property
+    def tgt_log_probs(self) -> tuple[float, ...]:
+        """Log-probability of each of `tgt_tokens`, in nats."""
+        return tuple(itertools.chain.from_iterable(self.n_best[0].tgt_log_probs))
 
     @property
     def to_check(self) -> tuple[SentencePair, ...]:

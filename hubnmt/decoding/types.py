@@ -3,6 +3,7 @@
 B sentences are decoded together, each with W hypotheses. The step owns the decoder state.
 """
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -40,8 +41,13 @@ class Hypothesis(NamedTuple):
     score: float
     """Ranking score: `log_prob / (len(ids) + 1) ** length_penalty`. In beam search with a
     repetition penalty, `log_prob` is the penalized sum."""
-    token_log_probs: tuple[float, ...]
+    token_log_probs: Sequence[float]
     """Log-probability of each token and eos, in nats; they sum to `log_prob`."""
+
+    @property
+    def token_probability(self) -> float:
+        """Geometric mean of the probabilities of the tokens and eos."""
+        return math.exp(min(self.log_prob / (len(self.ids) + 1), 0.0))
 
 
 Status = Literal["kept", "finished", "dropped"]

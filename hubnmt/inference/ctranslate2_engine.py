@@ -7,16 +7,19 @@ score there excludes eos), and rows all of whose translations lost placeholders 
 which no constraint of CTranslate2 can require.
 """
 
-from collections.abc import Generator, Sequence
+import functools
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from typing import Any, overload
 
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
+from hubnmt.decoding.types import make_hypothesis
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
-from hubnmt.inference.engine import TorchEngine, is_utf8, max_tgt_tokens
+from hubnmt.inference.engine import TorchEngine, choose_distinct, max_tgt_tokens
 from hubnmt.inference.scoring import Pairs
 from hubnmt.model.batching import group_by_length
 
@@ -40,10 +43,10 @@ class CTranslate2Engine:
         """
         self._reference = reference
         self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
-        self._src_tokenizer, self._tgt_tokenizer = stored.tokenizers
+        self._tokenizers = stored.tokenizers
         self._src_pieces = stored.tokenizers.src.pieces
-        self._tgt_pieces = stored.tokenizers.tgt.pieces
-        self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
+        pieces = stored.tokenizers.tgt.pieces
+        self._tgt_ids = {piece: token_id for token_id, piece in enumerate(pieces)}
 
     def search(
         self,
@@ -92,7 +95,7 @@ class CTranslate2Engine:
             "min_decoding_length": 0,
         }
         if decoding.beam_size == 1 and len(rows) == 1:
-            found = [[(yield from self._stream_greedy(sources[0], options))]]
+            found = [(yield from self._stream_greedy(sources[0], options, decoding.length_penalty))]
         else:
             yield []
             answers = self._ct2.translate_batch(
@@ -100,78 +103,89 @@ class CTranslate2Engine:
                 beam_size=decoding.beam_size,
                 num_hypotheses=decoding.beam_size,
                 length_penalty=decoding.length_penalty,
+                return_scores=True,
                 **options,
             )
-            found = [
-                [[self._tgt_ids[piece] for piece in pieces] for pieces in answer.hypotheses]
-                for answer in answers
-            ]
+            found = [self._read(*each, decoding) for each in zip(sources, answers, strict=True)]
+        src, tgt = self._tokenizers
         chosen = []
         for row, cap, hypotheses in zip(rows, caps, found, strict=True):
-            required = self._src_tokenizer.count_placeholders(row)
-            kept = [
-                ids
-                for ids in self._distinct(hypotheses)
-                if self._tgt_tokenizer.count_placeholders(ids) == required
-            ]
+            required = src.count_placeholders(row)
+            kept = [each for each in hypotheses if tgt.count_placeholders(each.ids) == required]
             is_complete = self._are_complete(hypotheses, cap)
-            chosen.append(kept[: decoding.n_best] if is_complete else [])
-        return self._score(sources, chosen, decoding.length_penalty)
+            chosen.append(choose_distinct(kept, tgt, decoding.n_best) if is_complete else [])
+        return chosen
+
+    def _read(self, source: list[str], answer: Any, decoding: DecodingConfig) -> list[Hypothesis]:
+        """Return the hypotheses of one sentence; a search returns only the score of each."""
+        found = []
+        for pieces, score in zip(answer.hypotheses, answer.scores, strict=True):
+            n_tokens = len(pieces) + 1
+            log_prob = score * n_tokens**decoding.length_penalty
+            log_probs = LazyLogProbs(functools.partial(self._score, source, pieces), n_tokens)
+            if decoding.no_repeat_ngram_size:  # the score is that of what was not forbidden
+                log_prob = sum(log_probs)
+                score = log_prob / n_tokens**decoding.length_penalty
+            ids = [self._tgt_ids[piece] for piece in pieces]
+            found.append(Hypothesis(ids, log_prob, score, log_probs))
+        return found
+
+    def _score(self, source: list[str], pieces: list[str]) -> list[float]:
+        (scored,) = self._ct2.score_batch([source], [pieces], max_input_length=0)
+        return scored.log_probs  # type: ignore[no-any-return]
 
     def _stream_greedy(
-        self, source: list[str], options: dict[str, int]
-    ) -> Generator[list[int], None, list[int]]:
+        self, source: list[str], options: dict[str, int], length_penalty: float
+    ) -> Generator[list[int], None, list[Hypothesis]]:
         """Search one sentence greedily; yield the tokens so far after each step."""
         ids: list[int] = []
+        pieces: list[str] = []
         with closing(self._ct2.generate_tokens(source, **options)) as steps:
             for step in steps:
-                if step.token_id != self._tgt_tokenizer.eos_id:
+                if step.token_id != self._tokenizers.tgt.eos_id:
                     ids.append(self._tgt_ids[step.token])
+                    pieces.append(step.token)
                     yield list(ids)
-        return ids
+        return [make_hypothesis(ids, self._score(source, pieces), length_penalty)]
 
-    def _are_complete(self, hypotheses: Sequence[list[int]], cap: int) -> bool:
-        forbidden = {self._tgt_tokenizer.pad_id, self._tgt_tokenizer.bos_id}
+    def _are_complete(self, hypotheses: Sequence[Hypothesis], cap: int) -> bool:
+        forbidden = {self._tokenizers.tgt.pad_id, self._tokenizers.tgt.bos_id}
         limit = min(cap, N_POSITIONS - 1)
-        return all(len(ids) < limit and forbidden.isdisjoint(ids) for ids in hypotheses)
-
-    def _distinct(self, hypotheses: Sequence[list[int]]) -> list[list[int]]:
-        """Keep the best hypothesis of each text, see `TorchEngine`."""
-        best: dict[str, list[int]] = {}
-        for ids in sorted(hypotheses, key=lambda ids: not is_utf8(ids, self._tgt_tokenizer)):
-            best.setdefault(self._tgt_tokenizer.decode(ids), ids)
-        return list(best.values())
-
-    def _score(
-        self,
-        sources: Sequence[list[str]],
-        chosen: Sequence[list[list[int]]],
-        length_penalty: float,
-    ) -> list[list[Hypothesis]]:
-        """Score every token: a CTranslate2 search returns only the sum of log-probabilities."""
-        pairs = [
-            (source, [self._tgt_pieces[token_id] for token_id in ids])
-            for source, targets in zip(sources, chosen, strict=True)
-            for ids in targets
-        ]
-        scored = iter(
-            self._ct2.score_batch([s for s, _ in pairs], [t for _, t in pairs], max_input_length=0)
-            if pairs
-            else []
+        return all(
+            len(found.ids) < limit and forbidden.isdisjoint(found.ids) for found in hypotheses
         )
-        return [
-            [_make_hypothesis(ids, next(scored).log_probs, length_penalty) for ids in targets]
-            for targets in chosen
-        ]
+
+
+class LazyLogProbs(Sequence[float]):
+    """Log-probabilities of the tokens of a hypothesis, computed when they are first read.
+
+    To score a translation takes a third of the time of its search.
+    """
+
+    def __init__(self, score: Callable[[], Sequence[float]], n_tokens: int) -> None:
+        """Remember how to score; nothing is computed yet."""
+        self._score: Callable[[], Sequence[float]] = functools.cache(score)
+        self._n_tokens = n_tokens
+
+    def __len__(self) -> int:
+        """Return the number of tokens, eos included."""
+        return self._n_tokens
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[float]: ...
+
+    def __getitem__(self, index: int | slice) -> float | Sequence[float]:
+        """Return the log-probability of one token or several, in nats."""
+        return self._score()[index]
+
+    def __reduce__(self) -> tuple[type[tuple[float, ...]], tuple[list[float]]]:
+        """Pickle and copy the numbers."""
+        return tuple, (list(self),)
 
 
 def _is_supported(decoding: DecodingConfig) -> bool:
     blocks_in_beam = decoding.no_repeat_ngram_size and decoding.beam_size > 1
     return not (decoding.sample or decoding.repetition_penalty != 1 or blocks_in_beam)
-
-
-def _make_hypothesis(
-    ids: list[int], log_probs: Sequence[float], length_penalty: float
-) -> Hypothesis:
-    total = sum(log_probs)
-    return Hypothesis(ids, total, total / len(log_probs) ** length_penalty, tuple(log_probs))

@@ -1,5 +1,6 @@
 """The PyTorch engine: batch source rows by length and decode them."""
 
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ class TorchEngine:
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
-                found[index] = self._distinct(hypotheses)[: decoding.n_best]
+                found[index] = choose_distinct(hypotheses, self._tokenizers.tgt, decoding.n_best)
         return found
 
     def _group(self, rows: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
@@ -163,26 +164,29 @@ class TorchEngine:
             )
         return (yield from search)
 
-    def _distinct(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Keep the best hypothesis of each text: BPE can segment one text in several ways.
 
-        Those that are valid UTF-8 come first.
-        """
-        tokenizer = self._tokenizers.tgt
-        best: dict[str, Hypothesis] = {}
-        valid_first = sorted(hypotheses, key=lambda found: not is_utf8(found.ids, tokenizer))
-        for hypothesis in valid_first:
-            best.setdefault(tokenizer.decode(hypothesis.ids), hypothesis)
-        return list(best.values())
+def choose_distinct(
+    hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer, n_best: int
+) -> list[Hypothesis]:
+    """Keep the best hypothesis of each text: BPE can segment one text in several ways.
 
+    Those that are valid UTF-8 come first.
+    """
 
-def is_utf8(ids: Sequence[int], tokenizer: Tokenizer) -> bool:
-    """Return whether the bytes of target ids are valid UTF-8."""
-    try:
-        tokenizer.decode_bytes(ids).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    def is_utf8(hypothesis: Hypothesis) -> bool:
+        try:
+            tokenizer.decode_bytes(hypothesis.ids).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    best: dict[str, Hypothesis] = {}
+    valid = filter(is_utf8, hypotheses)
+    for hypothesis in itertools.chain(valid, itertools.filterfalse(is_utf8, hypotheses)):
+        if len(best) == n_best:
+            break
+        best.setdefault(tokenizer.decode(hypothesis.ids), hypothesis)
+    return list(best.values())
 
 
 def max_tgt_tokens(

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import heapq
-import itertools
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from hubnmt.decoding import Hypothesis
 from hubnmt.pipeline.segmentation import Part
 from hubnmt.pipeline.sentence import Sentence
 from hubnmt.text.tokenizer import Tokenizer
-from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
+from hubnmt.types import Candidate, SentencePair, Translation
 
 Choice = list[Hypothesis]
 """One hypothesis per sentence."""
@@ -69,7 +69,6 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
             for sentence, hypothesis in zip(sentences, best, strict=True)
             for piece in readable_sentence(hypothesis.ids, sentence.tokenizers.tgt)
         ),
-        tgt_log_probs=tuple(value for hypothesis in best for value in hypothesis.token_log_probs),
         sentences=tuple(_link(draft, best)),
         warnings=_list_warnings(draft),
         n_fallbacks=sum(sentence.is_replaced for sentence in sentences),
@@ -82,13 +81,14 @@ def readable_sentence(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
 
 
 def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
-    log_probs = tuple(hypothesis.token_log_probs for hypothesis in choice)
+    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
+    log_prob = sum(hypothesis.log_prob for hypothesis in choice)
     return Candidate(
         text="".join(_interleave(draft, choice)),
         score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
         tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
-        token_probability=mean_probability(list(itertools.chain.from_iterable(log_probs))),
-        tgt_log_probs=log_probs,
+        token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
+        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in choice),
     )
 
 

@@ -1,6 +1,7 @@
 """Checks of a finished translation: source language, numbers and names."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Container
 from typing import NamedTuple
@@ -69,12 +70,12 @@ def check_translation(
     ]
     if numbers:
         warnings.append(f"numbers of the source are missing: {', '.join(numbers[:MAX_LISTED])}")
-    unsure = _unsure_words(translation)
+    unsure = functools.cache(functools.partial(_unsure_words, translation))
     changed = [
         name
-        for src, tgt in (pairs if unsure else ())
+        for src, tgt in pairs
         for name in find_changed_names(
-            src, tgt, tokenizers.tgt, capital_is_sign=True, is_unsure=unsure.__contains__
+            src, tgt, tokenizers.tgt, capital_is_sign=True, is_unsure=lambda word: word in unsure()
         )
     ]
     if changed:
@@ -165,11 +166,10 @@ def _unsure_words(translation: Translation) -> set[str]:
     """Return the words of a translation whose mean token probability is below `UNSURE`."""
     shown = [" " if token == "<eos>" else token for token in translation.tgt_tokens]
     numbers = [number for number, token in enumerate(shown) for _ in token]  # of each character
+    log_probs = translation.tgt_log_probs
     return {
         match.group()
         for match in WORD.finditer("".join(shown))
-        if mean_probability(
-            [translation.tgt_log_probs[n] for n in set(numbers[match.start() : match.end()])]
-        )
+        if mean_probability([log_probs[n] for n in set(numbers[match.start() : match.end()])])
         < UNSURE
     }

@@ -19,15 +19,15 @@ def tokenizers(bundled_model: Path) -> Tokenizers:
 
 def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) -> list[str]:
     tokens = text.replace(" ", "\n ").split("\n")
+    log_probs = (math.log(probability),) * (len(tokens) + 1)
     translation = Translation(
         src=src,
         text=text,
         score=0.0,
-        n_best=(Candidate(text, 0.0),),
+        n_best=(Candidate(text, 0.0, tgt_log_probs=(log_probs,)),),
         src_tokens=(),
         sentences=(SentencePair((0, len(src)), (0, len(text))),),
         tgt_tokens=(*tokens, "<eos>"),
-        tgt_log_probs=(math.log(probability),) * (len(tokens) + 1),
     )
     return list(check_translation(translation, tokenizers, src_lang="de", tgt_lang="en").warnings)
 
