@@ -1,11 +1,11 @@
-"""Signs of degenerate output, and the settings of fallback decoding."""
+"""Signs of degenerate output, and a second search with other settings."""
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Hypothesis
+from hubnmt.pipeline.engine import Engine
 from hubnmt.pipeline.sentence import Sentence
 
 MIN_REPEATS = 4
@@ -22,6 +22,9 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 """Decoded in place of bytes that are not valid UTF-8."""
 SHORT_SHARE = 0.3
 """Smallest plausible ratio of target to source tokens."""
+RETRY_BEAM_SIZE = 8
+RETRY_NGRAM_SIZE = 3
+"""Length of the n-grams that the second search does not repeat, tokens."""
 
 
 def longest_loop(ids: Sequence[int]) -> int:
@@ -71,29 +74,57 @@ def find_degenerate(
     return problems
 
 
-RETRY_BEAM_SIZE = 8
-RETRY_NGRAM_SIZE = 3
-"""Fallback decoding widens the beam and forbids repeated n-grams; other options are unchanged."""
+def retry_degenerate(
+    sentences: Sequence[Sentence],
+    decoding: DecodingConfig,
+    engine: Engine,
+    *,
+    max_batch_tokens: int,
+) -> Generator[list[int], None, list[Sentence]]:
+    """Decode degenerate sentences with other settings, and keep results with fewer problems.
 
+    Args:
+        sentences: with their hypotheses; without a forced prefix.
+        decoding: options of the first search.
+        engine: searches again, with a wider beam and without repeated n-grams.
+        max_batch_tokens: see `Engine.search`.
 
-def retry_options(decoding: DecodingConfig) -> DecodingConfig:
-    """Return the options of fallback decoding."""
-    return dataclasses.replace(
+    Yields:
+        the steps of the search.
+
+    Returns:
+        the other sentences.
+    """
+    judged = [(sentence, _find_problems(sentence, decoding)) for sentence in sentences]
+    degenerate = [(sentence, problems) for sentence, problems in judged if problems]
+    options = dataclasses.replace(
         decoding,
         sample=False,
         beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
         no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
     )
+    rows = [sentence.part.ids for sentence, _ in degenerate]
+    again = yield from engine.search(rows, options, max_batch_tokens=max_batch_tokens)
+    for (sentence, problems), hypotheses in zip(degenerate, again, strict=True):
+        description = " and ".join(problems)
+        second = dataclasses.replace(sentence, hypotheses=hypotheses)
+        sentence.is_replaced = len(_find_problems(second, decoding)) < len(problems)
+        if sentence.is_replaced:
+            sentence.hypotheses = hypotheses
+            sentence.warning = (
+                f"the first translation {description}: translated again with other settings"
+            )
+        else:
+            sentence.warning = f"the translation {description}"
+    return [sentence for sentence, problems in judged if not problems]
 
 
-def find_problems(
-    sentence: Sentence, hypothesis: Hypothesis, max_new_tokens: int | None
-) -> list[str]:
-    """Return descriptions of the signs that a hypothesis is degenerate, see `find_degenerate`."""
+def _find_problems(sentence: Sentence, decoding: DecodingConfig) -> list[str]:
+    best = sentence.hypotheses[0]
     return find_degenerate(
         src=sentence.src,
         src_ids=sentence.part.ids,
-        text=sentence.decode(hypothesis),
-        tgt_ids=hypothesis.ids,
-        is_cut=len(hypothesis.ids) >= (max_new_tokens or math.inf),
+        text=sentence.text,
+        tgt_ids=best.ids,
+        is_cut=len(best.ids) >= (decoding.max_new_tokens or math.inf),
     )

@@ -1,26 +1,27 @@
-"""Names that a translation changed or lost, and their restoration with placeholders.
+"""Names that a translation changed or lost, and their restoration.
 
-A small model often changes a piece of a rare name ("Ancelotti" becomes "Oncelotti"). A sentence
-with such a name is translated again with a placeholder in its place. `tests/benchmarks/names.py`
-counts the names that are kept.
+A small model often changes a piece of a rare name ("Ancelotti" becomes "Oncelotti"): the word is
+replaced by the name. A sentence that lost a name is translated again with a placeholder for it.
+`tests/benchmarks/names.py` counts the names that are kept.
 """
 
-import dataclasses
 import difflib
+import functools
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
+from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.segmentation import Part
-from hubnmt.pipeline.sentence import Sentence
+from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.sentence import Sentence, keeps_spans, rescore
 from hubnmt.text.graphemes import script_of_letter
 from hubnmt.text.languages import main_tag
 from hubnmt.text.protected_spans import PLACEHOLDERS
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.types import mean_probability
 
 NOUNS_CAPITALISED: Final = ("de", "lb")
@@ -147,8 +148,12 @@ def _n_pieces(word: str, tokenizer: Tokenizer) -> int:
 
 
 def _similarity(name: str, word: str) -> float:
+    """Return the similarity of two words, or 0 if it is below `MIN_SIMILARITY`."""
     name, word = (_without_accents(form).lower() for form in (name, word))
-    return difflib.SequenceMatcher(None, name, word).ratio()
+    matcher = difflib.SequenceMatcher(None, name, word)
+    if matcher.real_quick_ratio() < MIN_SIMILARITY or matcher.quick_ratio() < MIN_SIMILARITY:
+        return 0.0  # upper bounds, which are found in a tenth of the time
+    return matcher.ratio()
 
 
 def _is_form(word: str, name: str) -> bool:
@@ -160,14 +165,141 @@ def _script(text: str) -> str:
     return max(scripts, key=scripts.__getitem__, default="")
 
 
+@functools.lru_cache(maxsize=1024)
 def _without_accents(word: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFD", word) if char.isalpha())
+
+
+def restore_names(
+    sentences: Sequence[Sentence],
+    decoding: DecodingConfig,
+    engine: Engine,
+    *,
+    src_lang: str,
+    max_batch_tokens: int,
+) -> Generator[list[int], None, None]:
+    """Restore the names that the best hypotheses of sentences changed or lost.
+
+    Args:
+        sentences: with their hypotheses; without a forced prefix.
+        decoding: options of the first search.
+        engine: searches and scores.
+        src_lang: language of the source, BCP 47 tag.
+        max_batch_tokens: see `Engine.search`.
+
+    Yields:
+        the steps of the search for the sentences that lost names.
+    """
+    capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
+    score = functools.partial(rescore, engine, length_penalty=decoding.length_penalty)
+    # 1. Write changed names as the source does, where that is not too improbable.
+    changed = [
+        (sentence, names, _respell(sentence, names))
+        for sentence in sentences
+        if (names := _find_changed(sentence, capital_is_sign=capital_is_sign))
+    ]
+    scored = iter(score([(each.part.ids, ids) for each, _, rows in changed for ids in rows]))
+    left: dict[int, list[ChangedName]] = {}
+    for sentence, names, rows in changed:
+        found = [next(scored) for _ in rows]
+        if found and _is_affordable(sentence, found[0], len(names)):
+            below = [each for each in found[1:] if each.score <= found[0].score]
+            sentence.hypotheses = [found[0], *sorted(below, key=lambda each: -each.score)]
+        else:
+            left[id(sentence)] = names
+    # 2. Search again with placeholders for lost names and for those changed ones.
+    attempts = [
+        (sentence, attempt)
+        for sentence in sentences
+        if (attempt := _protect(sentence, left.get(id(sentence), []), with_lost=capital_is_sign))
+    ]
+    searched = [attempt.part.ids for _, attempt in attempts]
+    again = yield from engine.search(searched, decoding, max_batch_tokens=max_batch_tokens)
+    # 3. Leave what cannot be better, and spell the names of the rest.
+    plausible = []
+    for (sentence, attempt), hypotheses in zip(attempts, again, strict=True):
+        first, second = sentence.hypotheses[0], hypotheses[0]
+        # The model is surer of placeholders than of a correct translation, too.
+        is_surer = second.token_probability > first.token_probability + MIN_GAIN
+        is_kept = keeps_spans(attempt.part, second.ids, attempt.tokenizers)
+        if is_kept and (is_surer or id(sentence) in left):
+            texts = [attempt.decode(hypothesis) for hypothesis in hypotheses]
+            rows = [sentence.tokenizers.tgt.encode(text) for text in texts]
+            plausible.append((sentence, is_surer, rows))
+    # 4. Score the translations with the names as text, all in one pass, and keep the good ones.
+    scored = iter(score([(each.part.ids, ids) for each, _, rows in plausible for ids in rows]))
+    for sentence, is_surer, rows in plausible:
+        found = sorted((next(scored) for _ in rows), key=lambda each: -each.score)
+        if is_surer or _is_affordable(sentence, found[0], len(left.get(id(sentence), []))):
+            sentence.hypotheses = found
+
+
+def _is_affordable(sentence: Sentence, restored: Hypothesis, n_names: int) -> bool:
+    return sentence.hypotheses[0].log_prob - restored.log_prob <= MAX_LOSS * n_names
+
+
+def _find_changed(sentence: Sentence, *, capital_is_sign: bool) -> list[ChangedName]:
+    best, tokenizer = sentence.hypotheses[0], sentence.tokenizers.tgt
+    return find_changed_names(
+        sentence.src,
+        sentence.text,
+        tokenizer,
+        capital_is_sign=capital_is_sign,
+        is_unsure=lambda word: word_probability(word, best, tokenizer) <= MAX_PROBABILITY,
+    )
+
+
+def _respell(sentence: Sentence, names: Sequence[ChangedName]) -> list[list[int]]:
+    """Return the ids of the hypotheses with the names; those with other words are left out."""
+    tokenizer = sentence.tokenizers.tgt
+    texts = [tokenizer.decode(hypothesis.ids) for hypothesis in sentence.hypotheses]
+    for name, word in names:
+        texts = [re.sub(_whole(word), name, text) for text in texts]
+    kept = [text for text in dict.fromkeys(texts) if all(name in text for name, _ in names)]
+    return [tokenizer.encode(text) for text in kept]
+
+
+def _whole(word: str) -> str:
+    return rf"(?<![^\W\d_]){re.escape(word)}(?![^\W\d_])"
+
+
+def _protect(
+    sentence: Sentence, changed: Sequence[ChangedName], *, with_lost: bool
+) -> Sentence | None:
+    """Return a sentence with placeholders for names that its best hypothesis changed or lost.
+
+    Returns:
+        None if there are none, no placeholders for them, or if the translation is in another
+        script, in which it spells names itself.
+    """
+    part, (src_tokenizer, tgt_tokenizer) = sentence.part, sentence.tokenizers
+    if not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders):
+        return None
+    src, tgt = sentence.src, sentence.text
+    lost = find_lost_names(src, tgt, src_tokenizer) if with_lost else []
+    if not (changed or can_gain(sentence.hypotheses[0], len(" ".join(lost).split()))):
+        return None
+    single = [name for name, _ in changed if not any(name in words.split() for words in lost)]
+    names = [*lost, *single]
+    protected = (*part.protected, *names)
+    if not names or "" in part.protected or len(protected) > len(PLACEHOLDERS):
+        return None
+    if _script(src) != _script(tgt):
+        return None
+    unprotected = src_tokenizer.with_spans(PLACEHOLDERS)  # each stands for itself
+    text = unprotected.decode(part.ids)
+    for name, mark in zip(names, PLACEHOLDERS[len(part.protected) :], strict=False):
+        text = re.sub(_whole(name), mark, text)
+    return Sentence(
+        part=part._replace(ids=unprotected.encode(text), protected=protected),
+        tokenizers=sentence.tokenizers.with_spans(protected),
+    )
 
 
 def word_probability(word: str, hypothesis: Hypothesis, tokenizer: Tokenizer) -> float:
     """Return the mean token probability of a whole word at its first place; 0 if it has none."""
     text = tokenizer.decode(hypothesis.ids)
-    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
+    match = re.search(_whole(word), text)
     if match is None:
         return 0.0
     start, end = (len(text[:place].encode()) for place in match.span())
@@ -177,79 +309,12 @@ def word_probability(word: str, hypothesis: Hypothesis, tokenizer: Tokenizer) ->
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attempt:
-    """A sentence with placeholders for names."""
-
-    part: Part
-    tokenizers: Tokenizers
-    n_changed: int
-    """Names that became another word; the others are lost."""
-
-
-def protect_names(sentence: Sentence, *, src_lang: str) -> Attempt | None:
-    """Return a sentence with placeholders for the names that its best hypothesis changed or lost.
-
-    Returns:
-        None if there are none, no placeholders for them, or if the translation is in another
-        script, in which it spells names itself.
-    """
-    part, (src_tokenizer, tgt_tokenizer) = sentence.part, sentence.tokenizers
-    if not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders):
-        return None
-    best, src, tgt = sentence.hypotheses[0], sentence.src, sentence.text
-    if _script(src) != _script(tgt):
-        return None
-    capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
-    changed = find_changed_names(
-        src,
-        tgt,
-        tgt_tokenizer,
-        capital_is_sign=capital_is_sign,
-        is_unsure=lambda word: word_probability(word, best, tgt_tokenizer) <= MAX_PROBABILITY,
-    )
-    lost = find_lost_names(src, tgt, src_tokenizer) if capital_is_sign else []
-    if not (changed or can_gain(best, len(" ".join(lost).split()))):
-        return None
-    single = [name for name, _ in changed if not any(name in words.split() for words in lost)]
-    names = [*lost, *single]
-    protected = (*part.protected, *names)
-    if not names or "" in part.protected or len(protected) > len(PLACEHOLDERS):
-        return None
-    unprotected = src_tokenizer.with_spans(PLACEHOLDERS)  # each stands for itself
-    text = unprotected.decode(part.ids)
-    for name, mark in zip(names, PLACEHOLDERS[len(part.protected) :], strict=False):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", mark, text)
-    return Attempt(
-        part._replace(ids=unprotected.encode(text), protected=protected),
-        sentence.tokenizers.with_spans(protected),
-        len(changed),
-    )
-
-
 def can_gain(first: Hypothesis, n_lost: int) -> bool:
     """Return whether placeholders for lost words can make a translation surer by enough.
 
     A few words change the mean token probability of a long translation too little, so that a second
     search is in vain.
     """
-    log_probs = first.token_log_probs
-    wanted = mean_probability(log_probs) + MIN_GAIN
-    best = sum(log_probs) + MAX_RECOVERED * n_lost
-    return wanted < 1 and len(log_probs) * math.log(wanted) <= best
-
-
-def gains(sentence: Sentence, second: Hypothesis) -> bool:
-    """Return whether a translation with placeholders is surer than the first one by enough.
-
-    The model is surer of placeholders than of a correct translation, too.
-    """
-    first = sentence.hypotheses[0]
-    before, after = (mean_probability(found.token_log_probs) for found in (first, second))
-    return after > before + MIN_GAIN
-
-
-def is_affordable(sentence: Sentence, attempt: Attempt, spelled: Hypothesis) -> bool:
-    """Return whether names that were changed cost little enough as text."""
-    loss = sentence.hypotheses[0].log_prob - spelled.log_prob
-    return attempt.n_changed > 0 and loss <= MAX_LOSS * attempt.n_changed
+    wanted = first.token_probability + MIN_GAIN
+    best = first.log_prob + MAX_RECOVERED * n_lost
+    return wanted < 1 and (len(first.ids) + 1) * math.log(wanted) <= best

@@ -13,8 +13,9 @@ from hubnmt.pipeline.align_sentences import match_part
 from hubnmt.pipeline.assemble import Draft, join_draft
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.fallback import retry_degenerate
+from hubnmt.pipeline.names import restore_names
 from hubnmt.pipeline.prefix import distribute_prefix
-from hubnmt.pipeline.second_search import search_again
 from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.pipeline.sentence import Sentence, rescore, unprotect_for_prefix
 from hubnmt.text.tokenizer import Tokenizers
@@ -153,8 +154,11 @@ class Pipeline:
                 for sentence in draft.sentences
                 if not (sentence.is_given or sentence.prefix)
             ]
-            yield from search_again(
-                free,
+            sound = yield from retry_degenerate(
+                free, decoding, self.engine, max_batch_tokens=max_batch_tokens
+            )
+            yield from restore_names(
+                sound,
                 decoding,
                 self.engine,
                 src_lang=self._config.src_lang,
