@@ -9,7 +9,6 @@ import contextlib
 import contextvars
 import functools
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,7 +101,7 @@ def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[.
     return steps
 
 
-_NEWEST: OrderedDict[tuple[str, str], object] = OrderedDict()
+_NEWEST: dict[tuple[str, str], object] = {}
 """Session and word -> its newest call that ends an older one."""
 
 
@@ -113,10 +112,9 @@ def _client_context(replaces: str) -> contextvars.Context:
     sender = getattr(request, "client", None)  # none in a call without a server
     key, call = (session, replaces), object()
     if session and replaces:
+        if len(_NEWEST) > MAX_SESSIONS:
+            _NEWEST.clear()  # calls that run are not ended by newer ones then
         _NEWEST[key] = call
-        _NEWEST.move_to_end(key)
-        while len(_NEWEST) > MAX_SESSIONS:
-            _NEWEST.popitem(last=False)
 
     def is_cancelled() -> bool:
         return _NEWEST.get(key, call) is not call

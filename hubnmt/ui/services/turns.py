@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
@@ -30,7 +29,7 @@ MAX_WAIT_S = 60.0
 """Maximum time that a request waits for a turn."""
 
 MAX_CLIENTS = 10_000
-"""Clients of whom is known when they were served."""
+"""Clients of whom is known when they were served; then all begin anew."""
 
 POLL_S = 0.25
 """How often a waiting request is checked for being cancelled."""
@@ -78,7 +77,7 @@ class Turns:
         self._lock = threading.Lock()
         self._holder: _Request | None = None
         self._waiting: list[_Request] = []
-        self._served: OrderedDict[tuple[str, ...], int] = OrderedDict()
+        self._served: dict[tuple[str, ...], int] = {}
         self._count = itertools.count(1)
 
     def __len__(self) -> int:
@@ -132,11 +131,10 @@ class Turns:
         own = min(self._waiting, key=self._order)
         self._waiting.remove(own)
         self._holder = own
+        if len(self._served) > MAX_CLIENTS:
+            self._served.clear()
         for key in _keys(own.client):
             self._served[key] = next(self._count)
-            self._served.move_to_end(key)
-        while len(self._served) > MAX_CLIENTS:
-            self._served.popitem(last=False)
         own.is_next.set()
 
     def _order(self, own: _Request) -> tuple[int, ...]:

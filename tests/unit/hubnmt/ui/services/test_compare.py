@@ -1,8 +1,6 @@
 """Two translations beside each other: their differences are whole words."""
 
 import dataclasses
-import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +10,6 @@ from hubnmt.errors import InputError
 from hubnmt.ui.services.compare import compare, mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
-
-
-def test_no_character_is_lost_and_what_is_not_marked_is_shared():
-    for seed, letters in itertools.product(range(25), (["a ", "b ", "c "], "ab ഒരു\n.,\u0d4d\t")):
-        draw = random.Random(seed)
-        first, second = ("".join(draw.choices(letters, k=draw.randrange(30))) for _ in "12")
-        spans = mark_differences(first, second)
-        assert ["".join(span.text for span in side) for side in spans] == [first, second]
-        same = ["".join(span.text for span in side if not span.is_different) for side in spans]
-        assert same[0] == same[1]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +25,7 @@ def test_no_character_is_lost_and_what_is_not_marked_is_shared():
 def test_differences_are_whole_words(first: str, second: str, marked: list[Any]):
     spans = mark_differences(first, second)
     assert [[s.text for s in side if s.is_different] for side in spans] == marked
+    assert ["".join(s.text for s in side) for side in spans] == [first, second]
 
 
 TEXT = "ein hund rennt"

@@ -93,13 +93,6 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
     )
 
 
-@pytest.mark.parametrize("subject", [None, {}, {"model": "tiny"}, "tiny", {"model": 3}])
-def test_a_malformed_state_is_refused(learn: Learn, subject: Any):
-    for compute in (learn.values, learn.next_token, learn.beam):
-        with pytest.raises(HubNMTError):
-            compute({"subject": subject})
-
-
 def test_probabilities_are_the_models_and_sum_to_one(
     learn: Learn, value: dict[str, Any], translator: Translator
 ):
