@@ -95,44 +95,37 @@ def find_model(registry: ModelRegistry, src_lang: Any, tgt_lang: Any) -> str:
     raise ModelNotFoundError(f"no model translates {asked}; there are: {pairs}")
 
 
-def find_reverse(registry: ModelRegistry, opened: ModelFacts) -> str:
-    """Return a local model for the reverse direction; empty if there is none."""
-    known = list_pairs(registry)
-    if registry.allow_hub:
-        known |= {model.name: (model.src_lang, model.tgt_lang) for model in list_cached()}
-    wanted = opened.tgt_lang, opened.src_lang
-    return next((name for name, pair in known.items() if pair == wanted), "")
-
-
 def language_lists(registry: ModelRegistry, opened: ModelFacts) -> dict[str, Any]:
     """Return the value of `assets/languages.js`.
 
     Listed are the page's own models, the open one and one that translates back, if there is any.
     """
-    models = {name: _find_facts(registry, name) for name in registry.names}
-    models[opened.name] = opened
-    reverse = find_reverse(registry, opened)
-    if reverse:
-        models.setdefault(reverse, _find_facts(registry, reverse))
+    cached = {model.name: _cached_facts(model) for model in list_cached()}
+    own = {name: _read_folder(registry, name) or cached.get(name) for name in registry.names}
+    models = {name: facts for name, facts in own.items() if facts} | {opened.name: opened}
+    known = [*models.values(), *(cached.values() if registry.allow_hub else ())]
+    wanted = opened.tgt_lang, opened.src_lang
+    reverse = next((facts for facts in known if (facts.src_lang, facts.tgt_lang) == wanted), opened)
+    models.setdefault(reverse.name, reverse)
     return {
-        "models": [_describe(facts) for facts in models.values() if facts],
+        "models": [_describe(facts) for facts in models.values()],
         "opened": opened.name,
         "has_more": registry.allow_local or registry.allow_hub,
     }
 
 
-def _find_facts(registry: ModelRegistry, name: str) -> ModelFacts | None:
-    """Read the metadata of a local or cached model; None if that fails."""
+def _cached_facts(model: ListedModel) -> ModelFacts:
+    return ModelFacts(model.name, model.src_lang, model.tgt_lang, model.n_parameters or 0)
+
+
+def _read_folder(registry: ModelRegistry, name: str) -> ModelFacts | None:
     folder = registry.folder(name)
+    if folder is None:
+        return None
     try:
-        if folder is not None:
-            return read_facts(name, load_config(folder), read_card(folder), folder)
+        return read_facts(name, load_config(folder), read_card(folder), folder)
     except HubNMTError:
         return None
-    cached = next((model for model in list_cached() if model.name == name), None)
-    if cached is None:
-        return None
-    return ModelFacts(name, cached.src_lang, cached.tgt_lang, cached.n_parameters or 0)
 
 
 def _describe(facts: ModelFacts) -> dict[str, str]:

@@ -1,16 +1,15 @@
-import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.model import Transformer
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry as registry_module
-from hubnmt.ui.services.catalogue import ModelFacts, find_reverse, suggest_models
+from hubnmt.ui.services.catalogue import ModelFacts, language_lists, suggest_models
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
@@ -130,19 +129,17 @@ def test_the_hubs_models_are_suggested_with_what_is_known(
     ]
 
 
-def test_the_model_that_translates_back_is_known_by_its_config(
-    tiny_stored: StoredModel, tmp_path: Path
+def test_own_models_and_a_cached_one_that_translates_back_are_listed(
+    hub: HubServer, model_folder: Path, tmp_path: Path
 ):
-    """The page's own are known without opening them."""
-    pairs = {"there": ("de", "en"), "other": ("de", "fr"), "back": ("en", "de")}
-    folders = {name: tmp_path / name for name in pairs}
-    for name, (src, tgt) in pairs.items():
-        config = dataclasses.replace(tiny_stored.model.config, src_lang=src, tgt_lang=tgt)
-        save_model(folders[name], dataclasses.replace(tiny_stored, model=Transformer(config)))
-    registry = ModelRegistry(lambda name: Translator.from_pretrained(folders[name]), folders)
-    opened = {name: ModelFacts(name, *pair, 0) for name, pair in pairs.items()}
-    reverse = {name: find_reverse(registry, facts) for name, facts in opened.items()}
-    assert reverse == {"there": "back", "other": "", "back": "there"}
-    registry.get("back")
-    (folders["back"] / "config.json").unlink()
-    assert find_reverse(registry, opened["there"]) == ""
+    hub.store.put(REPO, read_folder(model_folder))
+    pull(HubReference(REPO))
+    opened = ModelFacts("opened", "en", "de", 0)
+
+    def names(folders: dict[str, Path]) -> list[str]:
+        registry = ModelRegistry(Translator.from_pretrained, folders, allow_hub=True)
+        return [model["name"] for model in language_lists(registry, opened)["models"]]
+
+    unreadable = {"unreadable": tmp_path}
+    assert names({"readable": model_folder} | unreadable) == ["readable", "opened"]
+    assert names(unreadable) == ["opened", REPO]
