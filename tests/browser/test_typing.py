@@ -95,7 +95,7 @@ def test_typing_without_a_pause_is_translated_all_along_and_read_out_once(visit:
     page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
     page.click("#source textarea")
     page.keyboard.type("Ein Hund rennt im Schnee und zwei Frauen lachen.", delay=80)
-    assert len([name for name in asked if name.startswith("join")]) >= 3
+    assert len([name for name in asked if name.startswith("join")]) >= 2  # one before the end
     page.wait_for_function(f"{STATE} === ''")
     page.wait_for_function("window.said.length")
     page.wait_for_timeout(500)
