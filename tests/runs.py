@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from training.optim.loss import LossSums
 from training.optim.step import Stepper
 from training.run import validation
 from training.run.trainer import Run
+
+FarmOptions = Callable[..., list[str]]
+RunFarm = Callable[..., Run]
+MakeRun = Callable[..., Run]
 
 
 def read_metrics(folder: Path, kind: str = "") -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import torch
 
 from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
+from hubnmt.hub.files import METRICS, SAMPLES
 from training.files import replace_text, reporting_full_disk
 
 try:  # TensorBoard is optional
@@ -37,7 +38,7 @@ class RunReport:
 
         A killed run may have logged steps after its last checkpoint.
         """
-        self._metrics, self._samples = folder / "metrics.jsonl", folder / "samples.md"
+        self._metrics, self._samples = folder / METRICS, folder / SAMPLES
         self._attention = folder / "attention.jsonl"
         self._board: SummaryWriter | None = None
         self._board_folder = folder / "tensorboard"

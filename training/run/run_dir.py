@@ -28,6 +28,7 @@ except ImportError:  # not available on Windows, where folders are not locked
 import hubnmt
 from hubnmt.checkpoint.files import read_json
 from hubnmt.errors import ConfigError, ModelFolderError
+from hubnmt.hub.files import METRICS, SAMPLES
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.files import replace_text, reporting_full_disk
@@ -35,7 +36,6 @@ from training.files import replace_text, reporting_full_disk
 log = logging.getLogger("training")
 
 STATE_FILE = "state.pt"
-METRICS_FILE = "metrics.jsonl"
 LOCK_FILE = ".lock"
 VALIDATION_FILE = "validation.json"
 Weights = Literal["best", "last"]
@@ -112,12 +112,12 @@ def _read_record(folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def has_started(folder: Path) -> bool:
     """Return whether a folder holds anything that a new run would overwrite."""
-    return any((folder / name).exists() for name in (STATE_FILE, METRICS_FILE, "best", "last"))
+    return any((folder / name).exists() for name in (STATE_FILE, METRICS, "best", "last"))
 
 
 def remove_start_record(folder: Path) -> None:
     """Remove the files of a run that has validated its pretrained model but made no step."""
-    for name in (STATE_FILE, METRICS_FILE, "samples.md"):
+    for name in (STATE_FILE, METRICS, SAMPLES):
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
         shutil.rmtree(folder / name, ignore_errors=True)

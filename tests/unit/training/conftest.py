@@ -1,21 +1,17 @@
 """A run of a second for these tests: `tests/fixtures/farm.toml` with its files and a folder."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.runs import FarmOptions, MakeRun, RunFarm
 from training.config.recipe import load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 from training.run.run_dir import claim_folder
 from training.run.trainer import Run
 from training.train import run
-
-FarmOptions = Callable[..., list[str]]
-RunFarm = Callable[..., Run]
-MakeRun = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,9 @@ import torch
 from hubnmt import Translator
 from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.errors import ConfigError
-from tests.runs import read_metrics
+from tests.runs import FarmOptions, RunFarm, read_metrics
 from training.distributed import pick_device
-from training.run.trainer import Run
 
-FarmOptions = Callable[..., list[str]]
-RunFarm = Callable[..., Run]
 Launch = Callable[..., "subprocess.Popen[str]"]
 
 STILL = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]

@@ -11,12 +11,9 @@ from hubnmt import Translator
 from hubnmt.errors import HubNMTError
 from tests.hub import READER, REPO
 from tests.hub_server import Fault, HubServer
-from tests.runs import break_at, differing, stop_at
+from tests.runs import FarmOptions, RunFarm, break_at, differing, stop_at
 from training.run.trainer import Run
 from training.train import main
-
-FarmOptions = Callable[..., list[str]]
-RunFarm = Callable[..., Run]
 
 
 def test_a_run_goes_on_without_its_recipe(farm_run: Run, run_farm: RunFarm, tmp_path: Path) -> None:

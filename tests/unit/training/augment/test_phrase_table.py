@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs import FarmOptions
 from training.augment.phrase_table import main
 from training.config.recipe import load_recipe
 from training.data.cleaning import CleaningReport
 from training.data.corpora import read_clean
-
-FarmOptions = Callable[..., list[str]]
 
 
 @pytest.fixture

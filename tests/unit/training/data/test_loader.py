@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from hubnmt.text.tokenizer import Tokenizer
+from tests.runs import FarmOptions
 from training.config.recipe import load_recipe
 from training.data.batching import Batch
 from training.data.loader import BpeDropout, Loader, Position
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 
-FarmOptions = Callable[..., list[str]]
 MakeLoader = Callable[..., Loader]
 Line = tuple[tuple[int, ...], ...]
 

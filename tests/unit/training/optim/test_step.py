@@ -2,18 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tests.runs import MakeRun
 from training.data.batching import Batch, collate
 from training.optim.step import Stepper, StepStats
 from training.run.trainer import Run
-
-MakeRun = Callable[..., Run]
 
 
 def collect(current: Run, rows: list[int]) -> Batch:

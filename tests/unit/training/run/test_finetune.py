@@ -12,12 +12,11 @@ from hubnmt import Translator
 from hubnmt.errors import ConfigError
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
-from tests.runs import curve, differing, read_metrics, same_models, score_as, stop_at
+from tests.runs import FarmOptions, curve, differing, read_metrics, same_models, score_as, stop_at
 from training.run.finetune import public_name
 from training.run.trainer import Run, seed_everything
 from training.train import run
 
-FarmOptions = Callable[..., list[str]]
 TrainMore = Callable[..., Run]
 
 

@@ -1,16 +1,13 @@
 """The budget of a run: its schedule, its batch, and what is said about it."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.runs import read_metrics
-from training.run.trainer import Run
+from tests.runs import RunFarm, read_metrics
 
-RunFarm = Callable[..., Run]
 BUDGET = ("optimizer.schedule=linear", "optimizer.warmup_steps=null", "run.save_every=1")
 
 

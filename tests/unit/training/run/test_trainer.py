@@ -12,6 +12,7 @@ import torch
 
 from hubnmt import Translator
 from tests.runs import (
+    RunFarm,
     curve,
     differing,
     read_metrics,
@@ -22,8 +23,6 @@ from tests.runs import (
 )
 from training.run import validation
 from training.run.trainer import Run, seed_everything
-
-RunFarm = Callable[..., Run]
 
 
 def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> None:

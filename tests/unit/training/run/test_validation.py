@@ -1,16 +1,12 @@
 """A validation: the weights that the recipe names are judged, and the best of them are kept."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hubnmt import Translator
-from tests.runs import differing, score_as
+from tests.runs import RunFarm, differing, score_as
 from training.optim.averaging import average
-from training.run.trainer import Run
-
-RunFarm = Callable[..., Run]
 
 
 def test_best_is_the_model_of_the_best_validation(
