@@ -142,7 +142,9 @@ class TrainTab:
                 "license": gr.Textbox("other", label="Licence of the model, as the Hub names it"),
                 "limits": gr.Textbox(label="What the model should not be used for"),
             }
-        self._start = gr.Button("Start training", variant="primary", elem_id="train-start")
+        self._start = gr.Button(
+            "Start training", variant="primary", elem_id="train-start", interactive=False
+        )
 
     def _place_watch(self) -> None:
         heading("3. Watch", "One run trains at a time; the next waits.")
@@ -201,9 +203,15 @@ class TrainTab:
         # 2. Start.
         options = [self._data, self._minutes, self._start_from, self._threads]
         changed: list[Any] = [each.success for each in imported]
-        changed += [self._minutes.release, self._start_from.input, self._threads.change]
-        for event in changed:
-            event(_owned(self._suggest), options, self._recipe, **QUIET)
+        changed += [self._minutes.change, self._start_from.input, self._threads.change]
+        for event in changed:  # a click before the recipe is there would start another one
+            waiting = event(
+                lambda: gr.Button(interactive=False),
+                *(None, self._start),
+                **QUIET | {"trigger_mode": "always_last"},
+            )
+            suggested = waiting.then(_owned(self._suggest), options, self._recipe, **QUIET)
+            suggested.success(_enable_with_data, self._data, self._start, **QUIET)
         self._recipe.change(_owned(_recipe_file), self._recipe, self._download_recipe, **QUIET)
         poll = [self._job, self._seen]
         shown = [self._job, self._seen, self._state, self._charts, self._samples, self._attention]
@@ -281,8 +289,6 @@ class TrainTab:
         return recipe.replace("\n[data]", n_threads, 1) if threads else recipe
 
     def _begin(self, recipe: str, *card: str | None) -> Any:
-        if not recipe.strip():
-            raise InputError("read the data first, then start")
         texts = [text or "" for text in card]
         name = self._jobs.start(recipe, dict(zip(self._card, texts, strict=True)))
         return gr.Radio(choices=self._names(self._jobs.list()), value=name)
@@ -372,6 +378,10 @@ class TrainTab:
             token=_sign_in().get("access_token"),
         )
         return training_job.link(opened.url, f"the Space {name} is being built")
+
+
+def _enable_with_data(data: str) -> Any:
+    return gr.Button(interactive=bool(data))
 
 
 def _recipe_file(recipe: str) -> str:
