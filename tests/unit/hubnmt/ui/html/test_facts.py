@@ -39,7 +39,6 @@ def test_sentences_to_check_are_named(probabilities: list[float], said: str, not
         n_best=(Candidate("", 0.0, tgt_log_probs=rows),),
         src_tokens=("x",),
         tgt_tokens=("x",) * 3 * len(rows),
-        tgt_log_probs=sum(rows, ()),
         sentences=tuple(SentencePair((n, n + 2), (n, n + 2)) for n in range(0, 2 * len(rows), 2)),
     )
     html = facts.timing_line(TimedTranslation(translation, 1, 0, DecodingConfig()))
