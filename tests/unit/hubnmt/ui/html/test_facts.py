@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hubnmt.config import DecodingConfig
-from hubnmt.types import Candidate, SentencePair, Translation
+from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 from hubnmt.ui.html import facts
 from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 
@@ -31,12 +31,12 @@ def test_notices_are_escaped_sentences():
     ],
 )
 def test_sentences_to_check_are_named(probabilities: list[float], said: str, note: str):
-    rows = tuple((math.log(each),) * 3 for each in probabilities)
+    rows = tuple((math.log(probability),) * 3 for probability in probabilities)
     translation = Translation(
         src="ab" * len(rows),
         text="<b" * len(rows),
         score=0.0,
-        n_best=(Candidate("", 0.0, tgt_log_probs=rows),),
+        n_best=(Candidate("", 0.0, (), mean_probability(sum(rows, ())), rows),),
         src_tokens=("x",),
         tgt_tokens=("x",) * 3 * len(rows),
         sentences=tuple(SentencePair((n, n + 2), (n, n + 2)) for n in range(0, 2 * len(rows), 2)),
