@@ -20,7 +20,7 @@ from training.run.plan import FEW_PASSES, choose_batch
 
 SIZES = ((512, 6, 7e-4, 500_000), (256, 4, 2e-3, 50_000), (128, 2, 4e-3, 0))
 """Width, layers, peak learning rate, and the pairs below which a smaller model is as good."""
-LR_FINETUNE = 3e-4
+LR_FINETUNE = {"model": 1e-4, "encoder": 7e-4}
 MIN_PIECES, MAX_PIECES, PAIRS_PER_PIECE = 600, 16_000, 4
 """Limits of the vocabulary, and pairs for each of its pieces."""
 BYTES_PER_TOKEN = 3
@@ -101,13 +101,16 @@ def suggest(
     values = {
         **{"n_pairs": n_pairs, "n_steps": n_steps, "n_passes": n_passes, "minutes": minutes},
         **{"name": name, "start": start, "part": part, "folder": folder.as_posix()},
-        **{"src_lang": src_lang, "tgt_lang": tgt_lang, "lr": LR_FINETUNE if start else lr},
+        **{"src_lang": src_lang, "tgt_lang": tgt_lang, "lr": LR_FINETUNE[part] if start else lr},
         **{"eval_every": eval_every, "log_every": max(5, eval_every // 10)},
         **{"n_pieces": n_pieces, "d_model": d_model, "d_ff": 4 * d_model, "n_layers": n_layers},
         "is_joint": str(scripts_of(src_lang) == scripts_of(tgt_lang)).lower(),
         "dropout": 0.1 if n_pairs > 100_000 else 0.2,
     }
-    return (RECIPE if start else RECIPE + NEW_MODEL).format(**values)
+    recipe = RECIPE if start else RECIPE + NEW_MODEL
+    if part == "encoder":  # for the new target vocabulary
+        recipe += "\n[tokenizer]\nvocab_size = {n_pieces}\n"
+    return recipe.format(**values)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

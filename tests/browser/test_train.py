@@ -1,5 +1,6 @@
 """The Train tab: from the sample set to a model that translates, with the page restarted."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.browser.conftest import Visit
 from tests.conftest import BUNDLED
+from tests.hub import REPO
+from tests.hub_server import HubServer
 from tests.page import serving
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
 
-WAIT_MS = 120_000
+WAIT_MS = 180_000
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def _visit(browser: Any, url: str) -> Visit:
     return visit
 
 
-def test_a_model_is_made_of_the_sample_set_and_opened(browser: Any, handlers: Handlers):
+def test_the_sample_set_becomes_a_model_on_the_hub(
+    browser: Any, handlers: Handlers, hub: HubServer
+):
     with serving(handlers) as url:
         page = (visit := _visit(browser, url)).page
         page.click("#train-sample")
@@ -41,9 +46,9 @@ def test_a_model_is_made_of_the_sample_set_and_opened(browser: Any, handlers: Ha
         page.click("#train-recipe-more >> text=Recipe")
         visit.until_value(page.locator("#train-recipe textarea"), re.compile("vocab_size"))
         recipe = page.input_value("#train-recipe textarea")
-        recipe = re.sub(r"(?m)^max_minutes = .*", "max_steps = 120\nn_threads = 1", recipe)
+        recipe = re.sub(r"(?m)^max_minutes = .*", "max_steps = 80\nn_threads = 1", recipe)
         recipe = re.sub(r"(?m)^eval_every = .*", "eval_every = 40", recipe)
-        page.fill("#train-recipe textarea", recipe.replace("lr = ", "batch_tokens = 512\nlr = "))
+        page.fill("#train-recipe textarea", recipe.replace("lr = ", "batch_tokens = 256\nlr = "))
         page.click("#train-start")
         page.wait_for_selector("#train-charts svg")
         page.click("#train-pause")
@@ -62,5 +67,15 @@ def test_a_model_is_made_of_the_sample_set_and_opened(browser: Any, handlers: Ha
         page.wait_for_selector("#source textarea:visible")
         page.wait_for_function("document.body.innerText.includes('de-en-1/best')")
         assert visit.translate("Tom ist hier.")
-        assert visit.complaints == []
+        visit.open_tab("Train")
+        page.get_by_label("Hub repository").fill(REPO)
+        page.click("#train-push")
+        page.wait_for_selector("#train-pushed a")
+        assert "model.safetensors" in hub.repo(REPO).files()
+        assert hub.repo(REPO).private
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.click("#train-delete")
+        page.wait_for_selector("#train-actions button", state="hidden")
+        assert not list(Path(os.environ["HUBNMT_RUNS"]).glob("*/recipe.toml"))
+        assert [said for said in visit.complaints if "dialog" not in said] == []
         page.context.close()

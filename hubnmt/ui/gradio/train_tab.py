@@ -4,7 +4,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ ELSEWHERE = (
 )
 SAMPLE_NOTE = "2,000 short sentences of Tatoeba (tatoeba.org), by its contributors"
 SAMPLE_LICENSE = "CC BY 2.0 FR, with attribution to Tatoeba"
+CONFIRM = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
 POLL_S = 2.0
 MAX_FILE_MIB = 500
 """Limit of an upload where training is allowed."""
@@ -82,9 +83,8 @@ class TrainTab:
     def __init__(self, handlers: Handlers) -> None:
         """Create the components."""
         self._registry = handlers.registry
-        self._jobs = TrainingJobs(
-            Path(os.environ.get("HUBNMT_RUNS") or "runs").expanduser().resolve()
-        )
+        folder = Path(os.environ.get("HUBNMT_RUNS") or "runs")
+        self._jobs = TrainingJobs(folder.expanduser().resolve())
         heading("Train a model", LEAD)
         if "OAUTH_CLIENT_ID" in os.environ:  # a Space with `hf_oauth: true`
             gr.LoginButton()
@@ -148,7 +148,9 @@ class TrainTab:
 
     def _place_watch(self) -> None:
         heading("3. Watch", "One run trains at a time; the next waits.")
-        self._job = gr.Radio([], label="Runs", elem_id="train-runs", interactive=True)
+        self._job = gr.Dropdown(
+            [], label="Runs", elem_id="train-runs", interactive=True, allow_custom_value=True
+        )
         self._state = line(elem_id="train-state")
         with gr.Row(elem_id="train-actions"):
             self._pause = gr.Button("Pause", elem_id="train-pause")
@@ -170,7 +172,8 @@ class TrainTab:
                 tab: gr.Button(f"Open in {tab.title()}", elem_id=f"train-open-{tab}")
                 for tab in ("translate", "compare", "learn")
             }
-            self._zip = gr.DownloadButton("Download as zip", elem_id="train-zip")
+            self._pack_button = gr.Button("Download as zip", elem_id="train-pack")
+            self._zip = gr.DownloadButton("Save the zip", visible=False, elem_id="train-zip")
         with gr.Row():
             self._repo = gr.Textbox(label="Hub repository", placeholder="user/name")
             self._is_private = gr.Checkbox(True, label="Private")
@@ -179,26 +182,15 @@ class TrainTab:
         self._pushed = line(elem_id="train-pushed")
 
     def wire(self, tab: gr.Tab, tabs: gr.Tabs, model: gr.Dropdown, compared: gr.Dropdown) -> None:
-        """Connect the events.
-
-        Args:
-            tab: this tab, whose selection starts the polling.
-            tabs: all tabs, to open another.
-            model: the page's model.
-            compared: the second model of the Compare tab.
-        """
+        """Connect the events; `compared` is the second model of the Compare tab."""
         # 1. Data.
         read = [self._data, self._report, *self._languages, self._columns, self._start_from]
+        described = [self._card["data"], self._card["data_license"]]
         sources = [self._files, self._dataset, *self._languages, self._columns]
         imported = [
-            self._files.upload(_owned(self._import_files), self._files, read, **QUIET),
-            self._import.click(_owned(self._import_again), sources, read, **QUIET),
-            self._sample.click(
-                _owned(self._import_sample),
-                None,
-                [*read, self._card["data"], self._card["data_license"]],
-                **QUIET,
-            ),
+            self._files.upload(_owned(self._import_pairs), self._files, read, **QUIET),
+            self._import.click(_owned(self._import_chosen), sources, read, **QUIET),
+            self._sample.click(_owned(self._import_sample), None, [*read, *described], **QUIET),
         ]
         # 2. Start.
         options = [self._data, self._minutes, self._start_from, self._threads]
@@ -223,20 +215,19 @@ class TrainTab:
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         for event in (started.success, self._job.input, tab.select, self._timer.tick):
             event(self._tick, poll, shown, **QUIET)
-        for button, act in (
-            (self._pause, self._jobs.pause),
-            (self._resume, self._jobs.resume),
-            (self._finish, self._jobs.finish),
+        for button, act, question in (
+            (self._pause, self._jobs.pause, None),
+            (self._resume, self._jobs.resume, None),
+            (self._finish, self._jobs.finish, None),
+            (self._delete, self._delete_run, CONFIRM),
         ):
-            acted = button.click(_owned(act), self._job, None, **QUIET)
+            acted = button.click(_owned(act), self._job, None, js=question, **QUIET)
             acted.then(self._tick, poll, shown, **QUIET)
-        question = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
-        self._delete.click(_owned(self._remove), self._job, self._job, js=question, **QUIET)
         # 4. Try and publish.
         for name, button in self._open.items():
             field = compared if name == "compare" else model
             button.click(_owned(self._offer(name)), self._folder, [field, tabs], **QUIET)
-        self._zip.click(_owned(self._pack), self._folder, self._zip, **QUIET)
+        self._pack_button.click(_owned(self._pack), self._folder, self._zip, **QUIET)
         target = [self._folder, self._repo, self._is_private]
         shows = QUIET | {"show_progress": "full"}
         self._push.click(_owned(self._publish), target, self._pushed, **shows)
@@ -244,14 +235,10 @@ class TrainTab:
 
     # --- data ---
 
-    def _import_files(self, files: list[str] | None) -> Any:
-        return self._import_pairs(files or [], [], [])
+    def _import_sample(self) -> Any:
+        return *self._import_pairs([str(training_jobs.SAMPLE)]), SAMPLE_NOTE, SAMPLE_LICENSE
 
-    def _import_sample(self) -> tuple[Any, ...]:
-        read = self._import_pairs([str(training_jobs.SAMPLE)], [], [])
-        return *read, SAMPLE_NOTE, SAMPLE_LICENSE
-
-    def _import_again(
+    def _import_chosen(
         self, files: list[str] | None, dataset: str, src: str | None, tgt: str | None, columns: Any
     ) -> Any:
         source = list(files or [])
@@ -263,7 +250,9 @@ class TrainTab:
         languages = [src, tgt] if src and tgt else []
         return self._import_pairs(source, languages, columns or [])
 
-    def _import_pairs(self, source: list[str], languages: list[str], columns: list[str]) -> Any:
+    def _import_pairs(
+        self, source: Sequence[str], languages: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> Any:
         folder, report = self._jobs.import_pairs(source, languages, columns)
         starts = [NOTHING]
         for name, pair in list_pairs(self._registry).items():
@@ -291,7 +280,7 @@ class TrainTab:
     def _begin(self, recipe: str, *card: str | None) -> Any:
         texts = [text or "" for text in card]
         name = self._jobs.start(recipe, dict(zip(self._card, texts, strict=True)))
-        return gr.Radio(choices=self._names(self._jobs.list()), value=name)
+        return gr.Dropdown(choices=self._names(self._jobs.list()), value=name)
 
     # --- watch ---
 
@@ -307,14 +296,24 @@ class TrainTab:
         choices = self._names(jobs)
         if job is None:
             hidden = gr.Button(visible=False)
-            return gr.Radio(choices=[], value=None), None, "", "", None, None, "", *[hidden] * 4, ""
+            return (
+                gr.Dropdown(choices=[], value=None),
+                None,
+                "",
+                "",
+                None,
+                None,
+                "",
+                *[hidden] * 4,
+                "",
+            )
         now = [choices, job.name, job.message, job.minutes]
         if now == seen:
             return (gr.skip(),) * 12
         run = read_run(job.folder) if (job.folder / "metrics.jsonl").is_file() else None
         best = job.folder / "best"
         return (
-            gr.Radio(choices=choices, value=job.name),
+            gr.Dropdown(choices=choices, value=job.name),
             now,
             training_job.job_state(job),
             f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
@@ -328,12 +327,9 @@ class TrainTab:
             str(best) if best.is_dir() else "",
         )
 
-    def _remove(self, name: str | None) -> Any:
-        if name is None:
-            return gr.skip()
-        self._jobs.delete(name)
-        jobs = self._jobs.list()
-        return gr.Radio(choices=self._names(jobs), value=jobs[0].name if jobs else None)
+    def _delete_run(self, name: str | None) -> None:
+        if name is not None:  # confirmed
+            self._jobs.delete(name)
 
     # --- try and publish ---
 
@@ -352,10 +348,11 @@ class TrainTab:
 
         return open_model
 
-    def _pack(self, folder: str) -> str:
+    def _pack(self, folder: str) -> Any:
         path = self._model_folder(folder)
         name = path.parent.name if path.name in ("best", "last") else path.name
-        return shutil.make_archive(str(Path(tempfile.mkdtemp(), name)), "zip", path)
+        packed = shutil.make_archive(str(Path(tempfile.mkdtemp(), name)), "zip", path)
+        return gr.DownloadButton(value=packed, visible=True)
 
     def _publish(
         self,
@@ -369,14 +366,8 @@ class TrainTab:
         return training_job.link(pushed.url, f"{repo} is on the Hub")
 
     def _serve(self, folder: str, repo: str, is_private: bool) -> str:
-        name = repo.strip()
-        opened = open_space(
-            name,
-            name,
-            private=is_private,
-            with_token=is_private,
-            token=_sign_in().get("access_token"),
-        )
+        name, token = repo.strip(), _sign_in().get("access_token")
+        opened = open_space(name, name, private=is_private, with_token=is_private, token=token)
         return training_job.link(opened.url, f"the Space {name} is being built")
 
 
