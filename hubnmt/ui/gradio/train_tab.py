@@ -85,6 +85,7 @@ class TrainTab:
         self._registry = handlers.registry
         folder = Path(os.environ.get("HUBNMT_RUNS") or "runs")
         self._jobs = TrainingJobs(folder.expanduser().resolve())
+        self._downloads = Path(tempfile.mkdtemp(prefix="hubnmt-"))
         heading("Train a model", LEAD)
         if "OAUTH_CLIENT_ID" in os.environ:  # a Space with `hf_oauth: true`
             gr.LoginButton()
@@ -204,7 +205,9 @@ class TrainTab:
             )
             suggested = waiting.then(_owned(self._suggest), options, self._recipe, **QUIET)
             suggested.success(_enable_with_data, self._data, self._start, **QUIET)
-        self._recipe.change(_owned(_recipe_file), self._recipe, self._download_recipe, **QUIET)
+        self._recipe.change(
+            _owned(self._write_recipe), self._recipe, self._download_recipe, **QUIET
+        )
         poll = [self._job, self._seen]
         shown = [self._job, self._seen, self._state, self._charts, self._samples, self._attention]
         shown += [self._scores, self._pause, self._resume, self._finish, self._delete, self._folder]
@@ -276,6 +279,11 @@ class TrainTab:
         recipe = self._jobs.suggest(Path(data), minutes, **(starts if start != NOTHING else {}))
         n_threads = f"n_threads = {int(threads)}\n\n[data]"
         return recipe.replace("\n[data]", n_threads, 1) if threads else recipe
+
+    def _write_recipe(self, recipe: str) -> str:
+        path = self._downloads / "recipe.toml"
+        path.write_text(recipe, "utf-8")
+        return str(path)
 
     def _begin(self, recipe: str, *card: str | None) -> Any:
         texts = [text or "" for text in card]
@@ -351,7 +359,7 @@ class TrainTab:
     def _pack(self, folder: str) -> Any:
         path = self._model_folder(folder)
         name = path.parent.name if path.name in ("best", "last") else path.name
-        packed = shutil.make_archive(str(Path(tempfile.mkdtemp(), name)), "zip", path)
+        packed = shutil.make_archive(str(self._downloads / name), "zip", path)
         return gr.DownloadButton(value=packed, visible=True)
 
     def _publish(
@@ -367,15 +375,9 @@ class TrainTab:
 
     def _serve(self, folder: str, repo: str, is_private: bool) -> str:
         name, token = repo.strip(), _sign_in().get("access_token")
-        opened = open_space(name, name, private=is_private, with_token=is_private, token=token)
+        opened = open_space(name, name, private=is_private, token=token)
         return training_job.link(opened.url, f"the Space {name} is being built")
 
 
 def _enable_with_data(data: str) -> Any:
     return gr.Button(interactive=bool(data))
-
-
-def _recipe_file(recipe: str) -> str:
-    path = Path(tempfile.mkdtemp(), "recipe.toml")
-    path.write_text(recipe, "utf-8")
-    return str(path)
