@@ -239,10 +239,10 @@ def _advance(
     n_candidates: int,
     observe: BeamObserver | None,
 ) -> None:
-    """Extend the beam of every sentence by one token.
+    """Extend the beam of each of B' sentences by one token.
 
     Args:
-        live: the B' unfinished sentences.
+        live: the unfinished sentences.
         log_probs: (B', w, V) from the model.
         allowed: (B', w, V) after constraints.
         n_candidates: continuations considered per sentence.

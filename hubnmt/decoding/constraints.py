@@ -34,12 +34,9 @@ def repetition_control(
     repetition_penalty: float,
     prefix: "ForcedPrefix | None" = None,
 ) -> list[Constraint]:
-    """Create the constraints for repetition penalty and n-gram blocking.
+    """Create the constraints for n-gram blocking (0 disables it) and repetition penalty (1 does).
 
-    Args:
-        no_repeat_ngram_size: 0 disables n-gram blocking.
-        repetition_penalty: 1 disables the penalty.
-        prefix: repetition is not controlled while this prefix is being generated.
+    Repetition is not controlled while the prefix is being generated.
     """
 
     def control(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
@@ -86,16 +83,11 @@ class ForcedPrefix:
         vocab_size: int,
         piece_bytes: Callable[[int], bytes],
     ) -> None:
-        """Index the vocabulary by bytes.
-
-        Args:
-            forced_ids: pieces of the complete words.
-            open_bytes: UTF-8 bytes of the last word, which may be continued.
-            vocab_size: V.
-            piece_bytes: maps an id to its bytes; empty for special tokens.
-        """
-        self._forced_ids = list(forced_ids)
-        self._open_bytes = open_bytes
+        """Index the vocabulary by bytes; `piece_bytes` gives none for special tokens."""
+        self.forced_ids = tuple(forced_ids)
+        """Pieces of the complete words."""
+        self.open_bytes = open_bytes
+        """UTF-8 bytes of the last word, which may be continued."""
         self._pieces = [piece_bytes(token_id) for token_id in range(vocab_size)]
         self._n_bytes = torch.tensor([len(piece) for piece in self._pieces])  # (V,)
         self._longest = max(map(len, self._pieces))
@@ -105,53 +97,43 @@ class ForcedPrefix:
         self._masks: dict[bytes, Tensor] = {}
 
     @property
-    def forced_ids(self) -> tuple[int, ...]:
-        """Pieces of the complete words."""
-        return tuple(self._forced_ids)
-
-    @property
-    def open_bytes(self) -> bytes:
-        """UTF-8 bytes of the last word, which may be continued."""
-        return self._open_bytes
-
-    @property
     def max_tokens(self) -> int:
         """Maximum number of tokens the prefix can take."""
-        return len(self._forced_ids) + len(self._open_bytes)
+        return len(self.forced_ids) + len(self.open_bytes)
 
     def contains_prefix(self, tokens: Tensor) -> Tensor:
         """Return which hypotheses contain the whole prefix: (B, W, t) tokens to (B, W) bool."""
-        if tokens.shape[2] < len(self._forced_ids):
+        if tokens.shape[2] < len(self.forced_ids):
             return torch.zeros(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-        return self._count_bytes(tokens).sum(2) >= len(self._open_bytes)
+        return self._count_bytes(tokens).sum(2) >= len(self.open_bytes)
 
     def count_new(self, tokens: Tensor) -> Tensor:
         """Count the tokens that extend beyond the prefix: (B, W, t) tokens to (B, W).
 
         A piece that completes the prefix and continues it ("dogs" for "dog") is counted.
         """
-        return (self._count_bytes(tokens).cumsum(2) > len(self._open_bytes)).sum(2)
+        return (self._count_bytes(tokens).cumsum(2) > len(self.open_bytes)).sum(2)
 
     def _count_bytes(self, tokens: Tensor) -> Tensor:
-        return self._n_bytes.to(tokens.device)[tokens[:, :, len(self._forced_ids) :]]
+        return self._n_bytes.to(tokens.device)[tokens[:, :, len(self.forced_ids) :]]
 
     def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         """Forbid tokens that are inconsistent with the prefix; see `Constraint`."""
         position = tokens.shape[2]
-        if position < len(self._forced_ids):
+        if position < len(self.forced_ids):
             allowed = torch.zeros(log_probs.shape[2], dtype=torch.bool, device=log_probs.device)
-            allowed[self._forced_ids[position]] = True
+            allowed[self.forced_ids[position]] = True
             return log_probs.masked_fill(~allowed, -torch.inf)
         if position >= self.max_tokens:
             return log_probs
-        generated = tokens[:, :, len(self._forced_ids) :].tolist()
+        generated = tokens[:, :, len(self.forced_ids) :].tolist()
         masks = [torch.stack([self._allowed(row) for row in rows]) for rows in generated]
         return log_probs.masked_fill(~torch.stack(masks).to(log_probs.device), -torch.inf)
 
     def _allowed(self, generated: Sequence[int]) -> Tensor:
         """Return a (V,) bool mask of the pieces allowed after `forced_ids` and `generated`."""
         n_bytes = sum(len(self._pieces[token_id]) for token_id in generated)
-        rest = self._open_bytes[n_bytes:]
+        rest = self.open_bytes[n_bytes:]
         if rest not in self._masks:
             mask = torch.full((len(self._pieces),), not rest)
             for n in range(1, self._longest + 1):
@@ -176,21 +158,14 @@ class ForkedPrefix(ForcedPrefix):
         vocab_size: int,
         piece_bytes: Callable[[int], bytes],
     ) -> None:
-        """Set the shared prefix and the token of each row.
-
-        Args:
-            forced_ids: tokens before the fork.
-            forks: next token of each row.
-            vocab_size: V.
-            piece_bytes: see `ForcedPrefix`.
-        """
+        """Force `forced_ids` in every row, then each row's own token of `forks`."""
         ids = [*forced_ids, forks[0]]  # the last id is a placeholder: only its position counts
         super().__init__(ids, b"", vocab_size=vocab_size, piece_bytes=piece_bytes)
         self._forks = torch.tensor(list(forks))  # (B,)
 
     def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         """Force the prefix, and at the fork each row's own token."""
-        if tokens.shape[2] != len(self._forced_ids) - 1:
+        if tokens.shape[2] != len(self.forced_ids) - 1:
             return super().__call__(log_probs, tokens, sentences)
         own = self._forks.to(log_probs.device)[sentences, None, None]  # (B, 1, 1)
         is_own = torch.arange(log_probs.shape[2], device=log_probs.device) == own  # (B, 1, V)

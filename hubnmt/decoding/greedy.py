@@ -41,16 +41,7 @@ def greedy_search(
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Choose the most probable token until eos.
-
-    Args:
-        step: next-token log-probabilities for a batch of B sentences.
-        bos_id: first token of every target.
-        eos_id: last token of every target.
-        max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
-            this length.
-        length_penalty: exponent of the length normalization; does not affect the search.
-        constraint: applied to the log-probabilities of every step.
+    """Choose the most probable token until eos; the parameters are those of `beam_search`.
 
     Returns:
         a search that returns a list with one hypothesis for each sentence.

@@ -59,12 +59,7 @@ class _Live:
         return torch.zeros_like(self.ended, dtype=torch.int64)
 
     def append(self, token: Tensor, log_probs: Tensor, eos_id: int) -> Tensor:
-        """Append one token to every sample.
-
-        Args:
-            token: (B', W) sampled tokens.
-            log_probs: (B', w, V) from the model.
-            eos_id: end-of-sentence token.
+        """Append the sampled tokens (B', W), given the model's log_probs (B', w, V).
 
         Returns:
             (B', W) bool, True = finished by this token.
@@ -99,21 +94,13 @@ def sample(
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Sample `n_samples` translations of each sentence.
+    """Sample W = `n_samples` translations of each sentence.
 
-    Args:
-        step: next-token log-probabilities for a batch of B sentences.
-        bos_id: first token of every target.
-        eos_id: last token of every target.
-        max_tgt_tokens: (B,) maximum target length per sentence, eos not counted; eos is forced at
-            this length.
-        n_samples: W, samples per sentence.
+    Args, beside those of `beam_search`:
         generators: B random generators on the CPU, one per sentence.
         temperature: see `scoring.warp_for_sampling`.
         top_k: number of most probable tokens to sample from; 0 means all.
         top_p: probability mass to sample from.
-        length_penalty: exponent of the score that samples are sorted by.
-        constraint: applied to the log-probabilities of every step.
 
     Returns:
         a search that returns the samples of each sentence, best first; `log_prob` is the model's,

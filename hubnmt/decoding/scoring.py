@@ -11,12 +11,9 @@ from hubnmt.errors import ModelFolderError
 
 
 def normalize_length(log_prob: float, n_tokens: int, length_penalty: float) -> float:
-    """Normalize a log-probability by length, so that long hypotheses can compete.
+    """Divide a log-probability by `n_tokens ** length_penalty`, for long hypotheses to compete.
 
-    Args:
-        log_prob: sum over all tokens.
-        n_tokens: number of tokens, eos included.
-        length_penalty: exponent a in `log_prob / n_tokens ** a`; 0 gives the sum, 1 the mean.
+    The tokens include eos. An exponent of 0 gives the sum, 1 the mean.
 
     Source: Wu et al. 2016, section 7, https://arxiv.org/abs/1609.08144, in the simpler form used by
     fairseq and CTranslate2.
@@ -30,14 +27,8 @@ def best_reachable(
     """Return an upper bound on the score of any continuation of an unfinished hypothesis.
 
     Log-probabilities are at most 0, so the current sum bounds that of every continuation. The
-    normalized score is highest at the maximum length for a positive penalty, otherwise at the
-    minimum length.
-
-    Args:
-        log_prob: sum so far.
-        n_tokens: number of tokens so far.
-        max_tokens: maximum number of tokens, eos included.
-        length_penalty: exponent of the length normalization.
+    normalized score is highest at the maximum length (eos included) for a positive penalty,
+    otherwise at the minimum length.
     """
     return normalize_length(
         log_prob, max_tokens if length_penalty > 0 else n_tokens + 1, length_penalty
@@ -58,16 +49,10 @@ MIN_BLOCKED_NUMBERS = 2**15
 
 
 def best_tokens(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the most probable token of each hypothesis.
+    """Map log_probs (B, W, V) to the best one and its token, (B, W) each.
 
     Reducing blocks first and then searching the best block takes a third of the time of a plain
     argmax on a CPU.
-
-    Args:
-        log_probs: (B, W, V).
-
-    Returns:
-        log-probability (B, W) and token (B, W).
     """
     if log_probs.numel() < MIN_BLOCKED_NUMBERS:
         best, tokens = log_probs.max(-1)  # several times faster than argmax
@@ -133,12 +118,8 @@ def _block_size(n_pieces: int) -> int:
 def compaction_indices(done: Sequence[bool]) -> list[int]:
     """Return the indices of the unfinished sentences, in an order that moves few of them.
 
-    Args:
-        done: whether each of the B sentences is finished.
-
-    Returns:
-        B' indices. Sentences keep their position where possible; the gaps left by finished ones are
-        filled from the end, because moving a sentence copies its cache.
+    Sentences keep their position where possible; the gaps left by finished ones are filled from
+    the end, because moving a sentence copies its cache.
     """
     n_left = len(done) - sum(done)
     movers = (number for number in range(n_left, len(done)) if not done[number])
@@ -204,13 +185,7 @@ def refuse_nan(log_probs: Iterable[float]) -> None:
 def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
     """Forbid tokens that would complete an n-gram the hypothesis already contains.
 
-    Args:
-        log_probs: (B, W, V).
-        tokens: (B, W, t) generated so far, without bos.
-        n: n-gram length in tokens.
-
-    Returns:
-        (B, W, V), -inf where forbidden.
+    Takes and gives log_probs (B, W, V); `tokens` (B, W, t) are those so far, without bos.
 
     Source: Paulus et al. 2017, section 2.5, https://arxiv.org/abs/1705.04304
     """
@@ -225,15 +200,10 @@ def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
 
 
 def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Tensor:
-    """Multiply the log-probabilities of already generated tokens by a penalty.
+    """Multiply the log-probabilities of tokens (B, W, t) that a hypothesis contains by a penalty.
 
-    Args:
-        log_probs: (B, W, V), all at most 0.
-        tokens: (B, W, t) generated so far, without bos.
-        penalty: values above 1 make repetition less likely, below 1 more likely.
-
-    Returns:
-        (B, W, V).
+    Values above 1 make repetition less likely, below 1 more likely. Takes and gives log_probs
+    (B, W, V).
 
     Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, on log-probabilities.
     """
@@ -243,13 +213,9 @@ def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Te
 
 
 def warp_for_sampling(log_probs: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """Apply temperature, top-k and top-p filtering.
+    """Apply temperature, top-k and top-p filtering to log_probs (..., V).
 
-    Args:
-        log_probs: (..., V).
-        temperature: divides the log-probabilities.
-        top_k: number of most probable tokens to keep; 0 keeps all.
-        top_p: keep the smallest set of tokens with at least this probability.
+    Of the `top_k` best (0 for all) the smallest set with the probability `top_p` is kept.
 
     Returns:
         (..., V) renormalized log-probabilities, -inf where filtered.

@@ -54,6 +54,7 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
     """
+    # 1. Find the sentence that the prefix continues, and translate those after it.
     distributed = DistributedPrefix()
     if isinstance(prefix, str):
         distributed = distribute_prefix(prefix, plan, language=model.config.tgt_lang)
@@ -63,103 +64,95 @@ def find_alternatives(
     after = ""
     if later:
         after = part.space + _translate(later, decoding, engine, tokenizers)
-    explore = functools.partial(
-        _explore,
-        k=k,
-        decoding=decoding,
-        max_new_tokens=max_new_tokens,
-        engine=engine,
-        model=model,
-        tokenizers=tokenizers,
-    )
-    found, is_kept = explore(part, prefix)
+    # 2. Rank and complete; with the spans as text if the best completion lost one.
+    explorer = _Explorer(k, decoding, max_new_tokens, engine, model, tokenizers)
+    found, is_kept = explorer.explore(part, prefix)
     if not is_kept:
         if not isinstance(prefix, str):  # spelled without placeholders
             text = decode_line(prefix, tokenizers.tgt.with_spans(part.protected))
             prefix = tokenizers.tgt.encode(text)
-        found, _ = explore(unprotect(part, tokenizers.src), prefix)
+        found, _ = explorer.explore(unprotect(part, tokenizers.src), prefix)
     return [
         dataclasses.replace(alternative, text=before + alternative.text + after)
         for alternative in found
     ]
 
 
-def _explore(
-    part: Part,
-    prefix: str | Sequence[int],
-    *,
-    k: int,
-    decoding: DecodingConfig,
-    max_new_tokens: int | None,
-    engine: Engine,
-    model: Transformer,
-    tokenizers: Tokenizers,
-) -> tuple[list[Alternative], bool]:
-    """Return the alternatives of one part, and whether the first one keeps the protected spans."""
-    tokenizer = tokenizers.tgt.with_spans(part.protected)
-    if isinstance(prefix, str):
-        forced, open_text, text = force_prefix(prefix, tokenizer), prefix, prefix
-    else:  # a prefix of ids has no open word
-        forced, open_text, text = (
-            force_tokens(prefix, tokenizer),
-            "",
-            decode_line(prefix, tokenizer),
-        )
-    score_next = functools.partial(
-        next_log_probs, model, part.ids, tokenizers=Tokenizers(tokenizers.src, tokenizer)
-    )
-    ranked = _rank(score_next, open_text, forced, k, tokenizer)
-    chosen = [token_id for _, token_id in ranked if token_id != tokenizer.eos_id]
-    is_short = max_new_tokens is not None and max_new_tokens < max_tgt_tokens(
-        len(part.ids), decoding
-    )
-    if is_short:
-        decoding = dataclasses.replace(decoding, max_new_tokens=max_new_tokens)
-    completed = _complete(part, chosen, forced, decoding, engine, tokenizer)
-    ends = dict(zip(chosen, completed, strict=True))
-    encoded = tokenizer.encode(text)
-    ends[tokenizer.eos_id] = (encoded, text.rstrip(), False)
-    first_ids, _, is_first_cut = ends[ranked[0][1] if ranked else tokenizer.eos_id]
-    is_kept = is_first_cut or keeps_spans(part, first_ids, tokenizers)
-    if not isinstance(prefix, str):  # which may spell a span as text
-        count = tokenizers.tgt.count_placeholders
-        is_kept = is_kept and count(prefix) == count(encoded)
-    found = [
-        Alternative(
-            piece=readable_pieces([token_id], tokenizer)[0],
-            probability=math.exp(log_prob),
-            text=ends[token_id][1],
-            is_whole=not (is_short and ends[token_id][2]),
-        )
-        for log_prob, token_id in ranked
-    ]
-    return found, is_kept or not part.protected
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Explorer:
+    k: int
+    decoding: DecodingConfig
+    max_new_tokens: int | None
+    engine: Engine
+    model: Transformer
+    tokenizers: Tokenizers
 
+    def explore(self, part: Part, prefix: str | Sequence[int]) -> tuple[list[Alternative], bool]:
+        """Return the alternatives of a part, and whether the first keeps the protected spans."""
+        tokenizer = self.tokenizers.tgt.with_spans(part.protected)
+        if isinstance(prefix, str):
+            forced, open_text, text = force_prefix(prefix, tokenizer), prefix, prefix
+        else:  # a prefix of ids has no open word
+            forced, open_text = force_tokens(prefix, tokenizer), ""
+            text = decode_line(prefix, tokenizer)
+        score_next = functools.partial(
+            next_log_probs,
+            self.model,
+            part.ids,
+            tokenizers=Tokenizers(self.tokenizers.src, tokenizer),
+        )
+        ranked = _rank(score_next, open_text, forced, self.k, tokenizer)
+        # 1. Complete each text.
+        decoding, limit = self.decoding, self.max_new_tokens
+        is_short = limit is not None and limit < max_tgt_tokens(len(part.ids), decoding)
+        if is_short:
+            decoding = dataclasses.replace(decoding, max_new_tokens=limit)
+        chosen = [token_id for _, token_id in ranked if token_id != tokenizer.eos_id]
+        completed = self._complete(part, chosen, forced, decoding, tokenizer)
+        ends = dict(zip(chosen, completed, strict=True))
+        encoded = tokenizer.encode(text)
+        ends[tokenizer.eos_id] = (encoded, text.rstrip(), False)
+        # 2. Look for the spans.
+        first_ids, _, is_first_cut = ends[ranked[0][1] if ranked else tokenizer.eos_id]
+        is_kept = is_first_cut or keeps_spans(part, first_ids, self.tokenizers)
+        if not isinstance(prefix, str):  # which may spell a span as text
+            count = self.tokenizers.tgt.count_placeholders
+            is_kept = is_kept and count(prefix) == count(encoded)
+        found = [
+            Alternative(
+                piece=readable_pieces([token_id], tokenizer)[0],
+                probability=math.exp(log_prob),
+                text=ends[token_id][1],
+                is_whole=not (is_short and ends[token_id][2]),
+            )
+            for log_prob, token_id in ranked
+        ]
+        return found, is_kept or not part.protected
 
-def _complete(
-    part: Part,
-    chosen: Sequence[int],
-    forced: ForcedPrefix | None,
-    decoding: DecodingConfig,
-    engine: Engine,
-    tokenizer: Tokenizer,
-) -> Iterator[tuple[Sequence[int], str, bool]]:
-    """Continue decoding from the prefix plus each token; yield ids, text and whether it was cut."""
-    groups: list[tuple[Sequence[int], ForcedPrefix]]
-    if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
-        groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
-    else:
-        forced_ids = () if forced is None else forced.forced_ids
-        starts = range(0, len(chosen), MAX_TOGETHER)
-        batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
-        groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
-    for forks, prefix in groups:
-        one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
-        rows = [part.ids] * len(forks)
-        search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
-        for best, *_ in run_search(search):
-            text = decode_line(best.ids, tokenizer)
-            yield best.ids, text, is_cut(best.ids, len(part.ids), decoding, prefix)
+    def _complete(
+        self,
+        part: Part,
+        chosen: Sequence[int],
+        forced: ForcedPrefix | None,
+        decoding: DecodingConfig,
+        tokenizer: Tokenizer,
+    ) -> Iterator[tuple[Sequence[int], str, bool]]:
+        """Decode from the prefix plus each token; yield ids, text and whether it was cut."""
+        groups: list[tuple[Sequence[int], ForcedPrefix]]
+        if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
+            groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
+        else:
+            forced_ids = () if forced is None else forced.forced_ids
+            starts = range(0, len(chosen), MAX_TOGETHER)
+            batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
+            groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
+        for forks, prefix in groups:
+            one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
+            rows = [part.ids] * len(forks)
+            search = self.engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
+            for best, *_ in run_search(search):
+                text = decode_line(best.ids, tokenizer)
+                yield best.ids, text, is_cut(best.ids, len(part.ids), decoding, prefix)
 
 
 def _translate(
