@@ -115,11 +115,8 @@ class Translator:
     ) -> Self:
         """Load a bundled model by name, a local model folder, or a model from the Hub.
 
-        Args:
+        Args, beside those of `Translator`:
             model: `de-en`, a folder, `user/name` or `user/name@revision`.
-            device: see `__init__`.
-            dtype: see `__init__`.
-            engine: see `__init__`.
             revision: branch, tag or commit on the Hub; `translator.commit` holds the commit.
             token: for a private model; defaults to `HF_TOKEN` or the stored login.
             local_files_only: use only the local cache for a Hub model.
@@ -307,15 +304,9 @@ class Translator:
         generator returns the same `Translation` as `translate` (`translation = yield from ...`).
         Closing the generator stops the search at its next step.
 
-        Args:
-            text: any text.
-            decoding: see `translate`.
-            prefix: see `translate`.
-            guard: see `translate`.
-            split: see `translate`.
+        Args, beside those of `translate`:
             n_together: sentences decoded in one batch, which is much faster for long texts; the
                 partial text then grows by this many sentences instead of by words.
-            options: see `translate`.
 
         Example:
             >>> list(translator.stream("Ein Hund rennt.", beam_size=1))

@@ -32,11 +32,8 @@ class CTranslate2Engine:
     ) -> None:
         """Export the weights to a temporary folder and load them from there.
 
-        Args:
-            stored: the model.
-            reference: engine for requests that CTranslate2 handles differently.
-            device: device to run on.
-            dtype: compute type: `float32`, `float16`, `bfloat16` or `int8`.
+        `reference` takes the requests that CTranslate2 handles differently; `dtype` is the type
+        that it computes in: `float32`, `float16`, `bfloat16` or `int8`.
 
         Raises:
             ConfigError: if CTranslate2 is not installed or does not support the device or dtype.

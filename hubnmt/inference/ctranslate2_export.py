@@ -59,10 +59,7 @@ def export_ctranslate2(
 
     With its tokenizers and a README it works without hubnmt.
 
-    Args:
-        stored: the model.
-        folder: output folder.
-        quantization: a CTranslate2 quantization type, such as `int8`; None keeps float32.
+    `quantization` is one of CTranslate2's types, such as `int8`; None keeps float32.
 
     Raises:
         ConfigError: if CTranslate2 is not installed or does not support the quantization.
@@ -81,15 +78,9 @@ def export_ctranslate2(
 
 
 def open_ctranslate2(stored: StoredModel, *, device: torch.device, compute_type: str) -> Any:
-    """Load a model into CTranslate2 through a temporary folder.
+    """Load a model into a `ctranslate2.Translator`, through a temporary folder.
 
-    Args:
-        stored: the model.
-        device: device to run on; a CPU uses as many threads as torch.
-        compute_type: such as `float32` or `int8`.
-
-    Returns:
-        a `ctranslate2.Translator`.
+    A CPU uses as many threads as torch. `compute_type` is such as `float32` or `int8`.
 
     Raises:
         ConfigError: if CTranslate2 is not installed or does not support the device or type.

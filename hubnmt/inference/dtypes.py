@@ -71,8 +71,7 @@ def _cpu_features() -> Mapping[str, Any]:
 def open_device(name: str) -> torch.device:
     """Return a device after checking that tensors can be placed on it.
 
-    Args:
-        name: such as `cpu` or `cuda:1`; `auto` is `cuda` where there is one, else `cpu`.
+    `auto` is `cuda` where there is one, else `cpu`.
 
     Raises:
         ConfigError: if the device is unknown or not available.

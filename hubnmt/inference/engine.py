@@ -54,17 +54,7 @@ class TorchEngine:
         prefix: ForcedPrefix | None = None,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
-        """Translate rows of ids (no special tokens).
-
-        Args:
-            rows: source ids.
-            decoding: algorithm and options.
-            prefix: forced prefix of every target.
-            max_batch_tokens: maximum padded source tokens times hypotheses per batch.
-
-        Returns:
-            a search that runs one batch after the other and returns up to `n_best` hypotheses for
-            each row, best first, no two with the same text.
+        """Translate rows of ids, one batch after the other; see `pipeline.Engine`.
 
         Raises:
             ModelFolderError: if the model's log-probabilities are not finite.

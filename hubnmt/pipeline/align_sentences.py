@@ -35,14 +35,7 @@ def pair_sentences(
     config: ModelConfig,
     split: bool = True,
 ) -> list[Pair]:
-    """Align the sentences of two texts.
-
-    Args:
-        src: the source.
-        tgt: its translation; for a `Candidate`, exactly its `tgt_ids` are used.
-        tokenizers: source and target tokenizer.
-        config: model configuration.
-        split: see `hubnmt.pipeline.segmentation.make_plan`.
+    """Align the sentences of two texts; for a `Candidate`, exactly its `tgt_ids` are used.
 
     Raises:
         InputError: if the source has no words.
@@ -87,12 +80,7 @@ def pair_sentences(
 def match_part(
     part: Part, tgt: str | Sequence[int], tokenizers: Tokenizers
 ) -> tuple[Part, list[int]]:
-    """Encode a given translation of a part, with the same placeholders for protected spans.
-
-    Args:
-        part: a translatable part of the source.
-        tgt: its translation, or the ids of that.
-        tokenizers: source and target tokenizer.
+    """Encode a given translation of a part, or its ids, with the part's placeholders.
 
     Returns:
         the part and the target ids; the part has its spans as text if the translation does not keep

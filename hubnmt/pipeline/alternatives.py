@@ -48,7 +48,7 @@ def find_alternatives(
         decoding: options for completing the texts.
         engine: completes the texts.
         model: scores the next token.
-        tokenizers: source and target tokenizer.
+        tokenizers: of the model.
         max_new_tokens: length limit of each completion, tokens.
 
     Returns:

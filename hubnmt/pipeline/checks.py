@@ -50,11 +50,7 @@ def check_translation(
 ) -> Translation:
     """Return a translation with a warning for each sign that it is wrong.
 
-    Args:
-        translation: the finished translation.
-        tokenizers: of the model.
-        src_lang: BCP 47 tag of the language that the model translates from.
-        tgt_lang: that of the language that it translates to.
+    The languages of the model are BCP 47 tags.
     """
     warnings = []
     pairs = [

@@ -55,12 +55,7 @@ def find_degenerate(
 ) -> list[str]:
     """Return descriptions of the signs of degenerate output; an empty list if there are none.
 
-    Args:
-        src: source text of one part.
-        src_ids: its tokens.
-        text: the translation.
-        tgt_ids: its tokens.
-        is_cut: whether `max_new_tokens` ended the translation, so that a short one is expected.
+    If `max_new_tokens` cut the translation, a short one is expected.
     """
     problems = []
     if longest_loop(tgt_ids) and not longest_loop(src_ids):
@@ -89,11 +84,8 @@ def retry_degenerate(
         engine: searches again, with a wider beam and without repeated n-grams.
         max_batch_tokens: see `Engine.search`.
 
-    Yields:
-        the steps of the search.
-
     Returns:
-        the other sentences.
+        after the steps of the search, the other sentences.
     """
     judged = [(sentence, _find_problems(sentence, decoding)) for sentence in sentences]
     degenerate = [(sentence, problems) for sentence, problems in judged if problems]

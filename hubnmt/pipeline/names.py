@@ -67,8 +67,8 @@ def find_changed_names(
 ) -> list[ChangedName]:
     """Return words of the source that may be names, with the similar target word of each.
 
-    Where a capital is no sign of a name, both must be rarer and more similar. A word that differs
-    only in accents is the name's form in the other language.
+    Where a capital within a sentence is no sign of a name, both must be rarer and more similar. A
+    word that differs only in accents is the name's form in the other language.
 
     Args:
         src: one sentence.

@@ -28,13 +28,7 @@ class Pipeline:
     """Translate texts with one engine."""
 
     def __init__(self, engine: Engine, tokenizers: Tokenizers, *, config: ModelConfig) -> None:
-        """Set up the pipeline.
-
-        Args:
-            engine: decodes the sentences.
-            tokenizers: source and target tokenizer.
-            config: gives the languages and the longest source.
-        """
+        """Keep the engine, the tokenizers, and the languages and longest source of the config."""
         self.engine = engine
         self._tokenizers = tokenizers
         self._config = config
@@ -192,10 +186,7 @@ def _show_steps(
 ) -> Generator[str, None, Result]:
     """Run a search and yield the partial translation at each of its steps.
 
-    Args:
-        draft: the text, with the sentences decoded before.
-        search: the search to run.
-        by_words: whether the yielded tokens are those of the next sentence.
+    `by_words` says that the tokens which the search yields are those of the next sentence.
     """
     shown = _show(draft, [])
     with contextlib.closing(search):

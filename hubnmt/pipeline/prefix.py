@@ -37,13 +37,7 @@ def check_prefix(prefix: Any) -> None:
 
 
 def distribute_prefix(prefix: str, plan: Plan, *, language: str) -> DistributedPrefix:
-    """Distribute a prefix over the parts of a plan.
-
-    Args:
-        prefix: one line.
-        plan: segmented source.
-        language: target language (BCP 47 tag), for sentence splitting.
-    """
+    """Distribute a prefix of one line over a plan; the language is a BCP 47 tag."""
     text = normalize(prefix)
     sentences = split_sentences(text, language)
     if len(sentences) > 1 and not sentences[0].text:  # leading white space joins the first sentence

@@ -175,11 +175,7 @@ def _encode(
 ) -> _Encoded:
     """Encode a segment with placeholders for its spans; lower-case it if it is all caps.
 
-    Args:
-        text: the segment.
-        tokenizer: source tokenizer.
-        lower_capitals: see `make_plan`.
-        is_lowered: decides in place of `_is_all_caps`.
+    `is_lowered` decides in place of `_is_all_caps`.
     """
     if tokenizer.has_placeholders:
         text = unmark_times(text)
