@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         status, message = 130, "interrupted; the last saved state is valid"
     if message and is_rank0:
-        print(message, file=sys.stderr)
+        sys.stderr.write(f"{message}\n")  # in one piece, beside other processes
     return status
 
 

@@ -34,7 +34,7 @@ run = train.run
 train.run = lambda *arguments, **options: finished.append(run(*arguments, **options))
 status = train.main()
 names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
-print(f"{sum('gloo' in name for name in names)} gloo threads left", file=sys.stderr)
+sys.stderr.write(f"{sum('gloo' in name for name in names)} gloo threads left\\n")  # in one piece
 sys.exit(status)
 """
 """Train as the command does, keep the run, and count the threads of its process group."""
