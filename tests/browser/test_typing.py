@@ -178,15 +178,18 @@ def test_a_reload_keeps_the_text_and_an_old_link_does_not_come_back(visit: Any, 
     visit.translate("Zwei Frauen lachen.")
     page.click("#link")
     page.wait_for_function("location.hash")
-    page.fill("#source textarea", "Ein Hund rennt.")
+    visit.translate("Ein Hund rennt.")
     page.reload()
     visit.until_value(page.locator("#source textarea"), "Ein Hund rennt.")
+    page.wait_for_function("document.querySelector('#target textarea').value")
     page.goto("about:blank")
     page.goto(f"{url}#model=user%2F%3Cb%3Emodel&text=Hallo")
     told = page.locator(".typing .told")
     told.wait_for()
     assert told.inner_text().startswith("The model user/<b>model cannot be opened by a link")
     visit.until_value(page.locator("#source textarea"), "Hallo")
+    aborted = ("AbortError", "Connection errored out")  # Gradio's words for what a reload ends
+    visit.complaints[:] = [line for line in visit.complaints if not any(map(line.count, aborted))]
 
 
 def test_focus_is_seen_and_the_line_below_uncertain_words(visit: Any):
