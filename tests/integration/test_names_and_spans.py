@@ -73,3 +73,11 @@ def test_malayalam_spells_names_in_its_own_letters() -> None:
     for text in ("My name is Anna Smith.", "We are flying to Berlin tomorrow."):
         found = translator.translate(text).text
         assert not re.search("[A-Za-z]", found), found
+
+
+def test_a_word_with_a_similar_translation_is_not_taken_for_a_name() -> None:
+    src = (
+        "But with time - as promised by the Federal Migration Service - tests will become "
+        "mandatory for all non-residents."
+    )
+    assert "Fédérale" in Translator.from_pretrained("en-fr", device="cpu").translate(src).text
