@@ -176,7 +176,7 @@ class RequiredTokens:
     """Constraint that a target contains required tokens, each exactly as often as required.
 
     A hypothesis with missing tokens does not end. Where its end would be more probable than all
-    else, or where only room for the missing tokens is left, one of these follows. Beyond the
+    else, or where no more tokens may follow than are missing, one of these follows. Beyond the
     maximum length it ends without them.
 
     Source: lexically constrained decoding (Hokamp and Liu 2017, https://arxiv.org/abs/1704.07138;

@@ -7,7 +7,7 @@ const card = find("steering");
 const isEnd = (text) => text === "<eos>";
 const chance = (probability) =>
   probability < 0.005 ? "<1%" : `${Math.round(probability * 100)}%`;
-const UNSURE = 0.5; // same value in html/facts.py
+const UNSURE = 0.5; // same value in types.py
 const BUSY_MS = 10000; // after which the row is enabled again even without an answer
 let words = []; // of the current translation; answers for another one are ignored
 let place = null; // index of the word clicked last; answers for another one are ignored
