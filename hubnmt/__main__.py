@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         remedy = "free disk space" if error.errno in DISK_FULL else "choose another place"
         where = error.filename or "the output"
-        _report(f"error: {where}: cannot be written ({error.strerror}); {remedy}, then try again")
+        message = f"error: {where}: cannot be written ({error.strerror}); {remedy}, then try again"
+        _report(message, *_notes(error))
         if error.errno in DISK_FULL:
             _discard_output()
         return 2

@@ -6,7 +6,6 @@ files stay aligned.
 
 import codecs
 import errno
-import os
 import shutil
 import stat
 import sys
@@ -45,22 +44,6 @@ def read_small(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-def decode_line(raw: bytes, *, where: str) -> str:
-    """Decode one line and remove its line feed.
-
-    Raises:
-        InputError: naming the line, if it is not UTF-8, contains a null byte (a binary file) or is
-            too long.
-    """
-    try:
-        text = raw.removesuffix(b"\n").decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8 first") from None
-    if "\0" in text:
-        raise InputError(f"{where}: contains a null byte; this is a binary file, not text")
-    return check_line(text, where=where)
-
-
 def check_line(text: str, *, where: str) -> str:
     """Return a line, or raise an `InputError` if it is too long."""
     if len(text) > MAX_LINE_CHARS:
@@ -70,10 +53,14 @@ def check_line(text: str, *, where: str) -> str:
     return text
 
 
-def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
-    """Yield the lines of an open binary stream from line `skip` (counted from 0) on.
+def read_stream(stream: BinaryIO, *, name: str) -> Iterator[str]:
+    """Yield the lines of an open binary stream.
 
     A leading byte order mark, as written on Windows, is removed.
+
+    Raises:
+        InputError: naming the line, if it is not UTF-8, contains a null byte (a binary file) or is
+            too long.
     """
     most = 4 * MAX_LINE_CHARS + 1  # bytes; bounds the memory for one line
     for number, raw in enumerate(iter(lambda: stream.readline(most), b""), start=1):
@@ -82,12 +69,17 @@ def read_stream(stream: BinaryIO, *, name: str, skip: int = 0) -> Iterator[str]:
             raise InputError(f"{where}: over {MAX_LINE_CHARS:,} characters; {TOO_LONG}")
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        if number > skip:
-            yield decode_line(raw, where=where)
+        try:
+            text = raw.removesuffix(b"\n").decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{where}: not valid UTF-8; convert the file to UTF-8 first") from None
+        if "\0" in text:
+            raise InputError(f"{where}: contains a null byte; this is a binary file, not text")
+        yield check_line(text, where=where)
 
 
-def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
-    """Yield the lines of a file from line `skip` (counted from 0) on.
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file.
 
     Raises:
         InputError: if it cannot be opened or is not text.
@@ -97,7 +89,7 @@ def read_lines(path: Path, *, skip: int = 0) -> Iterator[str]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     with file:
-        yield from read_stream(file, name=str(path), skip=skip)
+        yield from read_stream(file, name=str(path))
 
 
 def read_stdin() -> Iterator[str]:
@@ -147,74 +139,56 @@ def count_lines(path: Path) -> int:
     return n_lines + (last != b"\n")
 
 
-def is_torn(path: Path) -> bool:
-    """Return whether a file's last line has no line feed, because writing was interrupted."""
-    with path.open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
-        return file.read() not in (b"\n", b"")
-
-
 @contextmanager
 def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
-    """Open an output file without losing its existing contents.
+    """Open an output file, which is `FILE.part` until the block succeeds.
 
     Args:
         path: the file; a pipe or device is written to directly.
-        overwrite: replace an existing file when the block succeeds; otherwise it is unchanged and
-            the partial output remains next to it, under the name of the yielded file.
-        carry_on: append to an existing file, after truncating an incomplete last line.
+        overwrite: replace an existing file at the end.
+        carry_on: append to the part that an interrupted job left.
 
     Yields:
-        the open file, and its number of complete lines.
+        the open file, and the number of lines in it.
 
     Raises:
-        InputError: if it exists and neither option is set, or it cannot be written.
+        InputError: if it exists and the option is not set, or it cannot be written.
     """
-    try:
-        file, n_lines = _open_output(path, overwrite=overwrite, carry_on=carry_on)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    written = Path(file.name)
-    is_draft = written != path
+    if not can_be_read_twice(path):
+        with path.open("wb") as file:
+            yield file, 0
+        return
+    target = path.resolve()  # a symbolic link stays a link
+    part = target.with_name(f"{target.name}.part")
+    if target.exists() and not (overwrite and target.is_file()):
+        raise InputError(f"{path} exists: --overwrite replaces it")
+    if part.exists() and not carry_on:
+        raise InputError(f"{part} is of an interrupted job: --continue completes it, or remove it")
+    file, n_lines = append_lines(part)
     try:
         with file:
             yield file, n_lines
-        if is_draft:
-            written.replace(path.resolve())
+        if target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
+    except BaseException as error:
+        if part.is_file() and part.stat().st_size:
+            error.add_note(f"the lines so far are in {part}: --continue continues after them")
+        else:
+            part.unlink(missing_ok=True)
+        raise
+
+
+def append_lines(path: Path) -> tuple[BinaryIO, int]:
+    """Open a file to append lines, without an incomplete last one; also return their number."""
+    try:
+        file = path.open("a+b")
     except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        message = (
-            f"{written}: cannot be written ({error.strerror}); free disk space, then try again"
-        )
-        raise InputError(message) from None
-    finally:
-        if is_draft and written.is_file() and not written.stat().st_size:
-            written.unlink()
-
-
-def _open_output(path: Path, *, overwrite: bool, carry_on: bool) -> tuple[BinaryIO, int]:
-    if not path.exists():
-        return path.open("xb"), 0
-    if not can_be_read_twice(path):
-        return path.open("wb"), 0
-    if overwrite and path.is_file():
-        target = path.resolve()  # a symbolic link stays a link
-        draft = target.with_name(f"{target.name}.draft-{os.getpid()}")
-        file = draft.open("wb")
-        shutil.copymode(target, draft)
-        return file, 0
-    if carry_on:
-        return _open_for_append(path)
-    raise InputError(f"{path} exists: --continue appends to it, --overwrite replaces it")
-
-
-def _open_for_append(path: Path) -> tuple[BinaryIO, int]:
-    file = path.open("r+b")
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    file.seek(0)
     n_lines, end = 0, 0
     for line in file:
         if line.endswith(b"\n"):
             n_lines, end = n_lines + 1, end + len(line)
     file.truncate(end)
-    file.seek(0, os.SEEK_END)
     return file, n_lines

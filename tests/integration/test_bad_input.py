@@ -70,7 +70,6 @@ def fails(here: Path, capsys: pytest.CaptureFixture[str]) -> Fails:
 
 
 TRANSLATE = ["translate", "--model", "good"]
-OLD = ["--output", "old.txt", "--overwrite"]
 
 REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     # the mistake: (command, words of the answer)
@@ -90,10 +89,6 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "output is the input": (
         [*TRANSLATE, "--input", "two.txt", "--output", "./two.txt", "--overwrite"],
         ["same file"],
-    ),
-    "replace and go on": (
-        [*TRANSLATE, "--input", "two.txt", *OLD, "--continue"],
-        ["--continue", "--overwrite"],
     ),
     "evaluate a model and a file": (
         ["evaluate", "--model", "good", "--hyp", "two.txt", "--ref", "two.txt"],

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.inference.dtypes import AUTO, DTYPES
-from hubnmt.text.textfile import can_be_read_twice, count_lines, open_output, read_lines
+from hubnmt.text.textfile import append_lines, can_be_read_twice, count_lines, read_lines
 from hubnmt.translator import Translator
 from training.command import make_parser, run_command
 
@@ -76,11 +76,12 @@ def back_translate(
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     _claim(folder, {"model": model, "input": digest, "options": settings, "limit": limit})
     path = folder / PAIRS_FILE
-    with open_output(path, overwrite=False, carry_on=True) as (file, n_written):
+    file, n_written = append_lines(path)
+    with file:
         if not n_written:
             file.write(f"{translator.config.tgt_lang}\t{translator.config.src_lang}\n".encode())
         n_done = max(0, n_written - 1)
-        lines = itertools.islice(read_lines(source, skip=n_done), n_lines - n_done)
+        lines = itertools.islice(read_lines(source), n_done, n_lines)
         with tqdm(total=n_lines, initial=n_done, unit="line", file=sys.stderr) as bar:
             while chunk := list(itertools.islice(lines, CHUNK_LINES)):
                 file.write(_translate(translator, chunk, int(bar.n), settings, batch_tokens))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hubnmt.errors import InputError
 from hubnmt.text.textfile import (
     count_lines,
     open_output,
@@ -42,7 +43,6 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_in_front_is_no_text(
 ) -> None:
     path = write(tmp_path / "in.txt", content)
     assert list(read_lines(path)) == lines
-    assert list(read_lines(path, skip=1)) == lines[1:]
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
     assert count_lines(path) == len(lines)
 
@@ -58,32 +58,35 @@ def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> N
     assert read_aligned(paths[1]) == columns[1:2]
 
 
-@pytest.mark.parametrize("half", [b"", b"more hours\nof wo"])
-def test_overwriting_that_fails_leaves_the_old_file_and_the_new_lines(
-    half: bytes, tmp_path: Path
-) -> None:
-    path, names = write(tmp_path / "out.txt", "hours of work\n"), []
+@pytest.mark.parametrize("half", ["", "more hours\nof wo"])
+def test_a_job_that_fails_leaves_the_old_file_and_the_new_lines(half: str, tmp_path: Path) -> None:
+    path, part = write(tmp_path / "out.txt", "hours of work\n"), tmp_path / "out.txt.part"
 
-    def fail_half_way() -> None:
-        with open_output(path, overwrite=True, carry_on=False) as (file, _):
-            names.append(file.name)
-            file.write(half)
-            raise ZeroDivisionError
+    def write_lines(text: str, *, carry_on: bool) -> None:
+        with open_output(path, overwrite=True, carry_on=carry_on) as (file, _):
+            file.write(text.encode())
+            if text == half:
+                raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fail_half_way()
-    assert path.read_bytes() == b"hours of work\n"
-    found = {each: each.read_bytes() for each in tmp_path.iterdir() if each != path}
-    assert found == ({Path(names[0]): half} if half else {})
+        write_lines(half, carry_on=False)
+    assert path.read_text() == "hours of work\n"
+    assert part.exists() == bool(half)
+    if half:
+        assert part.read_text() == half
+        with pytest.raises(InputError, match="is of an interrupted job: --continue"):
+            write_lines("new\n", carry_on=False)
+        write_lines("new\n", carry_on=True)
+        assert path.read_text() == "more hours\nnew\n"
+        assert not part.exists()
 
 
 def test_a_job_cut_anywhere_ends_with_the_same_file(tmp_path: Path) -> None:
     """Wherever the interruption tears the output, going on with input line n completes it."""
-    source = write(tmp_path / "in.txt", "Grüße\n\nമല\nx")
-    wanted = "".join(f"<{line}>\n" for line in read_lines(source)).encode()
+    lines = ["Grüße", "", "മല", "x"]
+    wanted = "".join(f"<{line}>\n" for line in lines).encode()
     for cut in range(len(wanted) + 1):
-        path = write(tmp_path / "out.txt", wanted[:cut])
-        with open_output(path, overwrite=False, carry_on=True) as (file, n_done):
-            for line in read_lines(source, skip=n_done):
-                file.write(f"<{line}>\n".encode())
+        path = write(tmp_path / "out.txt.part", wanted[:cut]).with_suffix("")
+        with open_output(path, overwrite=True, carry_on=True) as (file, n_done):
+            file.write("".join(f"<{line}>\n" for line in lines[n_done:]).encode())
         assert path.read_bytes() == wanted
