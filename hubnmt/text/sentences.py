@@ -52,8 +52,7 @@ def split_sentences(text: str, language: str) -> list[Segment]:
 
     Args:
         text: any text, line breaks included.
-        language: BCP 47 tag, or as FLORES or a locale spell it (`deu_Latn`, `de_DE`); an unknown
-            language is split by general rules.
+        language: BCP 47 tag; an unknown language is split by general rules.
     """
     segments: list[Segment] = []
     for line in text.splitlines(keepends=True):

@@ -155,8 +155,8 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
         InputError: if it exists and the option is not set, or it cannot be written.
     """
     if not can_be_read_twice(path):
-        with path.open("wb") as file:
-            yield file, 0
+        with path.open("wb") as stream:
+            yield stream, 0
         return
     target = path.resolve()  # a symbolic link stays a link
     part = target.with_name(f"{target.name}.part")

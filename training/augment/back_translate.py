@@ -72,8 +72,8 @@ def back_translate(
         raise InputError(f"{source}: a pipe, which can be read only once; save it as a file first")
     n_lines = min(count_lines(source), limit or sys.maxsize)
     folder.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with source.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     _claim(folder, {"model": model, "input": digest, "options": settings, "limit": limit})
     path = folder / PAIRS_FILE
     file, n_written = append_lines(path)

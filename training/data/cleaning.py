@@ -38,7 +38,7 @@ SUBTAGS = {"latn": "LATIN", "cyrl": "CYRILLIC", "deva": "DEVANAGARI", "arab": "A
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """Return the scripts of a language, a BCP 47 tag or FLORES code; empty means any."""
+    """Return the scripts of a language, a BCP 47 tag; empty means any."""
     for subtag in language.lower().replace("_", "-").split("-")[1:]:
         if subtag in SUBTAGS:
             return frozenset({SUBTAGS[subtag]})
