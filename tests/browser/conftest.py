@@ -64,7 +64,6 @@ closing."""
 DRAWN = {
     "Steer": ".steering .words button",
     "Look inside": ".explorer .map td[aria-label]",
-    "Heads": ".switches .head",
 }
 """What shows in each tab below a translation that it is inspected."""
 
@@ -144,12 +143,6 @@ class Visit:
         self.inside("Steer")
         self.page.locator(".steering .words button").nth(n).click()
         self.page.wait_for_selector(".steering .choice")
-
-    def switch(self, name: str) -> None:
-        """Flip a switch of heads, and wait for the translation without what is off."""
-        self.inside("Heads")
-        self.page.get_by_label(name, exact=True).click()
-        self.page.wait_for_selector(".switches .said")
 
     def open_tab(self, name: str) -> None:
         """Go to another tab."""

@@ -38,7 +38,6 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     visit.keep_picture("translate")
     visit.open_options()
     visit.ask(2)
-    visit.switch("Cross layer 1: switch all heads")
     visit.inside("Look inside")
     page.locator(".explorer .queries button").nth(2).click()
     page.click("#card summary")

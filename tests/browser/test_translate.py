@@ -1,4 +1,4 @@
-"""Journeys on the Translate tab: text in, translation out, options, links, steering and heads.
+"""Journeys on the Translate tab: text in, translation out, options, links and steering.
 
 Every test also fails on a console message, a failed request, or one to another host.
 """
@@ -145,7 +145,6 @@ def test_markup_stays_text_on_every_tab(visit: Any):
     visit.ask(0)
     visit.inside("Look inside")
     page.select_option(".explorer .unit", "pieces")
-    visit.switch("Cross layer 1: switch all heads")
     assert page.input_value("#source textarea") == MARKUP
     visit.learn()
     page.fill("#pieces-text textarea", MARKUP)
@@ -225,29 +224,6 @@ def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
     assert not shown.is_visible()
 
 
-def test_heads_are_switched_off(visit: Any):
-    page = visit.page
-    visit.translate(TEXT)
-    name = "Cross layer 1, head 2 (alignment head)"
-    visit.switch(name)
-    outcome = page.locator(".switches .outcome")
-    assert "Without 1 head" in outcome.inner_text()
-    assert page.get_by_label(name).get_attribute("aria-checked") == "false"
-    page.get_by_label("Cross layer 1: switch all heads").click()
-    page.get_by_label("Cross layer 2: switch all heads").click()
-    page.wait_for_function(
-        "document.querySelector('.switches .outcome').innerText.includes('Without 8 heads')"
-    )
-    assert page.locator(".switches mark").count() > 0
-    page.get_by_role("button", name="Enable all").click()
-    assert page.locator(".switches [aria-checked=false]").count() == 0
-    assert outcome.inner_text().strip() == ""
-    visit.switch("Encoder layer 1, head 1")
-    visit.translate("Zwei Frauen lachen.")
-    page.wait_for_function("!document.querySelector('.switches [aria-checked=false]')")
-    assert outcome.inner_text().strip() == ""
-
-
 def test_the_keyboard_reaches_everything_and_stays_there(visit: Any):
     page = visit.page
     visit.translate(TEXT)
@@ -263,11 +239,6 @@ def test_the_keyboard_reaches_everything_and_stays_there(visit: Any):
     page.keyboard.press("Enter")
     page.wait_for_selector(".steering .place", state="hidden")
     assert "steering card" in page.evaluate(active)
-    visit.inside("Heads")
-    page.locator(".switches .head").first.focus()
-    page.keyboard.press("Space")
-    page.wait_for_selector(".switches .said")
-    assert page.evaluate(active) == "switches card1"
     visit.inside("Alternatives")
     page.locator(".alternatives button").nth(1).focus()
     page.keyboard.press("Enter")

@@ -31,7 +31,7 @@ SCRIPT = (ASSETS / "translate.js").read_text("utf-8")
 ASK = "(text, model) => ({ given: { text, model } })"
 """Asks `assets/typing.js` to translate a text that was not typed."""
 
-BLANK = "() => ['', '', '', null, null, null, null, null]"
+BLANK = "() => ['', '', '', null, null, null, null]"
 
 
 def _call(function: str, *more: Any) -> str:
@@ -90,10 +90,8 @@ class TranslateTab:
                 self._steering = draw_static("steering", "steering")
             with gr.Tab("Look inside", id="look") as look_inside:
                 self._explorer = draw_static("explorer", "explorer")
-            with gr.Tab("Heads", id="heads") as heads:
-                self._switches = draw_static("switches", "switches")
-        self._panel_tabs = (steer, look_inside, heads)
-        self._panels = [self._explorer, self._steering, self._switches]
+        self._panel_tabs = (steer, look_inside)
+        self._panels = [self._explorer, self._steering]
 
     def wire(self, model: gr.Dropdown) -> None:
         """Connect the events; `model` contains the model reference."""
@@ -154,12 +152,10 @@ class TranslateTab:
         js = "(value, { sentence }) => ({ ...value, sentence })"
         moved = self._sentences.select(None, [state, self._sentences], state, js=js, **QUIET)
         self._look(moved.then, is_new=True)
-        for panel, handler in (
-            (self._steering, self._inspector.ask),
-            (self._switches, self._inspector.switch),
-        ):
-            # The panels ignore outdated answers.
-            panel.select(as_client(handler), [state, panel], panel, trigger_mode="multiple", **RUNS)
+        asked = as_client(self._inspector.ask)
+        # The panel ignores outdated answers.
+        row = self._steering
+        row.select(asked, [state, row], row, trigger_mode="multiple", **RUNS)
         return self._steering.submit(
             as_client(self._steer),
             [state, self._steering, *self.options.components],

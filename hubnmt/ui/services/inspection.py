@@ -1,27 +1,24 @@
-"""Attention, token alternatives and head ablation for one sentence of a translation.
+"""Attention and token alternatives for one sentence of a translation.
 
 A request that fails becomes a `message` in the affected panel instead of a page-wide error.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
 from typing import Any, NamedTuple, Unpack
 
-from hubnmt.analysis.head_ablation import PARTS, Head, without_heads
 from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
-from hubnmt.config import DecodingConfig, DecodingOptions, ModelConfig
+from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError, InputError
 from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.compare import mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, bind_sentence, read_index, read_subject
-from hubnmt.ui.services.text_format import short_count, with_message
+from hubnmt.ui.services.text_format import with_message
 from hubnmt.ui.services.turns import model_turn
 
 N_CHOICES = 6
@@ -31,19 +28,12 @@ MAX_SHOWN_TOKENS = 60
 """Tokens generated after an alternative for its preview: completing a long sentence for each
 alternative would be slow. Selecting one completes it."""
 
-MAX_ABLATED = 2
-"""Maximum number of cached translators: one with all heads, one with ablated heads."""
-
-MAX_ABLATED_PARAMETERS = 100_000_000
-"""Maximum size for head ablation, which copies the model."""
-
 
 class Inspection(NamedTuple):
-    """Data of the attention explorer, the steering row and the head switches; None hides one."""
+    """Data of the attention explorer and the steering row; None hides one."""
 
     figure: dict[str, Any] | None = None
     steering: dict[str, Any] | None = None
-    switches: dict[str, Any] | None = None
 
 
 class SteeringUpdate(NamedTuple):
@@ -53,7 +43,6 @@ class SteeringUpdate(NamedTuple):
     state: dict[str, Any] | None
     figure: dict[str, Any] | None
     steering: dict[str, Any]
-    switches: dict[str, Any] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +64,7 @@ class Inspector:
         config = translator.config
         figure = explorer_figure(maps, occlusion.drops if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
-        return Inspection(figure, _steering(maps, config.tgt_lang), _switches(config))
+        return Inspection(figure, _steering(maps, config.tgt_lang))
 
     def ask(self, state: Any, steering: Any) -> dict[str, Any]:
         """Find the most probable alternatives at the selected position."""
@@ -106,51 +95,10 @@ class Inspector:
             row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
-            return SteeringUpdate(None, None, None, with_message(steering, error), None)
+            return SteeringUpdate(None, None, None, with_message(steering, error))
         found = self.explore(changed)
         text = changed["candidates"][0]["text"]
-        return SteeringUpdate(text, changed, found.figure, found.steering or {}, found.switches)
-
-    def switch(self, state: Any, switches: Any) -> dict[str, Any]:
-        """Translate the selected sentence with and without the chosen heads."""
-        try:
-            translator, subject = read_subject(self.registry, state)
-            off = _read_heads(switches)
-            with model_turn():
-                # The baseline also runs on the PyTorch engine with the same weights.
-                both = [_without(translator, heads) for heads in (frozenset[Head](), off)]
-                before, after = (
-                    ablated.translate(subject.src, split=False, guard=False) for ablated in both
-                )
-                log_probs = [
-                    ablated.score(subject.src, before.n_best[0], split=False).log_prob
-                    for ablated in both
-                ]
-        except HubNMTError as error:
-            return with_message(switches, error)
-        spans = [list(map(list, side)) for side in mark_differences(before.text, after.text)]
-        return {**switches, "answer": {"spans": spans, "log_probs": log_probs}, "message": ""}
-
-
-@functools.lru_cache(maxsize=MAX_ABLATED)
-def _without(translator: Translator, off: frozenset[Head]) -> Translator:
-    """Return a copy of the translator without these heads."""
-    if translator.config.n_parameters > MAX_ABLATED_PARAMETERS:
-        raise InputError(
-            "this model is too large for head ablation on this page: more than "
-            f"{short_count(MAX_ABLATED_PARAMETERS)} parameters"
-        )
-    return without_heads(translator, off)
-
-
-def _read_heads(switches: Any) -> frozenset[Head]:
-    try:
-        return frozenset(
-            Head(str(part), read_index(layer), read_index(head))
-            for part, layer, head in switches["off"]
-        )
-    except (KeyError, TypeError, ValueError):
-        raise InputError("invalid selection of heads; select them again") from None
+        return SteeringUpdate(text, changed, found.figure, found.steering or {})
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:
@@ -196,9 +144,3 @@ def _steered_row(
     with model_turn():
         found = translator.translate(subject.src, decoding=decoding, prefix=text, split=False)
     return found.n_best[0].tgt_ids[0]
-
-
-def _switches(config: ModelConfig) -> dict[str, Any]:
-    layers = (config.n_encoder_layers, config.n_decoder_layers, config.n_decoder_layers)
-    parts = [[part, n, config.n_heads] for part, n in zip(PARTS, layers, strict=True)]
-    return {"parts": parts, "alignment": config.alignment_head, "off": []}

@@ -1,11 +1,10 @@
-"""Inspection, steering and head ablation of a sentence, with a tiny random model."""
+"""Inspection and steering of a sentence, with a tiny random model."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubnmt.analysis.head_ablation import Head, without_heads
 from hubnmt.errors import ModelFolderError
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
@@ -40,42 +39,6 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
     return answer.alternatives
 
 
-def test_heads_switched_off_change_how_probable_a_translation_is(
-    inspector: Inspector, value: dict[str, Any], random_model: Translator
-):
-    off = [["cross", 0, 1], ["cross", 1, 0], ["encoder", 0, 2]]
-    answer = inspector.switch(value, {"off": off})["answer"]
-    before, after = ("".join(text for text, _ in side) for side in answer["spans"])
-    assert before == random_model.translate(SRC, guard=False).text
-    ablated = without_heads(random_model, [Head(*each) for each in off])
-    assert after == ablated.translate(SRC, guard=False).text
-    whole, silent = answer["log_probs"]
-    assert whole == pytest.approx(
-        random_model.score(SRC, random_model.translate(SRC, guard=False).n_best[0]).log_prob
-    )
-    assert silent != pytest.approx(whole)
-
-
-def test_the_comparison_with_switched_heads_is_of_one_engine_and_dtype(tmp_path: Path):
-    pytest.importorskip("ctranslate2")
-    name, text = "de-en-multi30k", "Ein Radfahrer vollführt einen Sprung in einem Wald."
-    fast = Translator.from_pretrained(name, engine="ctranslate2", dtype="int8")
-    handlers = Handlers(ModelRegistry(lambda _: fast, {"tiny": tmp_path}))
-    switched = Inspector(handlers.registry).switch(_translate(handlers, text), {"off": []})
-    sides = ["".join(text for text, _ in side) for side in switched["answer"]["spans"]]
-    assert sides == [Translator.from_pretrained(name).translate(text).text] * 2
-    assert sides[0] != fast.translate(text).text
-
-
-@pytest.mark.parametrize("off", [[["cross", 99, 0]], [["elbow", 0, 0]], [["cross", 0]], None, 3])
-def test_heads_that_are_not_there_are_a_sentence(
-    inspector: Inspector, value: dict[str, Any], off: Any
-):
-    message = inspector.switch(value, {"off": off})["message"]
-    assert message.endswith(".")
-    assert "head" in message
-
-
 @pytest.mark.parametrize(
     "steering", [None, {}, {"words": []}, {"words": [{"at": 0}], "place": 5}, {"place": 0}, []]
 )
@@ -97,7 +60,6 @@ def test_a_forged_page_is_a_sentence_everywhere(
         seen.figure,
         inspector.ask(value, {}),
         inspector.steer(value, {}).steering,
-        inspector.switch(value, {"off": []}),
     ]
     assert all(each["message"].endswith(".") for each in drawn)
 
