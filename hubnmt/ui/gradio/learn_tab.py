@@ -50,8 +50,8 @@ BEAM = (
     "own decoding options."
 )
 RUN = (
-    "Training and validation loss, scores, the objective and the learning rate of this model's "
-    "training, and translations of the same sentences at each step."
+    "Loss and scores during this model's training, and translations of the same sentences at each "
+    "step."
 )
 NO_RECORD = '<p class="hint">This model has no training record.</p>'
 NO_SENTENCE = '<p class="hint">Translate a sentence in the Translate tab first.</p>'

@@ -7,11 +7,8 @@ import dataclasses
 import html
 import json
 import re
-import sys
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from hubnmt.errors import InputError
 
@@ -23,38 +20,16 @@ MAX_FILE_MIB = 20
 MAX_SAMPLES, MAX_SAMPLE_CHARS = 20, 1_000
 """Sentences sent to the page, and the characters of each text."""
 
-MAX_VOCAB_SIZE = 10**9
-MAX_STEP_DIGITS = 12
-"""Larger numbers do not come from a training run."""
+MAX_NUMBER = 1e12
+"""Larger numbers do not come from a training run, and would compress a chart's axes."""
 
-CURVES = ("loss", "dev_loss", "bleu", "chrf", "lr")
+CURVES = ("loss", "dev_loss", "bleu", "chrf")
 
 Points = tuple[tuple[float, float], ...]
 """(step, value) pairs in the order of steps."""
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recipe:
-    """Settings of a run that the page explains; None or empty if they are not recorded."""
-
-    label_smoothing: float | None
-    vocab_size: int | None
-    schedule: str
-    lr: float | None
-    """As in the recipe: the peak, or the factor of the schedule `noam` of older runs."""
-    warmup_steps: float | None
-    started_from: str = ""
-    """Name of the pretrained model; empty if trained from scratch."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sample:
-    """Translations of one sentence at successive training steps."""
-
-    src: str
-    reference: str
-    translations: tuple[tuple[int, str], ...]
-    """(step, text), without steps whose translation did not change."""
+Samples = dict[tuple[str, str], list[tuple[int, str]]]
+"""(source, reference) -> (step, translation), without steps at which it did not change."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,10 +38,11 @@ class Run:
 
     curves: dict[str, Points]
     """Name -> points; the recorded ones of `CURVES`."""
-    samples: tuple[Sample, ...]
+    samples: Samples
     sample_steps: tuple[int, ...] = ()
     """Steps at which the samples were translated, in order."""
-    recipe: Recipe | None = None
+    started_from: str = ""
+    """Name of the pretrained model; empty if trained from scratch, or not recorded."""
 
 
 def samples_figure(run: Run) -> dict[str, Any] | None:
@@ -85,11 +61,11 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
     ]
     sentences = [
         {
-            "src": sample.src[:MAX_SAMPLE_CHARS],
-            "reference": sample.reference[:MAX_SAMPLE_CHARS],
-            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in sample.translations],
+            "src": src[:MAX_SAMPLE_CHARS],
+            "reference": reference[:MAX_SAMPLE_CHARS],
+            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in history],
         }
-        for sample in run.samples[:MAX_SAMPLES]
+        for (src, reference), history in [*run.samples.items()][:MAX_SAMPLES]
     ]
     return {"steps": steps, "sentences": sentences, "n_sentences": len(run.samples)}
 
@@ -112,7 +88,7 @@ def read_run(folder: Path) -> Run:
     if not (folder / METRICS).is_file():
         raise InputError(f"{METRICS} not found: this is not the folder of a training run")
     samples, steps = _read_samples(_read(folder / SAMPLES))
-    return Run(_read_curves(_read(folder / METRICS)), samples, steps, _read_recipe(folder))
+    return Run(_read_curves(_read(folder / METRICS)), samples, steps, _read_start(folder))
 
 
 def _read(path: Path) -> str:
@@ -130,66 +106,44 @@ def _read(path: Path) -> str:
 def _read_curves(text: str) -> dict[str, Points]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for line in text.split("\n"):
-        try:
-            record = _table(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-        step = _number(record.get("step"))
+        record = _parse(line)
         for name in CURVES:
-            value = _number(record.get(name))
-            if step is not None and value is not None:
+            step, value = record.get("step"), record.get(name)
+            if _is_number(step) and _is_number(value):
                 curves.setdefault(name, []).append((step, value))
     return {name: tuple(points) for name, points in curves.items()}
 
 
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
-    return float(value) if is_number else None
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and abs(value) <= MAX_NUMBER
 
 
-def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _read_recipe(folder: Path) -> Recipe | None:
-    """Read the recipe of a run folder, or that in the card of a model folder."""
+def _parse(text: str) -> dict[str, Any]:
     try:
-        if (folder / RECIPE).is_file():
-            tables = json.loads(_read(folder / RECIPE))
-            pretrained = _table(_table(tables).get("run")).get("pretrained")
-        else:
-            card = _read(folder / CARD)
-            started = re.search(r"(?m)^- started from: (.{1,200})$", card)
-            pretrained = started[1] if started else ""
-            block = re.search(r"(?ms)^## Training$.*?^```toml\n(.*?)^```$", card)
-            tables = tomllib.loads(block[1]) if block else None
-    except (ValueError, RecursionError):  # also invalid TOML
-        return None
-    if not isinstance(tables, Mapping):
-        return None
-    optimizer, tokenizer = (_table(tables.get(name)) for name in ("optimizer", "tokenizer"))
-    smoothing = _number(optimizer.get("label_smoothing"))
-    size = _number(tokenizer.get("vocab_size"))
-    return Recipe(
-        label_smoothing=smoothing if smoothing is not None and 0 <= smoothing < 1 else None,
-        vocab_size=int(size) if size is not None and 2 <= size <= MAX_VOCAB_SIZE else None,
-        schedule=str(optimizer.get("schedule", ""))[:40],
-        lr=_number(optimizer.get("lr")),
-        warmup_steps=_number(optimizer.get("warmup_steps")),
-        started_from=str(pretrained or "")[:200],
-    )
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
-def _read_samples(text: str) -> tuple[tuple[Sample, ...], tuple[int, ...]]:
+def _read_start(folder: Path) -> str:
+    """Return the model that training started from, from the run's recipe or the model's card."""
+    settings = _parse(_read(folder / RECIPE)).get("run")
+    if isinstance(settings, dict):
+        return str(settings.get("pretrained") or "")[:200]
+    started = re.search(r"(?m)^- started from: (.{1,200})$", _read(folder / CARD))
+    return started[1] if started else ""
+
+
+def _read_samples(text: str) -> tuple[Samples, tuple[int, ...]]:
     """Convert one table of samples per step to one history per sentence, and list the steps."""
-    histories: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    steps: list[int] = []
+    histories: Samples = {}
+    steps = []
     for table in re.split(r"(?m)^(?=## Step )", text)[1:]:
-        heading = re.match(r"## Step ([\d,]+)", table)
-        number = heading[1].replace(",", "") if heading else ""
-        if not number.isdecimal() or len(number) > MAX_STEP_DIGITS:
+        heading = re.match(r"## Step (\d[\d,]{,15})", table, re.ASCII)
+        if heading is None:
             continue
-        step = int(number)
+        step = int(heading[1].replace(",", ""))
         steps.append(step)
         rows = [line for line in table.split("\n") if line.startswith("| ")][1:]
         for row in rows:
@@ -198,8 +152,7 @@ def _read_samples(text: str) -> tuple[tuple[Sample, ...], tuple[int, ...]]:
                 history = histories.setdefault((cells[0], cells[1]), [])
                 if not history or history[-1][1] != cells[2]:
                     history.append((step, cells[2]))
-    samples = tuple(Sample(*pair, tuple(history)) for pair, history in histories.items())
-    return samples, tuple(steps)
+    return histories, tuple(steps)
 
 
 def _unescape(cell: str) -> str:

@@ -53,7 +53,7 @@ def test_only_a_page_for_strangers_makes_room(
 def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     hub: HubServer, model_folder: Path
 ):
-    metrics = '{"step": 1, "loss": 2.0, "lr": 0.1}\n{"step": 2, "dev_loss": 1.5, "bleu": 3}\n'
+    metrics = '{"step": 1, "loss": 2.0}\n{"step": 2, "dev_loss": 1.5, "bleu": 3}\n'
     (model_folder / "metrics.jsonl").write_text(metrics)
     table = "| source | reference | translation |\n|---|---|---|\n| a | A | x |\n"
     (model_folder / "samples.md").write_text(f"# Samples\n\n## Step 2\n\n{table}")
@@ -63,7 +63,7 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     models.get(REPO)
     expected = learn.run("own")
     assert expected is not None
-    assert expected.curves["lr"] == ((1, 0.1),)
+    assert expected.curves["loss"] == ((1, 2.0),)
     figure = samples_figure(expected)
     assert figure is not None
     assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
