@@ -141,7 +141,7 @@ def finish(
     add_records(run_dir, dest)
     (run_dir / "tuning.json").write_text(json.dumps(trials, indent=1), encoding="utf-8")
     log.info("the model is in %s; to publish it:", dest)
-    log.info("  %s", push_command(dest, None, name=dest.name))
+    log.info("  %s", push_command(dest, name=dest.name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,7 +29,6 @@ from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.release.publish import publish_run
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
-from training.run.hub_upload import Publisher
 from training.run.plan import plan_run
 from training.run.run_dir import (
     check_unused,
@@ -71,12 +70,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--resume", type=Path, metavar="RUN_DIR", help="resume a stopped run")
     parser.add_argument(
-        "--push", metavar="USER/NAME", help="push best/ to the Hub at the end (private if new)"
-    )
-    parser.add_argument(
-        "--hub-checkpoints", action="store_true", help="also push last/ at every validation"
-    )
-    parser.add_argument(
         "--wait", type=Path, metavar="FILE", help="start when no other run holds this lock file"
     )
     options = parser.parse_args(arguments)
@@ -90,18 +83,15 @@ def run(
     *,
     overrides: Sequence[str] = (),
     resume: Path | None = None,
-    push: str | None = None,
-    hub_checkpoints: bool = False,
 ) -> Run:
-    """Prepare the data, train, and publish the result.
+    """Prepare the data, train, and evaluate the result.
 
     Raises:
-        HubNMTError: if the settings, the data, the run folder or the Hub cannot be used.
+        HubNMTError: if the settings, the data or the run folder cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
     source = recipe or stored_recipe(resume or Path())
     config, all_overrides = load_settings(source, overrides=overrides, resume=resume)
-    publisher = Publisher(push, checkpoints=hub_checkpoints)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)
     group = join_group(config.run.device)
@@ -112,7 +102,6 @@ def run(
             if resume is None:
                 group.run_on_rank0(lambda: check_unused(folder))
             is_new = resume is None or not group.run_on_rank0(lambda: has_state(folder))
-            group.run_on_rank0(publisher.prepare)
             # 2. Load the pretrained model, whose settings complete the recipe.
             start: Pretrained | None = None  # rank 0 only; the others receive the weights
             if is_new and config.run.pretrained:
@@ -120,7 +109,7 @@ def run(
             # 3. Prepare the data, build the model, and restore its state.
             tokenizers = start.tokenizers if start else None
             corpus = _prepare_together(config, folder, group, stack, resume, is_new, tokenizers)
-            current = Run(config, folder, corpus, group, publisher=publisher)
+            current = Run(config, folder, corpus, group)
             if is_new:
                 plan_run(current)
                 _record_start(current, all_overrides, start)
@@ -131,7 +120,7 @@ def run(
                 )
             # 4. Train. The arguments of the first session are stored in the run folder.
             session = (None, ()) if is_new else (recipe, overrides)
-            with _stop_gracefully(current, _resume_command(folder, *session, publisher)):
+            with _stop_gracefully(current, _resume_command(folder, *session)):
                 current.train()
             # 5. Evaluate and publish the best model.
             if not current.must_stop:
@@ -200,14 +189,12 @@ def _prepare_together(
     return corpora[0] if corpora else prepare_corpus(config, folder)
 
 
-def _resume_command(
-    folder: Path, recipe: Path | None, overrides: Sequence[str], publisher: Publisher
-) -> str:
+def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str]) -> str:
     """Return the command that resumes a run with the arguments of this session."""
     named = [] if recipe is None else [str(recipe)]
     words = ["python", "-m", "training.train", *named, "--resume", str(folder)]
     words += [word for override in overrides for word in ("--set", override)]
-    return shlex.join([*words, *publisher.options()])
+    return shlex.join(words)
 
 
 @contextlib.contextmanager

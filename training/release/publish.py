@@ -1,4 +1,4 @@
-"""The end of a run: test scores, a model card in `best/`, an optional upload, and next steps.
+"""The end of a run: test scores, a model card in `best/`, and next steps.
 
 The decoding settings are those of the recipe; `training.finish` tunes them.
 """
@@ -33,7 +33,7 @@ N_EXAMPLES = 500
 
 
 def publish_run(run: Run) -> None:
-    """Evaluate the best weights on the recipe's test sets, write their card, and push them.
+    """Evaluate the best weights on the recipe's test sets and write their card.
 
     A test set that cannot be used is skipped with a warning.
     """
@@ -65,12 +65,11 @@ def publish_run(run: Run) -> None:
             log.warning("no scores on %s: %s", name, error)
     # 2. Compare with translations that need no model; copies may be the task.
     failure = explain_failure(record, run.corpus.valid, with_copies=data.drop_copies)
-    # 3. Write the card and the record of the run, and push them.
+    # 3. Write the card and the record of the run.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD_FILE, write_card(facts))
     log.info("model card: %s", best / CARD_FILE)
     add_records(folder, best)
-    run.publisher.push_result(best, step=record["step"], bleu=record["bleu"])
     # 4. Say what to do next.
     if failure:
         log.warning("%s", failure)
@@ -79,7 +78,7 @@ def publish_run(run: Run) -> None:
         log.warning("no validation improved on the pretrained model: best/ holds its weights")
         lines = iter(["try a lower optimizer.lr, more steps or more pairs"])
     else:
-        lines = next_commands(folder, run.publisher.repo)
+        lines = next_commands(folder)
     for line in lines:
         log.info("%s", line)
 
@@ -95,21 +94,19 @@ def _next_after_failure(run: Run) -> Iterator[str]:
     yield "  " + shlex.join(words)
 
 
-def next_commands(folder: Path, repo: str | None) -> Iterator[str]:
+def next_commands(folder: Path) -> Iterator[str]:
     """Yield the commands to run next, with the known arguments filled in."""
-    if repo is None:
-        yield "to publish the model as it is:"
-        yield "  " + push_command(folder / "best", repo, name=folder.name)
+    yield "to publish the model as it is:"
+    yield "  " + push_command(folder / "best", name=folder.name)
     dest = Path("models") / folder.name
     yield "to tune beam size and length penalty first (minutes), evaluate again and publish:"
     yield "  " + shlex.join(["python", "-m", "training.finish", str(folder), str(dest)])
-    yield "  " + push_command(dest, repo, name=folder.name)
+    yield "  " + push_command(dest, name=folder.name)
 
 
-def push_command(folder: Path, repo: str | None, *, name: str) -> str:
+def push_command(folder: Path, *, name: str) -> str:
     """Return the command that pushes a model folder; a new repository is private."""
-    target = [f"USER/{name}", "--private"] if repo is None else [repo]
-    return shlex.join(["hubnmt", "push", str(folder), *target])
+    return shlex.join(["hubnmt", "push", str(folder), f"USER/{name}", "--private"])
 
 
 # --- the record of the run -----------------------------------------------------------------------

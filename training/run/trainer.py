@@ -26,7 +26,6 @@ from training.optim.averaging import put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
 from training.run.checkpoint import Progress, load_state, random_states, save_state
-from training.run.hub_upload import Publisher
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import remove_start_record
 from training.run.validation import Validator
@@ -46,15 +45,12 @@ class Run:
         folder: Path,
         corpus: Corpus,
         group: ProcessGroup,
-        *,
-        publisher: Publisher | None = None,
     ) -> None:
         """Build model and optimizer from the seed."""
         self.config = config
         self.folder = folder
         self.corpus = corpus
         self.group = group
-        self.publisher = publisher or Publisher(None)
         self.progress = Progress()
         self.must_stop = False
         settings = config.run
@@ -256,7 +252,6 @@ class Run:
                 self._validator.validate(self.model, progress)
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
-            self.publisher.push_checkpoint(self.folder / "last", step=progress.step)
             progress.seconds = self._seconds_before + time.monotonic() - self._began
             progress.validation_s = time.monotonic() - began
             return progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse

@@ -1,16 +1,12 @@
 """The command: what a run leaves, what it refuses, how it is interrupted, where it ends."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from hubnmt import Translator
 from hubnmt.errors import HubNMTError
-from tests.hub import READER, REPO
-from tests.hub_server import Fault, HubServer
 from tests.runs import FarmOptions, RunFarm, break_at, differing, stop_at
 from training.run.trainer import Run
 from training.train import main
@@ -63,68 +59,6 @@ def test_a_run_does_not_go_on_with_other_texts(
         file.write("One more sentence.\n")
     with pytest.raises(HubNMTError, match=r"texts have changed since .*farm was started"):
         run_farm(tmp_path, files, resume=True)
-
-
-@pytest.fixture
-def command(
-    farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path
-) -> Callable[..., list[str]]:
-    """Write the command line of the farm run with more settings and other words."""
-
-    def words(*settings: str, extra: tuple[str, ...] = ()) -> list[str]:
-        sets = [word for option in farm_options(tmp_path, *settings) for word in ("--set", option)]
-        return [str(farm_recipe), *sets, *extra]
-
-    return words
-
-
-@pytest.mark.parametrize("is_public", [False, True])
-def test_checkpoints_and_result_go_to_the_hub(
-    is_public: bool, command: Callable[..., list[str]], hub: HubServer
-) -> None:
-    """A new repository is private, one that is there stays as it is."""
-    if is_public:
-        hub.store.create("model", REPO)
-    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 0
-    best, *steps, _ = hub.repo(REPO).history()
-    assert best.startswith("Best of training: validation BLEU ")
-    assert steps == ["Step 8, in training", "Step 4, in training"]
-    assert hub.repo(REPO).private is not is_public
-    assert Translator.from_pretrained(REPO).config.d_model == 12
-
-
-@pytest.mark.parametrize("trouble", ["a token that only reads", "no Hub", "another's model"])
-def test_a_hub_that_will_not_take_the_model_is_told_before_the_first_step(
-    trouble: str,
-    command: Callable[..., list[str]],
-    hub: HubServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    if trouble == "a token that only reads":
-        hub.store.create("model", REPO)
-        monkeypatch.setenv("HF_TOKEN", READER)
-    elif trouble == "no Hub":
-        hub.faults.add(Fault("GET", times=None, status=503))
-    else:
-        hub.store.put(REPO, {"config.json": b"{}"})
-    assert main(command(extra=("--push", REPO))) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert not (tmp_path / "farm").exists()
-
-
-def test_a_hub_that_goes_away_costs_nothing_but_the_push(
-    command: Callable[..., list[str]],
-    tmp_path: Path,
-    hub: HubServer,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    hub.faults.add(Fault("preupload", times=None, status=503))
-    assert main(command(extra=("--push", REPO, "--hub-checkpoints"))) == 2
-    assert "retry the upload with: hubnmt push" in capsys.readouterr().err.splitlines()[-1]
-    state = torch.load(tmp_path / "farm" / "state.pt", weights_only=True)
-    assert state["progress"]["step"] == 8
 
 
 def test_a_run_leaves_what_was_promised(farm_run: Run) -> None:

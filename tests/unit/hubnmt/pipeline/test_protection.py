@@ -1,5 +1,6 @@
 """Protected spans in translations, with models whose weights copy the source."""
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +15,6 @@ from hubnmt.text.normalization import normalize
 from hubnmt.text.protected_spans import PLACEHOLDERS, find_spans
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
-from training.grow import with_pieces
 
 URL = "https://example.org/a?b=1"
 TEXTS = [
@@ -29,9 +29,25 @@ D = 96
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tiny_tokenizer: Tokenizer) -> Tokenizer:
-    """The tiny vocabulary with placeholders."""
-    return with_pieces(tiny_tokenizer, PLACEHOLDERS)
+def tokenizer(tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """The tiny vocabulary with a piece for each placeholder, whose merges come first."""
+    settings = json.loads(tiny_tokenizer.to_json())
+    vocab = settings["model"]["vocab"]
+    names = {token_id: name for name, token_id in vocab.items()}
+    byte_names = [names[token_id] for token_id in tiny_tokenizer.byte_ids()]
+    merges: dict[tuple[str, str], None] = {}
+    for placeholder in PLACEHOLDERS:
+        whole, *rest = [byte_names[byte] for byte in placeholder.encode()]
+        for name in rest:
+            merges[whole, name] = None
+            whole += name
+        merges[byte_names[ord(" ")], whole] = None
+    for left, right in merges:
+        vocab.setdefault(left + right, len(vocab))
+    settings["model"]["merges"] = [*map(list, merges), *settings["model"]["merges"]]
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return Tokenizer.load(path)
 
 
 @torch.no_grad()

@@ -8,10 +8,18 @@ from torch import Tensor
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.translator import Translator
-from tests.lexicon import invent_pairs
-from training.augment.word_alignment import align
-from training.release.alignment_head import choose_head
+from tests.lexicon import LEXICON, invent_pairs
+from training.release.alignment_head import choose_head, link_words
 from training.run.validation import encode_pairs
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_every_word_is_linked_to_its_translation(swap: bool) -> None:
+    sources, targets = invent_pairs(150, swap=swap)
+    found = link_words(sources, targets)
+    assert sum(map(len, found)) > 0.95 * sum(map(len, targets))
+    for src, tgt, links in zip(sources, targets, found, strict=True):
+        assert all(LEXICON[src[s]] == tgt[t] for t, s in links)
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ def accuracies_by_loop(
         ]
         for each in words
     ]
-    links = align([src for src, _ in sides], [tgt for _, tgt in sides])
+    links = link_words([src for src, _ in sides], [tgt for _, tgt in sides])
     n_links = sum(map(len, links))
     right = torch.zeros(2, 2, 3)
     for each, pairs in zip(maps, links, strict=True):
