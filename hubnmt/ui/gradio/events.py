@@ -120,7 +120,7 @@ def _client_context(replaces: str) -> contextvars.Context:
         return _NEWEST.get(key, call) is not call
 
     context = contextvars.copy_context()
-    context.run(CLIENT.set, Client(getattr(sender, "host", ""), session, is_cancelled))
+    context.run(CLIENT.set, Client(getattr(sender, "host", ""), is_cancelled))
     return context
 
 

@@ -36,11 +36,9 @@ MAX_PREFIX_CHARS = 300
 MAX_FILE_CHARS = 1_000_000
 """Maximum length of the translated column of a file."""
 
-MAX_ROW_CHARS = 2_000
-"""Maximum length of a row: jobs can only be cancelled between chunks of rows."""
-
-MAX_ROW_WORK = 20_000
-"""Maximum characters times hypotheses of a row, which is translated in one turn."""
+MAX_ROW_CHARS, MAX_ROW_WORK = 2_000, 20_000
+"""Maximum characters, and characters times hypotheses, of a row, which is translated in one
+turn."""
 
 MAX_SCORED_TOKENS = 1_000
 """Maximum tokens per side of a scored pair: bounds the memory of the logits."""
@@ -55,12 +53,11 @@ def check_text(text: Any) -> None:
         raise InputError(f"the text must be a string, not {type(text).__name__}")
     if not text.strip():
         raise InputError("there is nothing to translate yet: enter some text first")
-    remedy = "translate it as a file in the tab Files"
-    _check_length("the text", len(text), MAX_TEXT_CHARS, remedy)
+    _check_size("the text", len(text), MAX_TEXT_CHARS, "translate it as a file in the tab Files")
     check_characters(text, "the text")
 
 
-def _check_length(what: str, n_chars: int, most: int, remedy: str) -> None:
+def _check_size(what: str, n_chars: int, most: int, remedy: str) -> None:
     if n_chars > most:
         raise InputError(f"{what} has {n_chars:,} characters; the limit is {most:,}; {remedy}")
 
@@ -83,9 +80,10 @@ def check_search(text: str, decoding: DecodingConfig, prefix: str = "") -> None:
             f"{MAX_NEW_TOKENS} tokens per sentence"
         )
     check_prefix(prefix)
-    _check_length("the forced prefix", len(prefix), MAX_PREFIX_CHARS, "shorten it")
+    _check_size("the forced prefix", len(prefix), MAX_PREFIX_CHARS, "shorten it")
     check_characters(prefix, "the forced prefix")
-    _check_size("the text", len(text), count_hypotheses(decoding), MAX_WORK)
+    most = MAX_WORK // count_hypotheses(decoding)
+    _check_size("the text", len(text), most, "split it, or reduce beam_size")
 
 
 def count_hypotheses(decoding: DecodingConfig) -> int:
@@ -93,34 +91,25 @@ def count_hypotheses(decoding: DecodingConfig) -> int:
     return decoding.n_best if decoding.sample else decoding.beam_size
 
 
-def _check_size(what: str, n_chars: int, n_hypotheses: int, max_work: int) -> None:
-    if n_chars * n_hypotheses > max_work:
-        raise InputError(
-            f"{what} has {n_chars:,} characters; with {n_hypotheses} hypotheses the limit is "
-            f"{max_work // n_hypotheses:,}; split it, or reduce beam_size"
-        )
-
-
 def check_rows(rows: Sequence[str], decoding: DecodingConfig) -> None:
     """Refuse a column of a file that exceeds a limit, naming the row."""
-    _check_length("the column", sum(map(len, rows)), MAX_FILE_CHARS, "split the file")
+    _check_size("the column", sum(map(len, rows)), MAX_FILE_CHARS, "split the file")
     check_search("", decoding)
-    remedy = "put one sentence or paragraph on each line"
+    most = min(MAX_ROW_CHARS, MAX_ROW_WORK // count_hypotheses(decoding))
+    remedy = "put one sentence or paragraph on each line, or reduce beam_size"
     for number, row in enumerate(rows, 1):
-        _check_length(f"row {number:,}", len(row), MAX_ROW_CHARS, remedy)
-        _check_size(f"row {number:,}", len(row), count_hypotheses(decoding), MAX_ROW_WORK)
+        _check_size(f"row {number:,}", len(row), most, remedy)
 
 
 def attend(translator: Translator, text: str, translation: str) -> Attention:
     """Compute the attention of a pair; an empty translation is replaced by the model's own."""
     check_text(text)
-    if translation != "":
-        check_text(translation)
-    check_drawable(*_count_tokens(translator, text, translation), translator.config)
-    if not translation:
+    if translation == "":
         check_search(text, translator.decoding)
         translation = run_search(in_turns(translator.stream(text, n_together=N_TOGETHER))).text
-        check_drawable(*_count_tokens(translator, text, translation), translator.config)
+    else:
+        check_text(translation)
+    check_drawable(*_count_tokens(translator, text, translation), translator.config)
     with model_turn():
         return translator.attend(text, translation)
 

@@ -1,14 +1,13 @@
 """Turns on the model: one search at a time, in a circle of the clients.
 
-A search gives its turn back after `SLICE_S`; next is the client who was served longest ago. So a
-client with many requests, or with long ones, takes no more time than each of the others.
+A search gives its turn back after `SLICE_S`, and its client is then the last of those who wait. So
+a client with many requests, or with long ones, takes no more time than each of the others.
 Source: round robin over the senders, J. Nagle (1985), RFC 970.
 """
 
 import contextlib
 import contextvars
 import dataclasses
-import itertools
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -23,18 +22,10 @@ MAX_SEARCH_S = 30.0
 """Time of the model for one search."""
 
 MAX_WAITING = 64
-"""Maximum requests of one address that wait for their first turn."""
-
-MAX_WAIT_S = 60.0
-"""Maximum time that a request waits for a turn."""
-
-MAX_CLIENTS = 10_000
-"""Clients of whom is known when they were served; then all begin anew."""
+"""Maximum requests of one address that wait, so that threads are left for others."""
 
 POLL_S = 0.25
 """How often a waiting request is checked for being cancelled."""
-
-BUSY = "the server is busy; try again in a moment"
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -50,10 +41,9 @@ class AbandonedError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Client:
-    """Sender of a request: within an address, the sessions take turns too."""
+    """Sender of a request."""
 
     address: str = ""
-    session: str = ""
     is_cancelled: Callable[[], bool] = lambda: False
 
 
@@ -62,87 +52,58 @@ CLIENT: contextvars.ContextVar[Client] = contextvars.ContextVar("client", defaul
 """The client of the current request."""
 
 
-@dataclasses.dataclass(eq=False, slots=True)
-class _Request:
-    client: Client
-    number: int
-    is_next: threading.Event = dataclasses.field(default_factory=threading.Event)
-
-
 class Turns:
     """A lock that goes round the clients who wait for it."""
 
     def __init__(self) -> None:
         """Create a lock that is free."""
         self._lock = threading.Lock()
-        self._holder: _Request | None = None
-        self._waiting: list[_Request] = []
-        self._served: dict[tuple[str, ...], int] = {}
-        self._count = itertools.count(1)
+        self._holder: threading.Event | None = None
+        self._waiting: dict[str, list[threading.Event]] = {}
+        """Requests by the address of their client, whose turn is next first."""
 
     def __len__(self) -> int:
-        """Return how many wait."""
-        return len(self._waiting)
-
-    def number(self) -> int:
-        """Return a number for a new request; among those of a session the lowest is first.
-
-        Raises:
-            BusyError: if its address has too many requests that wait.
-        """
-        address = CLIENT.get().address
-        with self._lock:
-            if sum(other.client.address == address for other in self._waiting) >= MAX_WAITING:
-                raise BusyError(BUSY)
-            return next(self._count)
+        """Return how many requests wait."""
+        return sum(map(len, self._waiting.values()))
 
     @contextlib.contextmanager
-    def turn(self, number: int) -> Iterator[None]:
+    def turn(self) -> Iterator[None]:
         """Wait for a turn, and hold it during the block.
 
         Raises:
-            BusyError: if it waited too long.
+            BusyError: if too many requests of the client wait.
             AbandonedError: if the request was cancelled.
         """
-        own = _Request(CLIENT.get(), number)
+        client, is_next = CLIENT.get(), threading.Event()
         with self._lock:
-            self._waiting.append(own)
+            own = self._waiting.setdefault(client.address, [])
+            if len(own) >= MAX_WAITING:
+                raise BusyError("the server is busy; try again in a moment")
+            own.append(is_next)
             self._choose()
         try:
-            until = time.monotonic() + MAX_WAIT_S
-            while not own.is_next.wait(POLL_S) and not own.client.is_cancelled():
-                if time.monotonic() > until:
-                    raise BusyError(BUSY)
-            if own.client.is_cancelled():
+            while not is_next.wait(POLL_S) and not client.is_cancelled():
+                pass
+            if client.is_cancelled():
                 raise AbandonedError
             yield
         finally:
             with self._lock:
-                if self._holder is own:
+                if self._holder is is_next:
                     self._holder = None
                 else:
-                    self._waiting.remove(own)
+                    self._waiting[client.address].remove(is_next)
                 self._choose()
 
     def _choose(self) -> None:
-        """Give a free lock to the client who was served longest ago."""
-        if self._holder is not None or not self._waiting:
-            return
-        own = min(self._waiting, key=self._order)
-        self._waiting.remove(own)
-        self._holder = own
-        if len(self._served) > MAX_CLIENTS:
-            self._served.clear()
-        for key in _keys(own.client):
-            self._served[key] = next(self._count)
-        own.is_next.set()
-
-    def _order(self, own: _Request) -> tuple[int, ...]:
-        return *(self._served.get(key, 0) for key in _keys(own.client)), own.number
-
-
-def _keys(client: Client) -> tuple[tuple[str, ...], ...]:
-    return (client.address,), (client.address, client.session)
+        """Give a free lock to the next client, who is then the last."""
+        self._waiting = {address: own for address, own in self._waiting.items() if own}
+        if self._holder is None and self._waiting:
+            address = next(iter(self._waiting))
+            own = self._waiting.pop(address)
+            self._holder = own.pop(0)
+            self._waiting[address] = own
+            self._holder.set()
 
 
 _TURNS = Turns()
@@ -154,28 +115,22 @@ def n_waiting() -> int:
     return len(_TURNS)
 
 
-@contextlib.contextmanager
-def model_turn() -> Iterator[None]:
-    """Run a block that takes less than about half a second in one turn.
-
-    Raises:
-        BusyError, AbandonedError: see `Turns`.
-    """
-    with _TURNS.turn(_TURNS.number()):
-        yield
+def model_turn() -> contextlib.AbstractContextManager[None]:
+    """Return a context that takes less than about half a second in one turn, see `Turns.turn`."""
+    return _TURNS.turn()
 
 
 def in_turns(steps: Generator[Value, None, Result]) -> Generator[Value, None, Result]:
     """Run a search in turns, and yield the last value of each.
 
     Raises:
-        BusyError, AbandonedError: see `Turns`.
+        BusyError, AbandonedError: as `Turns.turn`.
         InputError: if the search takes longer than `MAX_SEARCH_S`.
     """
-    number, used_s = _TURNS.number(), 0.0
+    used_s = 0.0
     with contextlib.closing(steps):
         while True:
-            with _TURNS.turn(number):
+            with _TURNS.turn():
                 started = time.monotonic()
                 try:
                     value = next(steps)

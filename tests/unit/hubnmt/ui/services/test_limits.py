@@ -41,8 +41,8 @@ def test_a_text_too_long_is_told_where_it_is_translated():
         (TEXT, {}, "a\nb", "must be one line"),
         (TEXT, {}, 5, "must be a string"),
         (TEXT, {"max_new_tokens": 513}, "", "exceeds this page's limit of 512"),
-        ("ab " * 3000, {"beam_size": 32}, "", "with 32 hypotheses the limit is 5,000"),
-        ("ab " * 3000, {"sample": True, "n_best": 32}, "", "with 32 hypotheses the limit"),
+        ("ab " * 3000, {"beam_size": 32}, "", "the limit is 5,000; split"),
+        ("ab " * 3000, {"sample": True, "n_best": 32}, "", "the limit is 5,000; split"),
     ],
 )
 def test_a_search_is_bounded(text: str, options: dict[str, Any], prefix: Any, said: str):
@@ -64,7 +64,7 @@ def test_a_pair_too_long_to_score_is_refused(translator: Any):
     ("rows", "beam_size", "said"),
     [
         (["a", "b" * 2_001], 4, "row 2 has 2,001 characters"),
-        (["a", "b" * 2_000], 16, "row 2 has 2,000 characters; with 16 hypotheses the limit is"),
+        (["a", "b" * 2_000], 16, "row 2 has 2,000 characters; the limit is 1,250"),
         (["b" * 1_000] * 1_001, 4, "the column has 1,001,000 characters"),
     ],
 )
