@@ -13,7 +13,6 @@ import torch
 from hubnmt.checkpoint.card import CardFacts, TestResult, write_card
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.hub import listing
 from hubnmt.model import Transformer
 from hubnmt.text.metrics import Scores
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -42,7 +41,6 @@ def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer
         no_time = types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
         monkeypatch.setattr("huggingface_hub.utils._http.time", no_time)
         monkeypatch.setattr("huggingface_hub.file_download.time", no_time)
-        listing._request_first.cache_clear()
         yield hub
         huggingface_hub.close_session()
 

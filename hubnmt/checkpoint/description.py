@@ -1,18 +1,15 @@
-"""Configuration and card of a model folder, read without its weights."""
+"""Configuration of a model folder, read without its weights; the bundled models."""
 
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hubnmt.checkpoint.files import read_json
+from hubnmt.checkpoint.files import CONFIG, read_json
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ConfigError, InputError, ModelFolderError
-from hubnmt.text.textfile import read_small
 
 FORMAT_VERSION = 1
 LIBRARY = "hubnmt"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
-MAX_CARD_MIB = 2
-CARD_FILE = "README.md"
 
 ConfigT = TypeVar("ConfigT", ModelConfig, DecodingConfig)
 
@@ -36,7 +33,7 @@ def check_place(folder: Path) -> None:
 
 def _is_model_folder(folder: Path) -> bool:
     try:  # the field, because other libraries use the same file names
-        return read_json(folder / "config.json").get("library") == LIBRARY
+        return read_json(folder / CONFIG).get("library") == LIBRARY
     except ModelFolderError:
         return False
 
@@ -47,7 +44,7 @@ def load_config(folder: Path) -> ModelConfig:
     Raises:
         ModelFolderError: if it is missing, invalid, of another library, or of a newer format.
     """
-    path = folder / "config.json"
+    path = folder / CONFIG
     values = read_json(path)
     if values.pop("library", None) != LIBRARY:
         raise ModelFolderError(
@@ -68,15 +65,3 @@ def parse_config(cls: type[ConfigT], values: Any, path: Path) -> ConfigT:
         return cls.from_dict(values, where=str(path))
     except ConfigError as error:
         raise ModelFolderError(str(error)) from None
-
-
-def read_card(folder: Path) -> str:
-    """Read the model card; empty if there is none. Invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        ModelFolderError: if it is too large or cannot be read.
-    """
-    path = folder / CARD_FILE
-    if not path.is_file():
-        return ""
-    return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")

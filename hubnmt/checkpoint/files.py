@@ -1,4 +1,4 @@
-"""Small JSON files, and folders that are replaced atomically."""
+"""The files of a model folder; small JSON files, and folders that are replaced atomically."""
 
 import glob
 import json
@@ -11,11 +11,31 @@ from typing import Any
 
 from hubnmt.errors import ModelFolderError
 from hubnmt.text.textfile import read_small
+from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES
+from hubnmt.text.tokenizer_file import MAX_FILE_MIB
+
+CONFIG, DECODING, WEIGHTS = "config.json", "decoding.json", "model.safetensors"
+CARD, METRICS, SAMPLES = "README.md", "metrics.jsonl", "samples.md"
+BOARD = "runs/events.out.tfevents.hubnmt"
+"""TensorBoard events, which the Hub displays; uploaded, but not downloaded."""
 
 MAX_JSON_MIB = 1
+MAX_CARD_MIB = 2
+MAX_RECORD_MIB = 1
+"""Size limit of the curves and of the sample translations of a training run."""
+MAX_BOARD_MIB = 8
 
-TOKENIZER_FILES = {"tokenizer.json", "tokenizer_src.json", "tokenizer_tgt.json"}
-"""A folder has either a joint tokenizer or two; saving one kind removes the other."""
+LIMITS_MIB = {
+    CONFIG: MAX_JSON_MIB,
+    DECODING: MAX_JSON_MIB,
+    **dict.fromkeys((JOINT_FILE, *TWO_FILES), MAX_FILE_MIB),
+    CARD: MAX_CARD_MIB,
+    METRICS: MAX_RECORD_MIB,
+    SAMPLES: MAX_RECORD_MIB,
+}
+"""Files of a model folder without the weights, whose limit follows from the config."""
+
+MODEL_FILES = [*LIMITS_MIB, WEIGHTS]
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -49,10 +69,13 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path, *, dropped: Collection[str] = TOKENIZER_FILES) -> Iterator[Path]:
+def replace_folder(
+    folder: Path, *, dropped: Collection[str] = (JOINT_FILE, *TWO_FILES)
+) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block succeeds.
 
-    Other files in the old folder are kept, except those named in `dropped`.
+    Other files in the old folder are kept, except those named in `dropped`: by default the
+    tokenizers, of which a folder has either a joint one or two.
     """
     folder = folder.resolve()  # a symbolic link stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -12,15 +12,23 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from hubnmt.checkpoint import description
-from hubnmt.checkpoint.description import CARD_FILE, FORMAT_VERSION, LIBRARY
-from hubnmt.checkpoint.files import read_json, replace_folder, write_json
+from hubnmt.checkpoint.description import FORMAT_VERSION, LIBRARY, load_config, parse_config
+from hubnmt.checkpoint.files import (
+    CARD,
+    CONFIG,
+    DECODING,
+    WEIGHTS,
+    read_json,
+    replace_folder,
+    write_json,
+)
+from hubnmt.checkpoint.metadata import read_card
 from hubnmt.checkpoint.weights import check_weights, load_weights, own_tensors, to_stored
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
 from hubnmt.model.meta import meta_device
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES, Tokenizer, Tokenizers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,16 +57,16 @@ def save_model(
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()
         write_json(
-            target / "config.json",
+            target / CONFIG,
             {"library": LIBRARY, "format_version": FORMAT_VERSION, **config},
         )
-        write_json(target / "decoding.json", stored.decoding.to_dict())
+        write_json(target / DECODING, stored.decoding.to_dict())
         stored.tokenizers.save(target)
         tensors = to_stored(own_tensors(stored.model), stored.dtype)
         # Not `save_file`, which makes the file readable by its owner only.
         content = save(tensors, metadata={"format": "pt"})
-        (target / "model.safetensors").write_bytes(content)
-        (target / CARD_FILE).write_text(stored.card, encoding="utf-8")
+        (target / WEIGHTS).write_bytes(content)
+        (target / CARD).write_text(stored.card, encoding="utf-8")
         for name, text in (notes or {}).items():
             (target / name).write_text(text, encoding="utf-8")
 
@@ -70,15 +78,15 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         ModelFolderError: naming the file, the key and the remedy.
     """
     folder = Path(folder)
-    config = description.load_config(folder)
+    config = load_config(folder)
     tokenizers = _load_tokenizers(folder, config)
-    decoding_file = folder / "decoding.json"
+    decoding_file = folder / DECODING
     decoding = DecodingConfig()
     if decoding_file.exists():
         values = read_json(decoding_file)
         values.pop("prefix", None)  # a default of earlier versions
-        decoding = description.parse_config(DecodingConfig, values, decoding_file)
-    weights = folder / "model.safetensors"
+        decoding = parse_config(DecodingConfig, values, decoding_file)
+    weights = folder / WEIGHTS
     with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
@@ -87,25 +95,24 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
         model=model,
         tokenizers=tokenizers,
         decoding=decoding,
-        card=description.read_card(folder),
+        card=read_card(folder),
         dtype=dtype,
     )
 
 
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:
-    joint = folder / "tokenizer.json"
-    if joint.exists() or not (folder / "tokenizer_src.json").exists():
-        src = tgt = Tokenizer.load(joint, vocab_size=config.src_vocab_size)
-        names = (joint.name, joint.name)
-    else:
-        names = ("tokenizer_src.json", "tokenizer_tgt.json")
-        src = Tokenizer.load(folder / names[0], vocab_size=config.src_vocab_size)
-        tgt = Tokenizer.load(folder / names[1], vocab_size=config.tgt_vocab_size)
-    wanted = (config.src_vocab_size, config.tgt_vocab_size)
-    for tokenizer, size, name in zip((src, tgt), wanted, names, strict=True):
-        if tokenizer.vocab_size != size:
+    sizes, is_joint = (config.src_vocab_size, config.tgt_vocab_size), True
+    if not (folder / JOINT_FILE).exists():
+        is_joint = not (folder / TWO_FILES[0]).exists()
+    names = (JOINT_FILE, JOINT_FILE) if is_joint else TWO_FILES
+    loaded = {
+        name: Tokenizer.load(folder / name, vocab_size=size)
+        for name, size in dict(zip(names, sizes, strict=True)).items()
+    }
+    for name, size in zip(names, sizes, strict=True):
+        if loaded[name].vocab_size != size:
             raise ModelFolderError(
-                f"{folder / name}: {tokenizer.vocab_size} pieces, but config.json says {size}; "
+                f"{folder / name}: {loaded[name].vocab_size} pieces, but config.json says {size}; "
                 "the files come from different models"
             )
-    return Tokenizers(src, tgt)
+    return Tokenizers(*(loaded[name] for name in names))

@@ -9,13 +9,16 @@ import dataclasses
 import logging
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from hubnmt.checkpoint.description import LIBRARY
+from hubnmt.checkpoint.files import CARD, MAX_CARD_MIB
 from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
+from hubnmt.text.textfile import read_small
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +47,18 @@ class _TextLoader(yaml.BaseLoader):
         if self.check_event(yaml.AliasEvent):
             raise ModelFolderError("the YAML header has an alias (*name): replace it by its value")
         return super().compose_node(parent, index)
+
+
+def read_card(folder: Path) -> str:
+    """Read the model card; empty if there is none. Invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ModelFolderError: if it is too large or cannot be read.
+    """
+    path = folder / CARD
+    if not path.is_file():
+        return ""
+    return read_small(path, MAX_CARD_MIB * 2**20).decode("utf-8", "replace")
 
 
 def read_metadata(card: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def list_models(
     author: Annotated[str, Option(metavar="A", help="user or organization")] = "",
     search: Annotated[str, Option(metavar="S", help="part of the name")] = "",
-    limit: Annotated[int, Option(min=0, help="most Hub models to list")] = 100,
+    limit: Annotated[int, Option(min=0, max=1000, help="most Hub models to list")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List models: bundled, cached, on the Hub."""
@@ -39,15 +38,16 @@ def _find_models(author: str, search: str, limit: int) -> "Iterator[ListedModel]
     if not author:
         yield from list_bundled(search=search)
     yield from list_cached(author=author, search=search)
-    if os.environ.get("HUBNMT_HUB") == "0":
+    if os.environ.get("HUBNMT_HUB") == "0" or not limit:
         return
-    found = list_hub(author=author, search=search)
     try:
-        yield from islice(found, limit)
-        if limit and next(found, None) is not None:
-            print(f"there are more models: use --limit {2 * limit}", file=sys.stderr)
+        found = list_hub(author=author, search=search, limit=limit)
     except HubUnreachableError as error:  # the local models are listed regardless
         print(f"hubnmt: the Hub's models are not listed: {error}", file=sys.stderr)
+        return
+    yield from found
+    if len(found) == limit:
+        print(f"there may be more models than --limit {limit}", file=sys.stderr)
 
 
 def _to_line(model: "ListedModel") -> str:

@@ -26,12 +26,12 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show the configuration of a model and test it, for bug reports."""
-    from hubnmt.hub.pull import find_model
+    from hubnmt.hub.pull import locate_model
 
     translator = hubnmt.Translator.from_pretrained(model)
     place = {
         "name": model,
-        "folder": str(find_model(model)),
+        "folder": str(locate_model(model)[0]),
         "weights": str(translator.stored_dtype).removeprefix("torch."),
     }
     if translator.commit:
@@ -117,14 +117,14 @@ def export(
 ) -> None:
     """Convert a model for CTranslate2, or to another type of weights."""
     from hubnmt.checkpoint.folder import load_model
-    from hubnmt.hub.pull import find_model
+    from hubnmt.hub.pull import locate_model
     from hubnmt.inference.ctranslate2_export import export_ctranslate2
 
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [1]):
         raise InputError(f"{folder} exists and is not empty; name another folder")
     if quantization and to != "ctranslate2":
         raise InputError("--quantization is for --to ctranslate2 only")
-    source = find_model(model)
+    source, _ = locate_model(model)
     stored = load_model(source)
     if to == "ctranslate2":
         export_ctranslate2(stored, folder, quantization=quantization)
@@ -137,8 +137,8 @@ def _convert(stored: "StoredModel", folder: Path, new: Path, *, weight_type: str
     """Write a model folder with another type of weights, and the record of its training."""
     import torch
 
+    from hubnmt.checkpoint.files import MAX_RECORD_MIB, METRICS, SAMPLES
     from hubnmt.checkpoint.folder import save_model
-    from hubnmt.hub.files import MAX_RECORD_MIB, METRICS, SAMPLES
 
     card = re.sub(r"(?m)^(- weights stored as: ).*$", rf"\g<1>{weight_type}", stored.card)
     save_model(new, dataclasses.replace(stored, dtype=getattr(torch, weight_type), card=card))

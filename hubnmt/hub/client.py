@@ -1,30 +1,34 @@
-"""The client of the Hub, with the user's token; repositories there and in its cache."""
+"""The client of the Hub: the user's token, repositories, and exceptions as one line.
 
-from pathlib import Path
-from typing import Literal
+A line names the cause and the remedy, and never contains a token.
+"""
 
-from huggingface_hub import (
-    HfApi,
-    ModelInfo,
-    SpaceInfo,
-    constants,
-    get_token,
-    snapshot_download,
-)
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from huggingface_hub import HfApi, ModelInfo, SpaceInfo, constants, get_token
 from huggingface_hub.errors import (
+    FileMetadataError,
+    GatedRepoError,
+    HfHubHTTPError,
     LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from hubnmt.checkpoint.description import LIBRARY
-from hubnmt.errors import HubError
-from hubnmt.hub.errors import LOGIN
-from hubnmt.hub.files import ALLOWED, check_files
-from hubnmt.hub.reference import COMMIT, MAIN, HubReference
+from hubnmt.errors import HubError, HubNMTError, HubUnreachableError
+from hubnmt.hub.reference import COMMIT, MAIN
 
 TIMEOUT_S = 20.0
 """Timeout of a request for metadata."""
+
+TOKEN = re.compile(r"hf_\w{8,}|Bearer\s+\S+")
+LOGIN = "set HF_TOKEN or run `hf auth login`"
 
 Kind = Literal["model", "space"]
 RepoInfo = ModelInfo | SpaceInfo
@@ -75,27 +79,119 @@ def open_repo(
     return read_repo(api, repo, branch, kind=kind)
 
 
-def check_model(info: RepoInfo, target: str) -> dict[str, int | None]:
-    """Check a repository by `check_files`, and return its files with their sizes."""
-    sizes = {file.rfilename: file.size for file in info.siblings or ()}
-    library = None if LIBRARY in (info.tags or ()) else getattr(info, "library_name", None)
-    check_files(sizes, target=target, library=library)
-    return sizes
+# --- exceptions ---
+
+HTTP_ERROR = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
+"""Base class of the errors of the HTTP library that `huggingface_hub` uses."""
+
+NO_HUB = "{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later"
+NO_NETWORK = (
+    "cannot reach {endpoint} ({name}): check the network, proxy and HF_ENDPOINT, then try again; "
+    "cached models work offline (HF_HUB_OFFLINE=1)"
+)
+UNREACHABLE: dict[type[BaseException] | int, str] = {
+    OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, so the Hub is not contacted: unset it to go "
+    "online",
+    json.JSONDecodeError: NO_HUB,
+    FileMetadataError: NO_HUB,
+    HTTP_ERROR: NO_NETWORK,
+    LocalEntryNotFoundError: NO_NETWORK,
+    429: "too many requests to the Hub (429): try again {pause}; a token raises the limit",
+    **dict.fromkeys(
+        (408, 500, 502, 503, 504), "the Hub has a server error ({status}): try again {pause}"
+    ),
+}
+"""Messages for a Hub that does not answer, by exception or status code."""
+
+REFUSED: dict[type[BaseException] | int, str] = {
+    GatedRepoError: "{repo} is gated: ask for access at {endpoint}/{repo} while logged in, "
+    f"then provide your token ({LOGIN})",
+    RepositoryNotFoundError: "there is no folder {repo!r} here and no {repo!r} on {endpoint}, or "
+    "it is private: check the spelling; for a private one provide a token that may read it "
+    f"({LOGIN})",
+    RevisionNotFoundError: "{target}: no such branch, tag or commit; {endpoint}/{repo}/tree/main "
+    "lists them all",
+    RemoteEntryNotFoundError: "{target}: a file of the model was not found; pull again, or contact "
+    "its owner",
+    401: "the Hub does not accept this token: create one at {endpoint}/settings/tokens, "
+    f"then {LOGIN}",
+    403: "the Hub forbids this for {target}: your token needs the permission "
+    "({endpoint}/settings/tokens), and your user a role in that account",
+    404: "{target} was not found on {endpoint}: check the spelling and HF_ENDPOINT",
+    409: "{target} is being modified by someone else: try again",
+    412: "{target} was changed by another push; nothing was overwritten: check that change, then "
+    "push again",
+    413: "{target}: a file is too large for the Hub",
+    HfHubHTTPError: "{target}: the Hub refused ({status}: {reason})",
+    OSError: "{target}: cannot use {path} ({reason}); free disk space, choose another folder, or "
+    "set HF_HOME",
+}
+"""Messages for a request that was refused, or a disk that cannot be used."""
+
+XET = (
+    "{target}: the Xet storage of {endpoint} cannot be used, a mirror may not have it: set "
+    "HF_HUB_DISABLE_XET=1 and try again"
+)
+OTHER = "{target}: {reason}; try again, or check the metadata in its README.md"
 
 
-def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None) -> Path | None:
-    """Return the folder of a complete model in the cache; it is named by the commit."""
+@contextmanager
+def readable_errors(target: str) -> Iterator[None]:
+    """Convert exceptions of the client, which are of many kinds, to a `HubError` about `target`.
+
+    The original is not chained, because its traceback may show the request and its token.
+    """
     try:
-        folder = Path(
-            snapshot_download(
-                reference.repo,
-                revision=reference.revision,
-                cache_dir=cache_dir,
-                allow_patterns=ALLOWED,
-                local_files_only=True,
-            )
-        )
-        check_files({path.name: path.stat().st_size for path in folder.iterdir()}, target="")
-    except (LocalEntryNotFoundError, HubError):
-        return None
-    return folder
+        yield
+    except HubNMTError:
+        raise
+    except Exception as error:
+        raise explain(error, target) from None
+
+
+def explain(error: BaseException, target: str) -> HubError:
+    """Convert an exception about a target, such as `user/name@v1`, to a message for the user."""
+    causes = [error]  # the client wraps some
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    for cause in sorted(causes, key=lambda cause: isinstance(cause, LocalEntryNotFoundError)):
+        for key in _keys(cause):
+            if key in UNREACHABLE:
+                return HubUnreachableError(UNREACHABLE[key].format(**_facts(cause, target)))
+            if key in REFUSED:
+                return HubError(REFUSED[key].format(**_facts(cause, target)))
+    message = XET if "xet" in str(error).lower() else OTHER
+    return HubError(message.format(**_facts(error, target)))
+
+
+def _keys(error: BaseException) -> Iterator[type[BaseException] | int]:
+    """Yield what `error` may be listed by: its classes, and before the general one its status."""
+    for base in type(error).__mro__:
+        if base is HfHubHTTPError and isinstance(error, HfHubHTTPError):
+            yield error.response.status_code
+        if base is not OSError or getattr(error, "errno", None) is not None:
+            yield base
+
+
+def _facts(error: BaseException, target: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "target": target,
+        "repo": target.split("@")[0],
+        "endpoint": constants.ENDPOINT,
+        "name": type(error).__name__,
+        "reason": _first_line(error),
+    }
+    if isinstance(error, HfHubHTTPError):
+        wait = error.response.headers.get("Retry-After") or ""
+        facts["status"] = error.response.status_code
+        facts["pause"] = f"after {wait} s" if wait.isdigit() else "later"
+        facts["reason"] = _first_line(error.server_message or "no reason given")
+    elif isinstance(error, OSError) and error.errno is not None:
+        facts["path"] = error.filename2 or error.filename or "the disk"
+        facts["reason"] = (error.strerror or type(error).__name__).lower()
+    return facts
+
+
+def _first_line(error: object) -> str:
+    line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return TOKEN.sub("hf_***", line.strip())[:300]

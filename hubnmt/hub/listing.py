@@ -1,37 +1,33 @@
 """List bundled, cached and Hub models by their metadata, and evict cached models (LRU)."""
 
+import contextlib
 import dataclasses
-import itertools
-import time
-from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
 
-from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, get_session, scan_cache_dir
+from huggingface_hub import (
+    CachedRepoInfo,
+    CacheNotFound,
+    constants,
+    get_session,
+    scan_cache_dir,
+)
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
     build_hf_headers,
     hf_raise_for_status,
 )
 
-from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config, read_card
-from hubnmt.checkpoint.metadata import Score, read_languages, read_metadata, read_scores
-from hubnmt.config import ModelConfig
+from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config
+from hubnmt.checkpoint.files import MODEL_FILES, WEIGHTS
+from hubnmt.checkpoint.metadata import Score, read_card, read_languages, read_metadata, read_scores
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import TIMEOUT_S, connect, find_cached
-from hubnmt.hub.errors import readable_errors
-from hubnmt.hub.files import ALLOWED, WEIGHTS
+from hubnmt.hub.client import TIMEOUT_S, connect, readable_errors
+from hubnmt.hub.pull import find_cached
 from hubnmt.hub.reference import HubReference, parse_reference
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I8": 1}
 FACTS = ["cardData", "lastModified", "model-index", "private", "safetensors", "sha"]
 """Fields requested for each model."""
-
-FRESH_S = 60
-"""How long `first_models` is cached."""
-PAGE_SIZE = 100
-"""Models per request."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +56,11 @@ def list_bundled(*, search: str = "") -> list[ListedModel]:
 
 def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
     """List the complete hubnmt models in the cache of `huggingface_hub`, newest first."""
+    listed = []
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
-    listed = []
     for repo in sorted(repos, key=lambda repo: -repo.last_modified):
         is_owner = author.lower() in ("", repo.repo_id.partition("/")[0].lower())
         is_found = search.lower() in repo.repo_id.lower()
@@ -72,25 +68,17 @@ def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
             continue
         for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
             reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
-            if (found := _describe_cached(reference)) is not None:
-                listed.append(found)
+            folder = find_cached(reference)
+            with contextlib.suppress(HubNMTError):  # a model of another library
+                if folder is not None:
+                    model = _from_folder(str(reference), folder, "cached")
+                    listed.append(dataclasses.replace(model, commit=folder.name))
     return listed
 
 
-def _describe_cached(reference: HubReference) -> ListedModel | None:
-    folder = find_cached(reference)
-    if folder is None:
-        return None
-    try:
-        model = _from_folder(str(reference), folder, "cached")
-    except HubNMTError:  # a model of another library
-        return None
-    return dataclasses.replace(model, commit=folder.name)
-
-
 def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) -> ListedModel:
-    config: ModelConfig = load_config(folder)
-    files = [folder / name for name in ALLOWED if (folder / name).is_file()]
+    config = load_config(folder)
+    files = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
     return ListedModel(
         name=name,
         source=source,
@@ -102,8 +90,8 @@ def _from_folder(name: str, folder: Path, source: Literal["bundled", "cached"]) 
     )
 
 
-def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
-    """List the models on the Hub that are tagged `hubnmt`, last modified first, page by page.
+def list_hub(*, author: str = "", search: str = "", limit: int = 100) -> list[ListedModel]:
+    """List the models on the Hub that are tagged `hubnmt`, last modified first, at most 1,000.
 
     Raises:
         HubError: if the Hub refuses or cannot be reached.
@@ -111,26 +99,18 @@ def list_hub(*, author: str = "", search: str = "") -> Iterator[ListedModel]:
     query: dict[str, Any] = {
         "filter": LIBRARY,
         "sort": "lastModified",
-        "limit": PAGE_SIZE,
+        "limit": limit,
         "expand": FACTS,
         **({"author": author} if author else {}),
         **({"search": search} if search else {}),
     }
     with readable_errors("the list of models"):
-        yield from filter(None, map(_from_row, _request_rows(query)))
-
-
-def _request_rows(query: dict[str, Any]) -> Iterator[Any]:
-    # Not by `list_models`, which retries for half a minute without a network, fails as a whole on
-    # one model with an invalid card, and sends the token wherever the link to the next page leads.
-    headers = build_hf_headers(token=connect().token)
-    while query:
-        answer = get_session().get(
-            f"{constants.ENDPOINT}/api/models", params=query, headers=headers, timeout=TIMEOUT_S
-        )
+        # Not by `list_models`: it fails as a whole on one model with an invalid card, and retries
+        # for half a minute without a network.
+        url, headers = f"{constants.ENDPOINT}/api/models", build_hf_headers(token=connect().token)
+        answer = get_session().get(url, params=query, headers=headers, timeout=TIMEOUT_S)
         hf_raise_for_status(answer)
-        yield from answer.json()
-        query = parse_qs(urlsplit(answer.links.get("next", {}).get("url", "")).query)
+        return list(filter(None, map(_from_row, answer.json())))
 
 
 def _from_row(row: Any) -> ListedModel | None:
@@ -159,20 +139,6 @@ def _parse_row(row: dict[str, Any]) -> ListedModel:
     )
 
 
-def first_models(size: int) -> list[ListedModel]:
-    """Return the first models of `list_hub`, which are requested once a minute.
-
-    Raises:
-        HubError: if the Hub refuses or cannot be reached.
-    """
-    return _request_first(int(time.monotonic() // FRESH_S), size)
-
-
-@lru_cache(maxsize=1)
-def _request_first(period: int, size: int) -> list[ListedModel]:
-    return list(itertools.islice(list_hub(), size))
-
-
 def evict_lru(limit: int) -> tuple[str, ...]:
     """Evict least recently used hubnmt models from the cache until they fit in `limit` bytes.
 
@@ -180,10 +146,9 @@ def evict_lru(limit: int) -> tuple[str, ...]:
     of the evicted repositories.
     """
     names = {model.name.partition("@")[0] for model in list_cached()}
-    try:
-        cache = scan_cache_dir(constants.HF_HUB_CACHE)
-    except CacheNotFound:
+    if not names:
         return ()
+    cache = scan_cache_dir(constants.HF_HUB_CACHE)
     repos = [repo for repo in cache.repos if repo.repo_type == "model" and repo.repo_id in names]
     repos.sort(key=_last_used)
     total, evicted = sum(repo.size_on_disk for repo in repos), []

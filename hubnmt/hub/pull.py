@@ -10,39 +10,42 @@ import difflib
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import DryRunFileInfo, is_offline_mode
+from huggingface_hub import is_offline_mode, snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from hubnmt.checkpoint.description import bundled_models, check_place, load_config
-from hubnmt.checkpoint.files import replace_folder
+from hubnmt.checkpoint.files import CONFIG, LIMITS_MIB, MODEL_FILES, WEIGHTS, replace_folder
 from hubnmt.checkpoint.folder import load_model
+from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubError, HubUnreachableError, ModelNotFoundError
-from hubnmt.hub.client import check_model, connect, find_cached, read_repo
-from hubnmt.hub.errors import readable_errors
-from hubnmt.hub.files import ALLOWED, CONFIG, check_sizes
+from hubnmt.hub.client import RepoInfo, connect, read_repo, readable_errors
 from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES
+from hubnmt.text.tokenizer_file import max_file_bytes
 
 logger = logging.getLogger(__name__)
 
-
-def find_model(model: str | os.PathLike[str]) -> Path:
-    """Resolve a bundled name, a local folder or a Hub reference to a folder.
-
-    Raises:
-        ModelNotFoundError: listing the bundled models.
-        HubError: if the Hub has no such model, or cannot be reached.
-    """
-    return locate_model(model)[0]
+MAX_HEADER_MIB = 16
+"""Upper bound of the header of a weights file, which holds names and shapes."""
 
 
 def locate_model(
     model: str | os.PathLike[str], *, revision: str | None = None, **hub: Any
 ) -> tuple[Path, str | None]:
-    """Return a model's folder, and its commit if it is from the Hub; `hub`: options of `pull`."""
+    """Find a bundled name, a local folder or a Hub reference.
+
+    Returns:
+        the folder, and the commit if it is from the Hub, where `hub` are the options of `pull`.
+
+    Raises:
+        ModelNotFoundError: listing the bundled models.
+        HubError: if the Hub has no such model, or cannot be reached.
+    """
     name = os.fspath(model)
     folder = _find_local(name)
     if folder is not None:
@@ -93,7 +96,7 @@ def pull(
         token: defaults to `HF_TOKEN` or the stored login.
         local_files_only: use only the cache, like `HF_HUB_OFFLINE=1`.
         cache_dir: defaults to that of `huggingface_hub`.
-        max_bytes: limit of the download, not counting cached files.
+        max_bytes: limit of the size of a model that is not in the cache.
 
     Raises:
         HubError: if the model cannot be downloaded, is too large, or is not a hubnmt model.
@@ -137,13 +140,17 @@ def _pull_online(
         )
         folder = find_cached(pinned, cache_dir=cache_dir)
         if folder is None:
-            if max_bytes is not None:
-                _check_limit(download(allow_patterns=ALLOWED, dry_run=True), max_bytes, target)
+            size = sum(sizes.get(name) or 0 for name in MODEL_FILES)
+            if max_bytes is not None and size > max_bytes:
+                raise HubError(
+                    f"{target} has {size / 1e6:,.0f} MB, over the limit of "
+                    f"{max_bytes / 1e6:,.0f} MB; download it: hubnmt pull {target}"
+                )
             # 2. Download the config, and check the other sizes against it.
             config = load_config(Path(download(allow_patterns=CONFIG)))
-            check_sizes(sizes, config, target=target)
+            check_files(sizes, target, config=config)
             # 3. Download the rest. With a server error the client returns an incomplete folder.
-            download(allow_patterns=ALLOWED)
+            download(allow_patterns=MODEL_FILES)
             folder = find_cached(pinned, cache_dir=cache_dir)
             if folder is None:
                 raise HubUnreachableError(f"the download of {target} is incomplete: try again")
@@ -158,15 +165,6 @@ def _pull_online(
     return folder
 
 
-def _check_limit(planned: Sequence[DryRunFileInfo], max_bytes: int, target: str) -> None:
-    size = sum(file.file_size or 0 for file in planned if file.will_download)
-    if size > max_bytes:
-        raise HubError(
-            f"{target} has {size / 1e6:,.0f} MB, over the limit of {max_bytes / 1e6:,.0f} MB; "
-            f"download it from the command line: hubnmt pull {target}"
-        )
-
-
 def pull_to(reference: HubReference, folder: Path) -> Path:
     """Pull a model, copy it into a folder, atomically, and return its folder in the cache.
 
@@ -178,8 +176,70 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
     check_place(folder)
     pulled = pull(reference)
     load_model(pulled)
-    with readable_errors(str(reference)), replace_folder(folder, dropped=ALLOWED) as draft:
-        for name in ALLOWED:
+    with readable_errors(str(reference)), replace_folder(folder, dropped=MODEL_FILES) as draft:
+        for name in MODEL_FILES:
             if (pulled / name).is_file():
                 shutil.copyfile(pulled / name, draft / name)
     return pulled
+
+
+# --- files ---
+
+
+def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None) -> Path | None:
+    """Return the folder of a complete model in the cache; it is named by the commit."""
+    try:
+        folder = Path(
+            snapshot_download(
+                reference.repo,
+                revision=reference.revision,
+                cache_dir=cache_dir,
+                allow_patterns=MODEL_FILES,
+                local_files_only=True,
+            )
+        )
+        check_files({path.name: path.stat().st_size for path in folder.iterdir()}, folder.name)
+    except (LocalEntryNotFoundError, HubError):
+        return None
+    return folder
+
+
+def check_model(info: RepoInfo, target: str) -> dict[str, int | None]:
+    """Check the files of a repository by `check_files`, and return their sizes by name."""
+    sizes = {file.rfilename: file.size for file in info.siblings or ()}
+    check_files(sizes, target)
+    return sizes
+
+
+def check_files(
+    sizes: Mapping[str, int | None], target: str, *, config: ModelConfig | None = None
+) -> None:
+    """Check that a repository or folder has the files of a model, by their sizes in bytes.
+
+    `target` is its name in messages; `config` bounds the sizes of tokenizers and weights.
+
+    Raises:
+        HubError: if it is not a hubnmt model, or a file is too large or of unknown size.
+    """
+    missing = [name for name in (CONFIG, WEIGHTS) if name not in sizes]
+    if JOINT_FILE not in sizes and not set(TWO_FILES) <= set(sizes):
+        missing.append(JOINT_FILE)
+    if missing:
+        raise HubError(
+            f"{target} is not a hubnmt model: it has no {' and no '.join(missing)}; sharded and "
+            "pickled weights are not supported; `hubnmt list` shows models that work here"
+        )
+    limits = {name: (0, mib * 2**20) for name, mib in LIMITS_MIB.items()}
+    if config is not None:
+        most = max_file_bytes(max(config.src_vocab_size, config.tgt_vocab_size))
+        limits |= dict.fromkeys((JOINT_FILE, *TWO_FILES), (0, most))
+        n = config.n_parameters  # a byte each in int8, four in float32
+        limits[WEIGHTS] = (n, 4 * n + MAX_HEADER_MIB * 2**20)
+    for name, (least, most) in limits.items():
+        size = sizes.get(name, least)
+        if size is None or not least <= size <= most:
+            shown = "an unknown number of" if size is None else f"{size:,}"
+            raise HubError(
+                f"{target}: {name} has {shown} bytes, but a valid one for this model has "
+                f"{least:,} to {most:,}; refused"
+            )

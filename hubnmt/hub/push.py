@@ -8,19 +8,26 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, SpaceInfo
 
 from hubnmt.checkpoint.card import CardFacts, address_card, write_card
-from hubnmt.checkpoint.description import CARD_FILE, LIBRARY
+from hubnmt.checkpoint.description import LIBRARY
+from hubnmt.checkpoint.files import (
+    BOARD,
+    CARD,
+    CONFIG,
+    LIMITS_MIB,
+    MAX_BOARD_MIB,
+    MODEL_FILES,
+    WEIGHTS,
+)
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
-from hubnmt.hub.client import Kind, RepoInfo, connect, open_repo
-from hubnmt.hub.errors import readable_errors
-from hubnmt.hub.files import ALLOWED, BOARD, CONFIG, LIMITS_MIB, MAX_BOARD_MIB, WEIGHTS
+from hubnmt.hub.client import RepoInfo, connect, open_repo, readable_errors
 from hubnmt.hub.reference import MAIN, check_repo
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
@@ -81,14 +88,10 @@ def push(
                 f"{repo} is public: make it private in its settings, or push to a new name"
             )
         _check_target(info, repo)
+        message = message or "Push with hubnmt"
+        unwanted = [file.rfilename for file in info.siblings or () if file.rfilename in MODEL_FILES]
         return commit(
-            api,
-            info,
-            contents,
-            unwanted=ALLOWED,
-            message=message or "Push with hubnmt",
-            revision=revision or MAIN,
-            create_pr=create_pr,
+            api, info, contents, unwanted, message=message, revision=revision, create_pr=create_pr
         )
 
 
@@ -107,9 +110,6 @@ def prepare_repo(repo: str, *, private: bool = False) -> None:
         api.auth_check(repo, write=True)
 
 
-# --- contents of a push ---
-
-
 def collect(folder: Path, repo: str) -> dict[str, Content]:
     """Validate a model folder and return what to upload, by name in the repository.
 
@@ -120,24 +120,18 @@ def collect(folder: Path, repo: str) -> dict[str, Content]:
         raise ModelFolderError(f"{folder}: no such folder; save the model first")
     stored = load_model(folder)
     contents: dict[str, Content] = {}
-    for name in [name for name in (*ALLOWED, BOARD) if _is_shared(folder / name, name)]:
-        _check_link(folder / name, folder)
-        if name != WEIGHTS and SECRET.search((folder / name).read_text("utf-8", "replace")):
-            raise ModelFolderError(f"{folder / name}: contains a Hub token; remove it first")
-        contents[name] = folder / name
-    contents[CARD_FILE] = _card(stored, repo, folder / CARD_FILE)
+    for name, limit_mib in {**LIMITS_MIB, WEIGHTS: math.inf, BOARD: MAX_BOARD_MIB}.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size > limit_mib * 2**20:
+            continue
+        homes = (folder.resolve(), folder.resolve().parent.parent / "blobs")  # of the Hub's cache
+        if not any(path.resolve().is_relative_to(home) for home in homes):
+            raise ModelFolderError(f"{path}: a link to a file outside the folder; copy it here")
+        if name != WEIGHTS and SECRET.search(path.read_text("utf-8", "replace")):
+            raise ModelFolderError(f"{path}: contains a Hub token; remove it first")
+        contents[name] = path
+    contents[CARD] = _card(stored, repo, folder / CARD)
     return contents
-
-
-def _is_shared(path: Path, name: str) -> bool:
-    limit_mib = {**LIMITS_MIB, BOARD: MAX_BOARD_MIB}.get(name, math.inf)
-    return path.is_file() and path.stat().st_size <= limit_mib * 2**20
-
-
-def _check_link(path: Path, folder: Path) -> None:
-    blobs = folder.resolve().parent.parent / "blobs"
-    if not any(path.resolve().is_relative_to(home) for home in (folder.resolve(), blobs)):
-        raise ModelFolderError(f"{path}: a link to a file outside the folder; copy that file here")
 
 
 def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
@@ -156,9 +150,6 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
     return address_card(text, repo).encode()
 
 
-# --- target repository ---
-
-
 def _check_target(info: RepoInfo, repo: str) -> None:
     """Check that the repository is empty or contains a hubnmt model."""
     library = getattr(info, "library_name", None)
@@ -172,10 +163,10 @@ def commit(
     api: HfApi,
     info: RepoInfo,
     contents: Mapping[str, Content],
+    unwanted: Iterable[str],
     *,
-    unwanted: Collection[str],
     message: str,
-    revision: str = MAIN,
+    revision: str | None = None,
     create_pr: bool = False,
 ) -> Pushed:
     """Commit the differences to a repository, if there are any.
@@ -184,29 +175,24 @@ def commit(
         api: client.
         info: state of the repository, which becomes the parent of the commit.
         contents: local files, or bytes, by name in the repository.
-        unwanted: files to remove where the repository has them and `contents` has not.
+        unwanted: files of the repository to remove, unless they are in `contents`.
         message: title of the commit or pull request.
-        revision: branch.
+        revision: branch; defaults to `main`.
         create_pr: open a pull request instead.
     """
-    kind: Kind = "space" if isinstance(info, SpaceInfo) else "model"
-    there = {file.rfilename for file in info.siblings or ()}
-    removed = [name for name in unwanted if name in there and name not in contents]
-    url = f"{api.endpoint}/{'spaces/' if kind == 'space' else ''}{info.id}"
+    added = [CommitOperationAdd(name, content) for name, content in contents.items()]
+    removed = [CommitOperationDelete(name) for name in unwanted if name not in contents]
     done = api.create_commit(  # which leaves out files that have not changed
         info.id,
-        [
-            *(CommitOperationAdd(name, content) for name, content in contents.items()),
-            *map(CommitOperationDelete, removed),
-        ],
+        [*added, *removed],
         commit_message=message,
-        repo_type=kind,
+        repo_type="space" if isinstance(info, SpaceInfo) else "model",
         revision=revision,
         create_pr=create_pr,
         parent_commit=info.sha,
     )
     return Pushed(
-        url=done.pr_url or url,
+        url=done.pr_url or str(done.repo_url),
         commit=done.oid,
         is_changed=done.oid != info.sha,
         is_private=bool(info.private),

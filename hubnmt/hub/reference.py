@@ -12,10 +12,8 @@ MAIN = "main"
 """Default branch."""
 
 NAME = r"\w(?:[\w.-]{0,94}\w)?"
-"""User or model name; must not start or end with a dash or dot."""
-
-REVISION = re.compile(r"[\w./+-]{1,200}", re.ASCII)
-REFERENCE = re.compile(rf"({NAME}/{NAME})(?:@({REVISION.pattern}))?", re.ASCII)
+REPO = re.compile(rf"(?!.*(?:--|\.\.)){NAME}/{NAME}(?<!\.git)", re.ASCII)
+REVISION = re.compile(r"(?!.*\.\.)(?=.{1,200}$)[\w+][\w.+-]*(?:/[\w+][\w.+-]*)*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -44,23 +42,21 @@ def parse_reference(text: str, *, revision: str | None = None) -> HubReference |
     Raises:
         HubError: if a `revision` given separately differs, or it is not a valid git ref name.
     """
-    match = REFERENCE.fullmatch(text)
-    if not match or ".." in match[1] or "--" in match[1] or match[1].endswith(".git"):
+    repo, at, given = text.partition("@")
+    if not REPO.fullmatch(repo) or (at and not given):
         return None
-    if revision is not None and match[2] not in (None, revision):
+    if given and revision not in (None, given):
         raise HubError(f"{text!r} and revision = {revision!r} name different revisions; give one")
-    chosen = match[2] or revision or MAIN
-    parts = chosen.split("/")
-    is_path = ".." in chosen or any(not part or part[0] in ".-" for part in parts)
-    if is_path or not REVISION.fullmatch(chosen):
+    chosen = given or revision or MAIN
+    if not REVISION.fullmatch(chosen):
         raise HubError(
             f"revision = {chosen!r} is not a valid branch, tag or commit; "
             "use letters, digits and . _ - + /"
         )
-    return HubReference(match[1], chosen)
+    return HubReference(repo, chosen)
 
 
 def check_repo(repo: str) -> None:
     """Raise a `HubError` unless the name of a repository is `user/name`."""
-    if "@" in repo or parse_reference(repo) is None:
+    if not REPO.fullmatch(repo):
         raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")

@@ -11,14 +11,15 @@ from huggingface_hub import HfApi, SpaceCardData, constants, get_token
 
 from hubnmt.checkpoint.description import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import check_model, connect, open_repo, read_repo
-from hubnmt.hub.errors import readable_errors
+from hubnmt.hub.client import connect, open_repo, read_repo, readable_errors
+from hubnmt.hub.pull import check_model
 from hubnmt.hub.push import Content, Pushed, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
+BESIDE = ("app.py", "requirements.txt")
 WHEEL_FILES = PACKAGE / "hub" / "space_files"
-"""Location of `app.py` and `requirements.txt` in a wheel; see pyproject.toml."""
+"""Location of `BESIDE` in a wheel; see pyproject.toml."""
 
 EXCLUDED = {"__pycache__", "pretrained", "space_files"}
 """Folders of the package that are not uploaded; the served bundled model is added separately."""
@@ -66,11 +67,9 @@ def open_space(
         needs_private = private or (is_closed and not public)
         info = open_repo(api, repo, MAIN, kind="space", private=needs_private)
         if needs_private and not info.private:
-            reason = "" if private else f", so everybody could use {model}, which is not"
-            remedy = "" if private else "; --public permits it"
             raise HubError(
-                f"Space {repo} is public{reason}: make it private in its settings, then try again"
-                f"{remedy}"
+                f"Space {repo} is public: make it private in its settings, or choose a new name; "
+                f"for everybody to use {model} give --public"
             )
         names = {file.rfilename for file in info.siblings or ()}
         if APPS & names and LIBRARY not in (info.tags or ()):
@@ -81,13 +80,9 @@ def open_space(
             api.add_space_variable(repo, VARIABLE, model)
         if with_token:
             api.add_space_secret(repo, SECRET, token or get_token() or "")
-        return commit(
-            api,
-            info,
-            collect(repo, model),
-            unwanted=sorted(filter(OURS.fullmatch, names)),
-            message=f"Serve {model} with hubnmt",
-        )
+        unwanted = sorted(filter(OURS.fullmatch, names))
+        message = f"Serve {model} with hubnmt"
+        return commit(api, info, collect(repo, model), unwanted, message=message)
 
 
 def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
@@ -117,12 +112,8 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
 
 def collect(repo: str, model: str) -> dict[str, Content]:
     """Collect the files of the Space, by their name in it."""
-    contents: dict[str, Content] = {
-        "app.py": find_beside("app.py"),
-        "requirements.txt": find_beside("requirements.txt"),
-    }
-    requirements = find_beside("requirements.txt").read_text("utf-8")
-    contents["README.md"] = write_readme(repo, model, requirements).encode()
+    contents: dict[str, Content] = {name: find_beside(name) for name in BESIDE}
+    contents["README.md"] = write_readme(repo, model).encode()
     for path in sorted(PACKAGE.rglob("*")):
         inside = path.relative_to(PACKAGE)
         if path.suffix in KINDS and path.is_file() and not EXCLUDED & set(inside.parts):
@@ -149,8 +140,9 @@ PICTURE = "hubnmt/ui/assets/share.png"
 """Shown with a link to the Space."""
 
 
-def write_readme(repo: str, model: str, requirements: str) -> str:
+def write_readme(repo: str, model: str) -> str:
     """Return the README of the Space: front matter with its build settings, and a description."""
+    requirements = find_beside("requirements.txt").read_text("utf-8")
     gradio = re.search(r"^gradio==(\S+)$", requirements, re.MULTILINE)
     reference = None if model in bundled_models() else parse_reference(model)
     head = SpaceCardData(

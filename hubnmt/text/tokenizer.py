@@ -254,8 +254,8 @@ class Tokenizer:
         return [[self._piece_bytes[token_id] for token_id in step] for step in steps]
 
 
-TWO_FILES = ("tokenizer_src.json", "tokenizer_tgt.json")
-"""File names of separate vocabularies; a joint one is in `tokenizer.json`."""
+JOINT_FILE, TWO_FILES = "tokenizer.json", ("tokenizer_src.json", "tokenizer_tgt.json")
+"""File names of a joint vocabulary, and of separate ones."""
 
 
 class Tokenizers(NamedTuple):
@@ -271,7 +271,7 @@ class Tokenizers(NamedTuple):
     def save(self, folder: Path) -> None:
         """Write one file for a joint vocabulary, otherwise two."""
         if self.src is self.tgt:
-            self.src.save(folder / "tokenizer.json")
+            self.src.save(folder / JOINT_FILE)
         else:
             for name, tokenizer in zip(TWO_FILES, self, strict=True):
                 tokenizer.save(folder / name)

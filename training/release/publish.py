@@ -12,10 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.description import CARD_FILE
+from hubnmt.checkpoint.files import (
+    BOARD,
+    CARD,
+    MAX_BOARD_MIB,
+    MAX_RECORD_MIB,
+    METRICS,
+    SAMPLES,
+)
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.files import BOARD, MAX_BOARD_MIB, MAX_RECORD_MIB, METRICS, SAMPLES
 from hubnmt.translator import Translator
 from training.data.corpora import name_tests, read_test
 from training.files import replace_text, reporting_full_disk
@@ -67,8 +73,8 @@ def publish_run(run: Run) -> None:
     failure = explain_failure(record, run.corpus.valid, with_copies=data.drop_copies)
     # 3. Write the card and the record of the run.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
-    replace_text(best / CARD_FILE, write_card(facts))
-    log.info("model card: %s", best / CARD_FILE)
+    replace_text(best / CARD, write_card(facts))
+    log.info("model card: %s", best / CARD)
     add_records(folder, best)
     # 4. Say what to do next.
     if failure:

@@ -14,7 +14,7 @@ import torch
 
 from hubnmt.attention.maps import Attention
 from hubnmt.checkpoint.card import escape_cell
-from hubnmt.hub.files import METRICS, SAMPLES
+from hubnmt.checkpoint.files import METRICS, SAMPLES
 from training.files import replace_text, reporting_full_disk
 
 try:  # TensorBoard is optional

@@ -26,9 +26,8 @@ except ImportError:  # not available on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 import hubnmt
-from hubnmt.checkpoint.files import read_json
+from hubnmt.checkpoint.files import METRICS, SAMPLES, read_json
 from hubnmt.errors import ConfigError, ModelFolderError
-from hubnmt.hub.files import METRICS, SAMPLES
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.files import replace_text, reporting_full_disk

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.description import load_config, read_card
-from hubnmt.checkpoint.metadata import Score, read_metadata, read_scores
+from hubnmt.checkpoint.description import load_config
+from hubnmt.checkpoint.metadata import Score, read_card, read_metadata, read_scores
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
-from hubnmt.hub.listing import ListedModel, first_models, list_cached
+from hubnmt.hub.listing import ListedModel, list_cached, list_hub
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.text_format import short_count
@@ -150,7 +150,7 @@ def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
     if registry.allow_hub:
         suggested += [(_label(model), model.name) for model in list_cached()]
         try:
-            found = first_models(N_SUGGESTED)
+            found = list_hub(limit=N_SUGGESTED)
             suggested += [(_label(model), model.name) for model in found]
         except HubError as error:
             logger.warning("cannot list models on the Hub: %s", error)

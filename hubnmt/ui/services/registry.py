@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub.client import find_cached
 from hubnmt.hub.listing import evict_lru
-from hubnmt.hub.pull import pull
+from hubnmt.hub.pull import find_cached, pull
 from hubnmt.hub.reference import parse_reference
 from hubnmt.translator import Translator
 

@@ -9,8 +9,7 @@ import huggingface_hub.errors as theirs
 import pytest
 
 from hubnmt.errors import HubError
-from hubnmt.hub.client import connect
-from hubnmt.hub.errors import HTTP_ERROR, explain
+from hubnmt.hub.client import HTTP_ERROR, connect, explain
 from tests.hub import TOKEN
 from tests.hub_server import HubServer
 

@@ -52,15 +52,6 @@ def test_facts_come_without_the_weights(full_hub: HubServer, tiny_config: ModelC
     assert full_hub.asked("resolve|objects") == []
 
 
-def test_a_link_to_another_host_gets_no_token(full_hub: HubServer):
-    """A mirror may pass on links to the Hub itself, or to anybody."""
-    full_hub.page_size = 1
-    with HubServer() as other:
-        full_hub.own_name = other.url
-        assert len(list(list_hub())) == 3
-        assert other.requests == []
-
-
 @pytest.mark.parametrize(
     "head",
     [

@@ -12,11 +12,10 @@ import huggingface_hub
 import pytest
 import torch
 
+from hubnmt.checkpoint.files import MODEL_FILES
 from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
-from hubnmt.hub.client import find_cached
-from hubnmt.hub.files import ALLOWED
-from hubnmt.hub.pull import pull, pull_to
+from hubnmt.hub.pull import find_cached, pull, pull_to
 from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
@@ -45,7 +44,7 @@ def test_only_the_files_of_a_model_folder_are_fetched_and_only_once(
     pulled = pull(REFERENCE)
     assert pulled.name == head(hub)
     assert read_folder(pulled) == stored
-    assert {request.path.split("/")[-1] for request in hub.asked("resolve/")} <= set(ALLOWED)
+    assert {request.path.split("/")[-1] for request in hub.asked("resolve/")} <= set(MODEL_FILES)
     (large,) = hub.asked(OBJECTS)  # on a host that gets no token
     assert "authorization" not in {name.lower() for name in large.headers}
     assert TOKEN in str(hub.asked("resolve/.*safetensors")[0].headers)
@@ -115,7 +114,7 @@ def test_a_closed_model_is_refused_with_the_way_out_and_not_taken_from_the_cache
     [
         (
             {"config.json": b'{"model_type": "marian"}', "pytorch_model.bin": b"x"},
-            "of the library 'transformers': it has no model.safetensors.*pickled",
+            "not a hubnmt model: it has no model.safetensors.*pickled",
         ),
         ({"README.md": b"# hello"}, "not a hubnmt model: it has no config.json and no model"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt.errors import ConfigError, ModelNotFoundError
 from hubnmt.hub import pull
-from hubnmt.hub.pull import find_model
+from hubnmt.hub.pull import locate_model
 from hubnmt.translator import Translator
 
 
@@ -17,10 +17,10 @@ def test_a_bundled_name_comes_first_then_a_folder(
     for name in ("de-en-x", "mine"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(pull, "bundled_models", lambda: {"de-en-x": Path("/inside")})
-    assert find_model("de-en-x") == Path("/inside")
-    assert find_model("mine").resolve() == tmp_path / "mine"
-    assert find_model("./de-en-x").resolve() == tmp_path / "de-en-x"
-    assert find_model(tmp_path / "mine") == tmp_path / "mine"
+    assert locate_model("de-en-x")[0] == Path("/inside")
+    assert locate_model("mine")[0].resolve() == tmp_path / "mine"
+    assert locate_model("./de-en-x")[0].resolve() == tmp_path / "de-en-x"
+    assert locate_model(tmp_path / "mine")[0] == tmp_path / "mine"
 
 
 @pytest.mark.parametrize(
