@@ -17,7 +17,7 @@ from hubnmt.errors import HubNMTError, InputError, ModelNotFoundError
 from hubnmt.text.detection import Detected, detect_languages
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.catalogue import find_model, list_pairs
+from hubnmt.ui.services.registry import find_model, list_pairs
 from hubnmt.ui.services.text_format import public_message
 from hubnmt.ui.services.translate import Handlers
 from hubnmt.ui.services.turns import CLIENT, MAX_WAITING, BusyError, Client
@@ -124,7 +124,7 @@ def languages(handlers: Handlers) -> list[dict[str, Any]]:
 
 def _list_pairs(handlers: Handlers) -> list[tuple[str, str]]:
     pairs = list_pairs(handlers.registry).values()
-    return list(dict.fromkeys((main_tag(src), main_tag(tgt)) for src, tgt in pairs if src))
+    return list(dict.fromkeys((main_tag(src), main_tag(tgt)) for src, tgt in pairs))
 
 
 def _detect(handlers: Handlers, text: str) -> Detected:

@@ -7,8 +7,7 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import OPENS, QUIET, as_client, error_notice
-from hubnmt.ui.services.catalogue import suggest_models
-from hubnmt.ui.services.registry import MAX_MODEL_MB
+from hubnmt.ui.services.registry import MAX_MODEL_MB, suggest_models
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"

@@ -33,8 +33,8 @@ from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import card_html, model_line
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.api import Endpoints
-from hubnmt.ui.services.catalogue import language_lists
 from hubnmt.ui.services.files import Files
+from hubnmt.ui.services.registry import language_lists
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 TITLE = "hubnmt: translation and attention"

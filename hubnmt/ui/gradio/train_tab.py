@@ -18,7 +18,7 @@ from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, draw_static, heading, line, with_client_errors
 from hubnmt.ui.html import training_job, training_run
 from hubnmt.ui.services import training_jobs
-from hubnmt.ui.services.catalogue import list_pairs
+from hubnmt.ui.services.registry import list_pairs
 from hubnmt.ui.services.training_jobs import ALIVE, Job, TrainingJobs
 from hubnmt.ui.services.training_runs import read_run, samples_figure
 from hubnmt.ui.services.translate import Handlers

@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from hubnmt.text.languages import language_name
 from hubnmt.types import CHECK_BELOW, Translation
-from hubnmt.ui.services.catalogue import ModelFacts
+from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 

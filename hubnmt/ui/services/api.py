@@ -10,8 +10,8 @@ from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.catalogue import find_model, list_pairs
 from hubnmt.ui.services.files import FileProgress, FileResult, Files
+from hubnmt.ui.services.registry import find_model, list_pairs
 from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {

@@ -123,9 +123,7 @@ class Learn:
 
     def run(self, model: str) -> Run | None:
         """Read the training run of a model; None if its folder contains none."""
-        registry = self.handlers.registry
-        known = registry.folder(registry.name(model))
-        folder = find_run(known or registry.cached_folder(model))
+        folder = find_run(self.handlers.registry.folder(model))
         return None if folder is None else read_run(folder)
 
     def _read(self, state: Any) -> tuple[Translator, Subject]:

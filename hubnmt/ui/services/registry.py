@@ -1,15 +1,28 @@
-"""The models that the page may open: access, lazy loading, and an LRU cache."""
+"""The page's models: which ones it may open, their loading, and what is known of them."""
 
+import contextlib
+import dataclasses
+import itertools
+import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from hubnmt.errors import HubError, ModelNotFoundError
-from hubnmt.hub.listing import evict_lru
+from hubnmt.checkpoint.description import load_config
+from hubnmt.checkpoint.files import CONFIG
+from hubnmt.checkpoint.metadata import read_card, read_metadata, read_scores
+from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
+from hubnmt.hub.listing import ListedModel, evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import find_cached, pull
-from hubnmt.hub.reference import parse_reference
+from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.text.languages import language_name, main_tag
 from hubnmt.translator import Translator
+from hubnmt.ui.services.text_format import short_count
+
+logger = logging.getLogger(__name__)
 
 MAX_MODEL_MB = 500
 """Maximum size of a model downloaded by the page, in megabytes (10^6 bytes)."""
@@ -23,41 +36,35 @@ MAX_TOKENIZER_MIB = 8
 MAX_OPEN_MODELS = 2
 """Maximum number of models in memory: enough to alternate between two."""
 
-MAX_WAIT_S = 60.0
-"""How long a model waits until another one is downloaded."""
+N_SUGGESTED = 100
+"""Maximum number of Hub models listed: one page of results, most recently modified first."""
 
 
 def load_bounded(name: str, load: Callable[[str], Translator], *, is_public: bool) -> Translator:
     """Load a model; a Hub model only if its size is known and within the limits.
 
-    A public page also bounds tokenizer files, and evicts models from the Hub cache.
+    A public page also bounds tokenizer files, which take much memory to load, and the Hub cache.
 
     Raises:
         HubNMTError: if it is too large, or cannot be loaded.
     """
-    reference = None if _is_folder(name) else parse_reference(name)
+    reference = _find_on_hub(name)
     if reference is None:
         return load(name)
     try:
-        pulled = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
-        if is_public:
-            _check_tokenizers(pulled, name)
-        translator = load(str(pulled))
-        translator.name, translator.commit = name, pulled.name
+        folder = pull(reference, max_bytes=int(MAX_MODEL_MB * 10**6))
+        for path in folder.glob("tokenizer*.json"):
+            if is_public and path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
+                raise HubError(
+                    f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB limit of this "
+                    "page; run the page locally to open it"
+                )
+        translator = load(str(folder))
+        translator.name, translator.commit = name, folder.name
         return translator
     finally:
         if is_public:
             evict_lru(MAX_CACHE_MB * 10**6)
-
-
-def _check_tokenizers(folder: Path, name: str) -> None:
-    """Refuse tokenizer files that would take too much memory to load."""
-    for path in folder.glob("tokenizer*.json"):
-        if path.stat().st_size > MAX_TOKENIZER_MIB * 2**20:
-            raise HubError(
-                f"{name}: {path.name} is larger than the {MAX_TOKENIZER_MIB} MiB limit of this "
-                "page; run the page locally to open it"
-            )
 
 
 def _is_folder(name: str) -> bool:
@@ -67,11 +74,39 @@ def _is_folder(name: str) -> bool:
         return False
 
 
-def _is_on_hub(reference: str) -> bool:
+def _find_on_hub(name: str) -> HubReference | None:
+    """Return the Hub model of this name; None for a local folder and for what names no model."""
     try:
-        return parse_reference(reference) is not None and not _is_folder(reference)
+        return None if _is_folder(name) else parse_reference(name)
     except HubError:  # invalid revision
-        return False
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Model metadata shown in the page."""
+
+    name: str
+    """Reference used to open the model."""
+    src_lang: str
+    tgt_lang: str
+    n_parameters: int
+    size_mb: float | None = None
+    """Size of the folder in megabytes (10^6 bytes); None without a folder."""
+    card: str = ""
+    """Text of the model card: untrusted Markdown."""
+
+    @property
+    def description(self) -> str:
+        """Rest of the model card's title after the languages; may be empty."""
+        title = re.search(r"^# [^,\n]+, (.{1,200})$", self.card, re.MULTILINE)
+        return title[1] if title else ""
+
+    @property
+    def measured_on(self) -> str:
+        """First test set in the model card; may be empty."""
+        scores = read_scores(read_metadata(self.card))
+        return scores[0].dataset if scores else ""
 
 
 class ModelRegistry:
@@ -127,33 +162,18 @@ class ModelRegistry:
         One model is loaded at a time, and beside it one from the Hub, which may have to come first.
 
         Raises:
-            HubNMTError: if the model is not allowed, cannot be loaded, or others take too long.
+            HubNMTError: if the model is not allowed, or cannot be loaded.
         """
         reference = self.name(reference)
         self._check(reference)
-        if translator := self._find(reference):
-            return translator
-        loading = self._loading[_is_on_hub(reference)]
-        if not loading.acquire(timeout=MAX_WAIT_S):
-            raise HubError(f"{reference}: other models are being downloaded; try again in a moment")
-        try:
-            return self._find(reference) or self._load_and_keep(reference)
-        finally:
-            loading.release()
-
-    def _find(self, reference: str) -> Translator | None:
-        """Return an open model and mark it as most recently used."""
-        with self._lock:
-            if reference in self._open:
-                self._open.move_to_end(reference)
-            return self._open.get(reference)
-
-    def _load_and_keep(self, reference: str) -> Translator:
-        """Load a model, and close the least recently used one if there are too many."""
-        translator = self._load(reference)
+        translator = self._open.get(reference)
+        if translator is None:
+            with self._loading[_find_on_hub(reference) is not None]:
+                translator = self._open.get(reference) or self._load(reference)
         with self._lock:
             self._open[reference] = translator
-            while len(self._open) > MAX_OPEN_MODELS:
+            self._open.move_to_end(reference)
+            if len(self._open) > MAX_OPEN_MODELS:
                 self._open.popitem(last=False)
         return translator
 
@@ -168,23 +188,51 @@ class ModelRegistry:
         return self.name(reference) in self._open
 
     def folder(self, reference: str) -> Path | None:
-        """Return a model's local folder; None if it has none or access is not allowed."""
+        """Return a model's folder; None if it has none here, or is not allowed."""
+        reference = self.name(reference)
         if reference in self._bundled:
             return self._bundled[reference]
-        is_allowed = reference in (self.opening, *self._offered) or self.allow_local
-        return Path(reference) if is_allowed and _is_folder(reference) else None
+        if not self._is_allowed(reference):
+            return None
+        on_hub = _find_on_hub(reference)
+        if on_hub is not None:
+            return find_cached(on_hub)
+        return Path(reference) if _is_folder(reference) else None
 
-    def cached_folder(self, reference: str) -> Path | None:
-        """Return the cache folder of a Hub model that is open; None for any other model."""
-        reference = self.name(reference)
-        found = parse_reference(reference) if _is_on_hub(reference) else None
-        return find_cached(found) if found and self.is_open(reference) else None
+    def facts(self, reference: str) -> ModelFacts:
+        """Return what is known of a model, which is loaded only if its folder does not tell it.
+
+        Raises:
+            HubNMTError: as `get`.
+        """
+        name = self.name(reference)
+        folder = self.folder(name)
+        if folder is not None and (folder / CONFIG).is_file():
+            config, card = load_config(folder), read_card(folder)
+        else:
+            translator = self.get(name)
+            config, card = translator.config, translator.card
+        sizes = [path.stat().st_size for path in folder.iterdir()] if folder else []
+        size_mb = sum(sizes) / 1e6 if sizes else None
+        return ModelFacts(
+            name, config.src_lang, config.tgt_lang, config.n_parameters, size_mb, card
+        )
+
+    def own_facts(self) -> dict[str, ModelFacts]:
+        """Return what is known of the default and the bundled models that can be read."""
+        found = {}
+        for name in self.names:
+            with contextlib.suppress(HubNMTError):
+                found[name] = self.facts(name)
+        return found
+
+    def _is_allowed(self, reference: str) -> bool:
+        is_own = reference in self.names or reference in self._offered
+        return is_own or (self.allow_hub if _find_on_hub(reference) else self.allow_local)
 
     def _check(self, reference: str) -> None:
         """Refuse models that are not allowed, without revealing which local paths exist."""
-        if reference in self.names or reference in self._offered:
-            return
-        if self.allow_hub if _is_on_hub(reference) else self.allow_local:
+        if self._is_allowed(reference):
             return
         kinds = [*self.names]
         kinds += ["a local folder"] if self.allow_local else []
@@ -192,3 +240,81 @@ class ModelRegistry:
         raise ModelNotFoundError(
             f"{reference[:120]!r} is not available on this page; choose one of: {', '.join(kinds)}"
         )
+
+
+def list_pairs(registry: ModelRegistry) -> dict[str, tuple[str, str]]:
+    """Map the page's own models that can be read to source and target language."""
+    own = registry.own_facts()
+    return {name: (facts.src_lang, facts.tgt_lang) for name, facts in own.items()}
+
+
+def find_model(registry: ModelRegistry, src_lang: str, tgt_lang: str) -> str:
+    """Return the first of the page's own models for a language pair.
+
+    Raises:
+        ModelNotFoundError: naming the pairs that there are.
+    """
+    pairs = {name: tuple(map(main_tag, pair)) for name, pair in list_pairs(registry).items()}
+    wanted = main_tag(str(src_lang)), main_tag(str(tgt_lang))
+    for name, pair in pairs.items():
+        if pair == wanted:
+            return name
+    asked = " to ".join(str(tag)[:20] or "(none)" for tag in (src_lang, tgt_lang))
+    known = ", ".join(map(" to ".join, dict.fromkeys(pairs.values())))
+    raise ModelNotFoundError(f"no model translates {asked}; there are: {known}")
+
+
+def language_lists(registry: ModelRegistry, opened: ModelFacts) -> dict[str, Any]:
+    """Return the value of `assets/languages.js`.
+
+    Listed are the page's own models, the open one and one that translates back, if there is any.
+    """
+    models = registry.own_facts() | {opened.name: opened}
+    wanted = opened.tgt_lang, opened.src_lang
+    has_way_back = any((facts.src_lang, facts.tgt_lang) == wanted for facts in models.values())
+    if registry.allow_hub and not has_way_back:
+        cached = (each for each in list_cached() if (each.src_lang, each.tgt_lang) == wanted)
+        models |= {each.name: registry.facts(each.name) for each in itertools.islice(cached, 1)}
+    return {
+        "models": [_describe(facts) for facts in models.values()],
+        "opened": opened.name,
+        "has_more": registry.allow_local or registry.allow_hub,
+    }
+
+
+def _describe(facts: ModelFacts) -> dict[str, str]:
+    src_name, tgt_name = language_name(facts.src_lang), language_name(facts.tgt_lang)
+    size = short_count(facts.n_parameters)
+    return {
+        "name": facts.name,
+        "src": facts.src_lang,
+        "tgt": facts.tgt_lang,
+        "src_name": src_name,
+        "tgt_name": tgt_name,
+        "label": f"{src_name} to {tgt_name}, {size}: {facts.description or facts.name}",
+    }
+
+
+def suggest_models(registry: ModelRegistry) -> list[tuple[str, str]]:
+    """Return the picker's suggestions as (label, reference), the page's own models first.
+
+    If the Hub cannot be reached, only the page's own and the cached models are suggested.
+    """
+    labels = {name: name for name in registry.names}
+    listed = list_cached()
+    try:
+        listed += list_hub(limit=N_SUGGESTED)
+    except HubError as error:
+        logger.warning("cannot list models on the Hub: %s", error)
+    for model in listed:
+        labels.setdefault(model.name, _label(model))
+    return [(label, name) for name, label in labels.items()]
+
+
+def _label(model: ListedModel) -> str:
+    """Format a label such as `user/name (de to en, BLEU 41.2, 19 MB)`."""
+    facts = [f"{model.src_lang} to {model.tgt_lang}"] if model.src_lang else []
+    facts += [f"{score.metric} {score.value:.1f}" for score in model.scores[:1]]
+    if model.size_bytes is not None:
+        facts.append(f"{model.size_bytes / 1e6:.0f} MB")
+    return f"{model.name} ({', '.join(facts)})" if facts else model.name

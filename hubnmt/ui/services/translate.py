@@ -12,8 +12,7 @@ from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.types import Translation
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.catalogue import ModelFacts, list_pairs, read_facts
-from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, list_pairs
 from hubnmt.ui.services.subject import bind_sentence, find_unsure
 from hubnmt.ui.services.turns import in_turns
 
@@ -57,15 +56,11 @@ class Handlers:
     """Handlers shared by the tabs and the API; a model reference may be empty for the default."""
 
     registry: ModelRegistry
-    """Listing of the Hub's models, refreshed at most once a minute."""
 
     def choose(self, model: str) -> SelectedModel:
         """Load a model and return its metadata and defaults."""
         translator = self.registry.get(model)
-        name = self.registry.name(model)
-        folder = self.registry.folder(name)
-        facts = read_facts(name, translator.config, translator.card, folder)
-        return SelectedModel(facts, translator.decoding)
+        return SelectedModel(self.registry.facts(model), translator.decoding)
 
     def defaults(self, model: str) -> DecodingConfig:
         """Return a model's default options, or the global ones if it cannot be loaded."""
