@@ -16,7 +16,6 @@ from huggingface_hub.errors import (
     HfHubHTTPError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
-    RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
@@ -84,18 +83,18 @@ def open_repo(
 HTTP_ERROR = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
 """Base class of the errors of the HTTP library that `huggingface_hub` uses."""
 
-NO_HUB = "{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later"
-NO_NETWORK = (
-    "cannot reach {endpoint} ({name}): check the network, proxy and HF_ENDPOINT, then try again; "
-    "cached models work offline (HF_HUB_OFFLINE=1)"
-)
 UNREACHABLE: dict[type[BaseException] | int, str] = {
     OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, so the Hub is not contacted: unset it to go "
     "online",
-    json.JSONDecodeError: NO_HUB,
-    FileMetadataError: NO_HUB,
-    HTTP_ERROR: NO_NETWORK,
-    LocalEntryNotFoundError: NO_NETWORK,
+    **dict.fromkeys(
+        (json.JSONDecodeError, FileMetadataError),
+        "{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later",
+    ),
+    **dict.fromkeys(
+        (HTTP_ERROR, LocalEntryNotFoundError),
+        "cannot reach {endpoint} ({name}): check the network, proxy and HF_ENDPOINT, then try "
+        "again; cached models work offline (HF_HUB_OFFLINE=1)",
+    ),
     429: "too many requests to the Hub (429): try again {pause}; a token raises the limit",
     **dict.fromkeys(
         (408, 500, 502, 503, 504), "the Hub has a server error ({status}): try again {pause}"
@@ -111,28 +110,17 @@ REFUSED: dict[type[BaseException] | int, str] = {
     f"({LOGIN})",
     RevisionNotFoundError: "{target}: no such branch, tag or commit; {endpoint}/{repo}/tree/main "
     "lists them all",
-    RemoteEntryNotFoundError: "{target}: a file of the model was not found; pull again, or contact "
-    "its owner",
     401: "the Hub does not accept this token: create one at {endpoint}/settings/tokens, "
     f"then {LOGIN}",
     403: "the Hub forbids this for {target}: your token needs the permission "
     "({endpoint}/settings/tokens), and your user a role in that account",
-    404: "{target} was not found on {endpoint}: check the spelling and HF_ENDPOINT",
-    409: "{target} is being modified by someone else: try again",
     412: "{target} was changed by another push; nothing was overwritten: check that change, then "
     "push again",
-    413: "{target}: a file is too large for the Hub",
     HfHubHTTPError: "{target}: the Hub refused ({status}: {reason})",
     OSError: "{target}: cannot use {path} ({reason}); free disk space, choose another folder, or "
     "set HF_HOME",
 }
 """Messages for a request that was refused, or a disk that cannot be used."""
-
-XET = (
-    "{target}: the Xet storage of {endpoint} cannot be used, a mirror may not have it: set "
-    "HF_HUB_DISABLE_XET=1 and try again"
-)
-OTHER = "{target}: {reason}; try again, or check the metadata in its README.md"
 
 
 @contextmanager
@@ -160,8 +148,8 @@ def explain(error: BaseException, target: str) -> HubError:
                 return HubUnreachableError(UNREACHABLE[key].format(**_facts(cause, target)))
             if key in REFUSED:
                 return HubError(REFUSED[key].format(**_facts(cause, target)))
-    message = XET if "xet" in str(error).lower() else OTHER
-    return HubError(message.format(**_facts(error, target)))
+    line = _first_line(error)
+    return HubError(f"{target}: {line}; try again, or check the metadata in its README.md")
 
 
 def _keys(error: BaseException) -> Iterator[type[BaseException] | int]:

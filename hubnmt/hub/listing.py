@@ -113,30 +113,29 @@ def list_hub(*, author: str = "", search: str = "", limit: int = 100) -> list[Li
         return list(filter(None, map(_from_row, answer.json())))
 
 
-def _from_row(row: Any) -> ListedModel | None:
+def _from_row(row: dict[str, Any]) -> ListedModel | None:
+    """Describe a model by its row in the Hub's answer; None for invalid metadata."""
     try:
-        return _parse_row(row) if parse_reference(row["id"]) else None
+        if parse_reference(row["id"]) is None:
+            return None
+        metadata = dict(row.get("cardData") or {})
+        metadata |= {"model-index": row.get("model-index")}  # which the Hub returns separately
+        languages = (*read_languages(metadata), "", "")
+        weights = row.get("safetensors") or {"parameters": {}, "total": None}
+        size = sum(n * DTYPE_BYTES[kind] for kind, n in weights["parameters"].items())
+        return ListedModel(
+            name=row["id"],
+            source="hub",
+            src_lang=languages[0],
+            tgt_lang=languages[1],
+            scores=read_scores(metadata),
+            size_bytes=int(float(size)) or None,
+            n_parameters=weights["total"],
+            commit=row.get("sha") or "",
+            is_private=bool(row.get("private")),
+        )
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None  # invalid metadata
-
-
-def _parse_row(row: dict[str, Any]) -> ListedModel:
-    metadata = dict(row.get("cardData") or {})
-    metadata |= {"model-index": row.get("model-index")}  # which the Hub returns separately
-    languages = (*read_languages(metadata), "", "")
-    weights = row.get("safetensors") or {"parameters": {}, "total": None}
-    size = sum(n * DTYPE_BYTES[kind] for kind, n in weights["parameters"].items())
-    return ListedModel(
-        name=row["id"],
-        source="hub",
-        src_lang=languages[0],
-        tgt_lang=languages[1],
-        scores=read_scores(metadata),
-        size_bytes=int(float(size)) or None,
-        n_parameters=weights["total"],
-        commit=row.get("sha") or "",
-        is_private=bool(row.get("private")),
-    )
+        return None
 
 
 def evict_lru(limit: int) -> tuple[str, ...]:

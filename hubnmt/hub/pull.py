@@ -91,12 +91,8 @@ def pull(
 ) -> Path:
     """Return the folder of a model in the cache, named by its commit; download it if necessary.
 
-    Args:
-        reference: repository and revision.
-        token: defaults to `HF_TOKEN` or the stored login.
-        local_files_only: use only the cache, like `HF_HUB_OFFLINE=1`.
-        cache_dir: defaults to that of `huggingface_hub`.
-        max_bytes: limit of the size of a model that is not in the cache.
+    `local_files_only` uses only the cache, like `HF_HUB_OFFLINE=1`; `max_bytes` limits the size of
+    a model that is not in the cache.
 
     Raises:
         HubError: if the model cannot be downloaded, is too large, or is not a hubnmt model.

@@ -68,7 +68,7 @@ def push(
         private: create a new repository as private; a public one is refused.
         revision: branch, created if missing; defaults to `main`.
         create_pr: open a pull request instead of committing to the branch.
-        message: title of the commit.
+        message: title of the commit or the pull request.
         token: defaults to `HF_TOKEN` or the stored login.
 
     Raises:
@@ -93,21 +93,6 @@ def push(
         return commit(
             api, info, contents, unwanted, message=message, revision=revision, create_pr=create_pr
         )
-
-
-def prepare_repo(repo: str, *, private: bool = False) -> None:
-    """Check write access to a repository before a long job, creating it if missing.
-
-    An existing repository does not become `private`.
-
-    Raises:
-        HubError: if the Hub refuses or cannot be reached, or the repository has other content.
-    """
-    check_repo(repo)
-    api = connect(write=True)
-    with readable_errors(repo):
-        _check_target(open_repo(api, repo, MAIN, private=private), repo)
-        api.auth_check(repo, write=True)
 
 
 def collect(folder: Path, repo: str) -> dict[str, Content]:
@@ -171,14 +156,8 @@ def commit(
 ) -> Pushed:
     """Commit the differences to a repository, if there are any.
 
-    Args:
-        api: client.
-        info: state of the repository, which becomes the parent of the commit.
-        contents: local files, or bytes, by name in the repository.
-        unwanted: files of the repository to remove, unless they are in `contents`.
-        message: title of the commit or pull request.
-        revision: branch; defaults to `main`.
-        create_pr: open a pull request instead.
+    The parent is the commit of `info`. Files of the repository that are `unwanted` are removed,
+    unless they are in `contents`.
     """
     added = [CommitOperationAdd(name, content) for name, content in contents.items()]
     removed = [CommitOperationDelete(name) for name in unwanted if name not in contents]

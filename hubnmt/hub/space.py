@@ -1,13 +1,13 @@
 """Create or update a Hugging Face Space that serves one model.
 
-The Space runs this installation's code: the package, and `app.py` and `requirements.txt` from the
-checkout or the wheel.
+The Space runs this installation's code: the package, and `app.py`, `requirements.txt` and the head
+of the README from the checkout or the wheel.
 """
 
 import re
 from pathlib import Path
 
-from huggingface_hub import HfApi, SpaceCardData, constants, get_token
+from huggingface_hub import HfApi, SpaceCard, constants, get_token
 
 from hubnmt.checkpoint.description import LIBRARY, PRETRAINED, bundled_models
 from hubnmt.errors import HubError
@@ -17,9 +17,8 @@ from hubnmt.hub.push import Content, Pushed, commit
 from hubnmt.hub.reference import MAIN, check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
-BESIDE = ("app.py", "requirements.txt")
 WHEEL_FILES = PACKAGE / "hub" / "space_files"
-"""Location of `BESIDE` in a wheel; see pyproject.toml."""
+"""Location of files beside the package in a wheel; see pyproject.toml."""
 
 EXCLUDED = {"__pycache__", "pretrained", "space_files"}
 """Folders of the package that are not uploaded; the served bundled model is added separately."""
@@ -51,8 +50,7 @@ def open_space(
         repo: `user/name` of the Space.
         model: bundled name or Hub reference.
         private: create a new Space as private; an existing public one is refused.
-        public: allow public use of a private or gated model, which a Space with a token otherwise
-            serves only if it is private.
+        public: allow public use of a private or gated model; otherwise its Space must be private.
         with_token: store the token as a secret of the Space, to read a private or gated model.
         token: defaults to `HF_TOKEN` or the stored login.
 
@@ -112,8 +110,11 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
 
 def collect(repo: str, model: str) -> dict[str, Content]:
     """Collect the files of the Space, by their name in it."""
-    contents: dict[str, Content] = {name: find_beside(name) for name in BESIDE}
-    contents["README.md"] = write_readme(repo, model).encode()
+    contents: dict[str, Content] = {
+        "app.py": find_beside("app.py"),
+        "requirements.txt": find_beside("requirements.txt"),
+        "README.md": write_readme(repo, model).encode(),
+    }
     for path in sorted(PACKAGE.rglob("*")):
         inside = path.relative_to(PACKAGE)
         if path.suffix in KINDS and path.is_file() and not EXCLUDED & set(inside.parts):
@@ -133,34 +134,22 @@ def find_beside(name: str) -> Path:
     raise HubError(f"this installation of hubnmt has no {name}: reinstall it from a wheel")
 
 
-DESCRIPTION = "Small translation models that show their attention"
-"""One line for the card of a Space, at most 60 characters, and for links to the page."""
-
 PICTURE = "hubnmt/ui/assets/share.png"
 """Shown with a link to the Space."""
 
 
 def write_readme(repo: str, model: str) -> str:
-    """Return the README of the Space: front matter with its build settings, and a description."""
-    requirements = find_beside("requirements.txt").read_text("utf-8")
-    gradio = re.search(r"^gradio==(\S+)$", requirements, re.MULTILINE)
+    """Return the README of the Space: the head of ours, with its build settings, and a sentence."""
+    card = SpaceCard(find_beside("README.md").read_text("utf-8"))
+    for name in ("hf_oauth", "hf_oauth_scopes"):  # of the tab Train
+        card.data.pop(name, None)
+    card.data["title"] = repo.partition("/")[2]
+    card.data["thumbnail"] = f"{constants.ENDPOINT}/spaces/{repo}/resolve/main/{PICTURE}"
     reference = None if model in bundled_models() else parse_reference(model)
-    head = SpaceCardData(
-        title=repo.partition("/")[2],
-        emoji="🗣️",
-        colorFrom="indigo",
-        colorTo="yellow",
-        sdk="gradio",
-        sdk_version=gradio[1] if gradio else None,
-        python_version="3.11",
-        app_file="app.py",
-        license="apache-2.0",
-        short_description=DESCRIPTION,
-        thumbnail=f"{constants.ENDPOINT}/spaces/{repo}/resolve/main/{PICTURE}",
-        models=[reference.repo] if reference else None,
-        tags=[LIBRARY, "translation"],
-    )
-    return (
-        f"---\n{head}\n---\n\nTranslates with `{model}` and shows its attention weights.\n"
+    if reference is not None:
+        card.data["models"] = [reference.repo]
+    card.text = (
+        f"\nTranslates with `{model}` and shows its attention weights.\n"
         "Created by `hubnmt space`; run it again to update.\n"
     )
+    return str(card)

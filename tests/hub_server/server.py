@@ -223,10 +223,6 @@ class _Handler(BaseHTTPRequestHandler):
         files = self._readable(kind, id).resolve(revision).files
         return [answers.describe_file(name, blob) for name, blob in sorted(files.items())]
 
-    def auth_check(self, body: bytes, kind: str, id: str) -> dict[str, Any]:
-        self._writable(kind, id)
-        return {}
-
     def create_branch(self, body: bytes, kind: str, id: str, branch: str) -> dict[str, Any]:
         repo = self._writable(kind, id)
         if branch in repo.branches:
@@ -375,7 +371,6 @@ ROUTES: list[tuple[str, str, str]] = [
     ("GET", REPO, "repo_info"),
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
     ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),
-    ("GET", rf"{REPO}/auth-check/write", "auth_check"),
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),
     ("POST", rf"{REPO}/preupload/(?P<revision>[^/]+)", "preupload"),
     ("POST", rf"{REPO}/commit/(?P<revision>[^/]+)", "commit"),

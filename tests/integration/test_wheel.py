@@ -62,7 +62,7 @@ def test_the_installed_package_runs_with_what_a_space_needs(
     run: Callable[..., str], repo: Path, installed: Path
 ):
     code = "import hubnmt; from hubnmt.hub.space import find_beside; print(hubnmt.__file__)"
-    names = ("app.py", "requirements.txt")
+    names = ("app.py", "requirements.txt", "README.md")
     lines = run("python", "-c", f"{code}; [print(find_beside(name)) for name in {names}]")
     package, *carried = map(Path, lines.splitlines())
     assert package.is_relative_to(installed.parent)

@@ -69,7 +69,6 @@ def chained(outer: BaseException, cause: BaseException) -> BaseException:
             "cannot use /b (read-only)",
         ),
         (ValueError("something odd\nsecond line"), "something odd; try again"),
-        (RuntimeError("404, http://x/xet-write-token/main"), "set HF_HUB_DISABLE_XET=1"),
     ],
 )
 def test_each_trouble_is_one_line_with_its_remedy(error: BaseException, words: str):
