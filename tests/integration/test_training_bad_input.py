@@ -111,7 +111,7 @@ def test_files_of_different_length_are_refused_with_both_counts(
         ("x.csv", "de,fr\neins,un\n", "x.csv: no column 'en'; its first line is: de, fr"),
         ("x.jsonl", '{"de": "x", "text": "y"}\n', "no column 'en'; its columns: de, text; set"),
         ("x.jsonl", "{\n", "x.jsonl, line 1: not JSON"),
-        ("x.parquet", "no parquet", "x.parquet: incomplete or not a Parquet file"),
+        ("x.parquet", "no parquet", "x.parquet cannot be loaded: Parquet magic bytes"),
         ("x.tsv.gz", "no gzip", "x.tsv.gz: incomplete or not a gzip file"),
         ("x.xlsx", "", "x.xlsx has no matching translation file: set two text files, SRC,TGT, or"),
     ],

@@ -161,9 +161,6 @@ class DataConfig(SourceConfig):
     of three digits or more, are replaced by placeholders."""
     protect_names: float = 0.0
     """The same for names, so that a translation can keep those which the model cannot spell."""
-    valid_as_typed: bool = False
-    """Apply `drop_final_mark` and `lowercase_src` to the validation pairs, too, to select the model
-    for casual typing. Scores are then comparable only between runs that do so."""
     bpe_dropout: float = 0.0
     """Probability to skip each merge in training batches (Provilkov et al. 2020,
     https://arxiv.org/abs/1910.13267, use 0.1). Batches are planned with the lengths without it, so
@@ -216,24 +213,19 @@ class DataConfig(SourceConfig):
             corpora[name] = CorpusConfig.from_dict(values, where=f"corpora.{name}")
         return corpora
 
-    def held_out_corpus(self, split: Literal["valid", "test"]) -> CorpusConfig | None:
-        """Return the validation set, or the test set if there is one."""
-        if split == "valid":
-            return self._main(self.valid, self.valid_split, None)
+    def held_out_corpora(self) -> list[CorpusConfig]:
+        """Return the validation set, and the test set if there is one."""
+        corpora = [self._main(self.valid, self.valid_split, None)]
         if self.test:
-            return self._main(self.test, "test", None)
-        if self.test_split and self.dataset and not self.train:
-            return self._main((), self.test_split, None)
-        return None
+            corpora.append(self._main(self.test, "test", None))
+        elif self.test_split and self.dataset and not self.train:
+            corpora.append(self._main((), self.test_split, None))
+        return corpora
 
     def _main(self, files: tuple[str, ...], split: str, limit: int | None) -> CorpusConfig:
         names = [field.name for field in dataclasses.fields(SourceConfig)]
         values = {name: getattr(self, name) for name in names}
         return CorpusConfig(**values | {"files": files, "split": split, "limit": limit})
-
-    def typing_habits(self) -> dict[str, float]:
-        """Return the arguments of `training.data.augmentation.as_typed`."""
-        return {"drop_final_mark": self.drop_final_mark, "lowercase_src": self.lowercase_src}
 
     def cleaning_settings(self) -> Mapping[str, Any]:
         """Return the settings that determine the cleaned pairs, for the cache key."""

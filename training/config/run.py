@@ -88,10 +88,8 @@ class RunSettings(FromDict):
     """Validate and save the mean of the weights at this many validations; 1 takes the current
     weights. A mean helps where the learning rate does not fall to 0."""
     patience: int = 20
-    """Early stopping after this many validations without a better score."""
-    metric: Literal["auto", "bleu", "chrf"] = "auto"
-    """Score that chooses the best validation; `auto`: BLEU, but chrF between models whose BLEU is
-    under 5, where BLEU says little."""
+    """Early stopping after this many validations without a better score: BLEU, but chrF between
+    models whose BLEU is under 5, where it says little."""
     log_every: int = 50
     n_samples: int = 6
     """Number of validation sentences in `samples.md`."""

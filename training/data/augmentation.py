@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hubnmt.text.protected_spans import PLACEHOLDERS, PROTECTED
+from training.config.data import DataConfig
 from training.data.cleaning import fingerprint_pair
 
 FINAL_MARK: Final = re.compile(r"\s*[.!?…。！？।؟]+$")
@@ -31,6 +32,16 @@ _VOWELS: Final = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ie", "ei", "au"]
 _CODAS: Final = ["", "", "", "", "", "l", "m", "n", "r", "s", "t", "ck"]
 _ADDED_SHARE: Final = 0.015
 """Share of pairs that receive a placeholder at an end, like an emoji; corpora have few of them."""
+
+
+def augment(src: str, tgt: str, config: DataConfig) -> tuple[str, str]:
+    """Return a normalised pair with the changes that a recipe asks for, or unchanged."""
+    src, tgt = protect_spans(src, tgt, share=config.protect_spans)
+    src, tgt = protect_names(src, tgt, share=config.protect_names)
+    src, tgt = exchange_names(src, tgt, share=config.vary_names)
+    return as_typed(
+        src, tgt, drop_final_mark=config.drop_final_mark, lowercase_src=config.lowercase_src
+    )
 
 
 def as_typed(

@@ -35,16 +35,6 @@ class Batch(NamedTuple):
 
         return Batch(SourceBatch(*map(move, self.src)), *map(move, self[1:]))
 
-    def first_rows(self, n_rows: int) -> "Batch":
-        """Return a batch of the first pairs, with unchanged padding."""
-        n_labels = int((self.places < n_rows * self.tgt_in.shape[1]).sum())
-        return Batch(
-            SourceBatch(*(tensor[:n_rows] for tensor in self.src)),
-            self.tgt_in[:n_rows],
-            self.labels[:n_labels],
-            self.places[:n_labels],
-        )
-
     def pick(self, hidden: Tensor) -> Tensor:
         """Return the hidden states at the labels: (B, T, D) to (N, D)."""
         return hidden.flatten(0, 1).index_select(0, self.places)

@@ -111,14 +111,15 @@ def _describe(n_read: int, dropped: Counter[str]) -> str:
 class HeldOut:
     """Held-out sentences, compared ignoring case, spaces and punctuation."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Index both sides of the validation and test pairs."""
+    def __init__(self) -> None:
+        """Begin without sentences."""
         self._sides: tuple[set[str], set[str]] = (set(), set())
+
+    def update(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add both sides of validation or test pairs."""
         for pair in pairs:
             for texts, text in zip(self._sides, pair, strict=True):
-                texts.add(comparable(tidy(text)))
-        for texts in self._sides:
-            texts.discard("")
+                texts.update(filter(None, [comparable(tidy(text))]))
 
     def shares_a_side(self, src: str, tgt: str) -> bool:
         """Return whether either side is held out: one side is enough to leak the pair."""
@@ -169,12 +170,11 @@ def fingerprint_pair(src: str, tgt: str) -> int:
 
 
 class Cleaner:
-    """Filters pairs one by one; duplicates are found in `read_clean`."""
+    """Filters pairs one by one; `read_clean` finds duplicates and held-out sentences."""
 
-    def __init__(self, config: DataConfig, held_out: HeldOut) -> None:
+    def __init__(self, config: DataConfig) -> None:
         """Look up the scripts of both languages."""
         self._config = config
-        self._held_out = held_out
         self._scripts = (scripts_of(config.src_lang), scripts_of(config.tgt_lang))
 
     def why_drop(self, src: str, tgt: str) -> str | None:
@@ -191,8 +191,6 @@ class Cleaner:
             return "source = target"
         if self._is_foreign(src, 0) or self._is_foreign(tgt, 1):
             return "wrong script"
-        if config.drop_held_out and self._held_out.shares_a_side(src, tgt):
-            return "in validation or test set"
         return None
 
     def _is_foreign(self, text: str, side: int) -> bool:

@@ -5,12 +5,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from hubnmt.errors import InputError
 from hubnmt.text.normalization import single_spaced
 from training.config.data import CorpusConfig, DataConfig, group_files
-from training.data.augmentation import as_typed, exchange_names, protect_names, protect_spans
+from training.data.augmentation import augment
 from training.data.cleaning import (
     DUPLICATE,
     INVALID,
@@ -24,7 +24,6 @@ from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 
 FORMAT = 2
 """Version of the cleaning, part of the cache key."""
-Split = Literal["valid", "test"]
 
 
 class CleanPair(NamedTuple):
@@ -37,49 +36,43 @@ class CleanPair(NamedTuple):
     tgt: str
 
 
-def read_valid(config: DataConfig) -> Iterator[TextPair]:
-    """Yield the validation pairs; with `valid_as_typed`, with casual spelling."""
-    for pair in load_split(config, "valid"):
-        src, tgt = (text.strip().encode(errors="replace").decode() for text in pair)
-        yield as_typed(src, tgt, **config.typing_habits()) if config.valid_as_typed else (src, tgt)
+def read_valid(config: DataConfig) -> list[TextPair]:
+    """Return the validation pairs: at most `valid_limit`, evenly spaced.
 
-
-def load_split(config: DataConfig, split: Split) -> Iterator[TextPair]:
-    """Yield the validation or test pairs; none if the recipe names no test set.
-
-    Of the validation pairs at most `valid_limit` are taken, evenly spaced: the first lines of a
-    sorted file are its shortest.
+    The first lines would not do: those of a sorted file are its shortest.
     """
-    corpus = config.held_out_corpus(split)
-    if corpus is None:
-        return
-    pairs = read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
-    if split == "valid" and config.valid_limit:
-        rows = list(pairs)
-        n = min(config.valid_limit, len(rows))
-        yield from (rows[row * len(rows) // n] for row in range(n))
-    else:
-        yield from pairs
+    pairs = [
+        (_clean_side(src), _clean_side(tgt))
+        for src, tgt in _read(config.held_out_corpora()[0], config)
+    ]
+    n = min(config.valid_limit or len(pairs), len(pairs))
+    return [pairs[row * len(pairs) // n] for row in range(n)]
+
+
+def _clean_side(text: str) -> str:
+    return text.strip().encode(errors="replace").decode()
+
+
+def _read(corpus: CorpusConfig, config: DataConfig) -> Iterator[TextPair]:
+    return read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
 def name_tests(config: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
     """Yield name and corpus of each test set of a recipe; each group of files is one."""
-    corpus = config.held_out_corpus("test")
-    if corpus is None:
-        return
-    if not corpus.files:
-        yield f"{corpus.dataset} {corpus.split}", corpus
-    groups = group_files(corpus.files)
-    for files in groups:
-        path = Path(files[0])
-        name = path.name.partition(".")[0]
-        name = f"{path.parent.name}/{name}" if len(groups) > 1 and path.parent.name else name
-        yield name, dataclasses.replace(corpus, files=files)
+    for corpus in config.held_out_corpora()[1:]:
+        if not corpus.files:
+            yield f"{corpus.dataset} {corpus.split}", corpus
+        groups = group_files(corpus.files)
+        for files in groups:
+            path = Path(files[0])
+            name = path.name.partition(".")[0]
+            name = f"{path.parent.name}/{name}" if len(groups) > 1 and path.parent.name else name
+            yield name, dataclasses.replace(corpus, files=files)
 
 
 def read_test(corpus: CorpusConfig, config: DataConfig) -> tuple[list[str], list[str]]:
     """Return sources and references of a test set, which must not be empty or invalid."""
-    pairs = list(read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang))
+    pairs = list(_read(corpus, config))
     name = ", ".join(corpus.files) or corpus.dataset
     if not pairs:
         raise InputError(f"{name}: empty; an evaluation set needs at least one pair")
@@ -96,34 +89,35 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
     in memory, about 70 bytes.
     """
-    splits: tuple[Split, ...] = ("valid", "test") if config.drop_held_out else ()
-    held_out = HeldOut(pair for split in splits for pair in load_split(config, split))
-    cleaners = {False: Cleaner(config, held_out), True: Cleaner(config, HeldOut([]))}
+    cleaner = Cleaner(config)
+    held_out = HeldOut()
+    if config.drop_held_out:
+        held_out.update(read_valid(config))
+        for _, test in name_tests(config):
+            held_out.update(_read(test, config))
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)
         report.read[name] = 0  # reported even if it has no pairs
-        for pair in read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang):
+        for pair in _read(corpus, config):
             # 1. Clean.
             report.read[name] += 1
             src, tgt = map(tidy, pair)
-            reason = cleaners[corpus.keep_held_out].why_drop(src, tgt)
+            reason = cleaner.why_drop(src, tgt)
+            if not reason and not corpus.keep_held_out and held_out.shares_a_side(src, tgt):
+                reason = "in validation or test set"
+            # 2. Augment; what is drawn depends on the pair alone.
+            if not reason:
+                src, tgt = augment(src, tgt, config)
+            # 3. Drop duplicates.
+            if not reason and config.drop_duplicates:
+                fingerprint = fingerprint_pair(src, tgt)
+                reason = DUPLICATE if fingerprint in seen else None
+                seen.add(fingerprint)
             if reason:
                 report.drops[name][reason] += 1
-                continue
-            # 2. Augment; what is drawn depends on the pair alone.
-            src, tgt = protect_spans(src, tgt, share=config.protect_spans)
-            src, tgt = protect_names(src, tgt, share=config.protect_names)
-            src, tgt = exchange_names(src, tgt, share=config.vary_names)
-            src, tgt = as_typed(src, tgt, **config.typing_habits())
-            # 3. Drop duplicates.
-            if config.drop_duplicates:
-                fingerprint = fingerprint_pair(src, tgt)
-                if fingerprint in seen:
-                    report.drops[name][DUPLICATE] += 1
-                    continue
-                seen.add(fingerprint)
-            yield CleanPair(number, f"{tag} {src}" if tag else src, tgt)
+            else:
+                yield CleanPair(number, f"{tag} {src}" if tag else src, tgt)
 
 
 def content_key(config: DataConfig) -> str:
@@ -132,28 +126,11 @@ def content_key(config: DataConfig) -> str:
         name: [_describe(corpus), corpus.tag, corpus.keep_held_out]
         for name, corpus in config.training_corpora().items()
     }
-    splits: tuple[Split, ...] = ("valid", "test") if config.drop_held_out else ()
-    held_out = [facts for split in splits if (facts := _describe_split(config, split))]
-    return _digest(config.cleaning_settings(), corpora, held_out)
-
-
-def valid_key(config: DataConfig) -> str:
-    """Return a digest of everything that determines the validation pairs."""
-    habits = [config.typing_habits()] if config.valid_as_typed else []
-    return _digest(config.src_lang, config.tgt_lang, _describe_split(config, "valid"), *habits)
-
-
-def _digest(*facts: object) -> str:
-    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=16).hexdigest()
-
-
-def _describe_split(config: DataConfig, split: Split) -> list[object]:
-    corpus = config.held_out_corpus(split)
-    if corpus is None:
-        return []
-    if split == "valid" and config.valid_limit:
-        return [*_describe(corpus), "evenly spaced", config.valid_limit]
-    return _describe(corpus)
+    held_out = [_describe(corpus) for corpus in config.held_out_corpora() if config.drop_held_out]
+    if held_out and config.valid_limit:
+        held_out[0] += ["evenly spaced", config.valid_limit]
+    facts = [FORMAT, config.cleaning_settings(), corpora, held_out]
+    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
 def _describe(corpus: CorpusConfig) -> list[object]:

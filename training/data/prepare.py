@@ -1,19 +1,15 @@
 """Prepare training data: clean pairs, train or load the tokenizers, encode; with a cache.
 
-Each step is cached under a key of everything that determines it: validation pairs (content), clean
-texts (content and cleaning), vocabulary (texts and size), ids (texts, vocabulary and length).
+Each step is cached under a key of everything that determines it: clean texts (content and
+cleaning), vocabulary (texts and size), ids (texts, vocabulary and length).
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
-import json
 import logging
 import os
-import shutil
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,15 +20,15 @@ from hubnmt.errors import InputError
 from hubnmt.text.tokenizer import TWO_FILES, Tokenizer, Tokenizers
 from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.command import progress_bar
+from training.config.data import DataConfig
 from training.config.recipe import RunConfig
-from training.data.cleaning import NOT_TEXT, CleaningReport, is_broken
+from training.data.cleaning import CleaningReport, is_broken
 from training.data.corpora import (
     content_key,
     name_tests,
     read_clean,
     read_test,
     read_valid,
-    valid_key,
 )
 from training.data.dataset import PairDataset, write_pairs
 from training.data.sources import TextPair
@@ -42,10 +38,7 @@ log = logging.getLogger("training")
 
 REPORT_FILE = "cleaning.json"
 TEXTS_FILE = "texts.tsv"
-VALID_FILE = "valid.json"
 CHUNK = 16_384
-STALE_S = 24 * 3600
-"""Age in seconds after which a draft is assumed to be left by a killed process."""
 MAX_TRUNCATED_SHARE = 0.01
 """Share of truncated validation targets above which to warn; a few may be misaligned pairs."""
 
@@ -89,12 +82,8 @@ def prepare_corpus(
     content = content_key(config.data)
     if resumed is not None:
         _check_content(resumed, content)
-    for _, test in name_tests(config.data):
-        if test.files:  # a mistake in them shows before training
-            read_test(test, config.data)
-    valid = _read_valid(config)
+    valid = _read_held_out(config.data)
     texts, report = _clean_texts(config, content)
-    _warn_of_invalid(report, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
@@ -114,30 +103,15 @@ def prepare_corpus(
     return Corpus(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
 
 
-def _read_valid(config: RunConfig) -> list[TextPair]:
-    """Return the validation pairs; cached, because reading a stream takes long."""
-
-    def build(folder: Path) -> None:
-        pairs = json.dumps(list(read_valid(config.data)))
-        (folder / VALID_FILE).write_text(pairs, encoding="utf-8")
-
-    folder = cached(config, f"validation-{valid_key(config.data)}", build)
-    pairs = json.loads((folder / VALID_FILE).read_text(encoding="utf-8"))
-    return [(src, tgt) for src, tgt in pairs]
-
-
-def _warn_of_invalid(report: CleaningReport, valid: list[TextPair]) -> None:
-    """Warn if most of a corpus is invalid; a few invalid lines are ignored."""
-    counts = {name: (drops[NOT_TEXT], report.read[name]) for name, drops in report.drops.items()}
-    counts["validation"] = (sum(map(is_broken, map(" ".join, valid))), len(valid))
-    for name, (n_broken, n_read) in counts.items():
-        if 2 * n_broken > n_read:
-            log.warning(
-                "data: %s: %s of %s pairs are not valid UTF-8; convert the files first",
-                name,
-                f"{n_broken:,}",
-                f"{n_read:,}",
-            )
+def _read_held_out(config: DataConfig) -> list[TextPair]:
+    """Return the validation pairs; check the files of the test sets before the work."""
+    for _, test in name_tests(config):
+        if test.files:
+            read_test(test, config)
+    valid = read_valid(config)
+    if n_broken := sum(is_broken(src) or is_broken(tgt) for src, tgt in valid):
+        log.warning("data: %d of %d validation pairs are not valid UTF-8", n_broken, len(valid))
+    return valid
 
 
 def _warn_of_truncation(valid: list[TextPair], tokenizers: Tokenizers) -> None:
@@ -265,34 +239,23 @@ def cached(config: RunConfig, key: str, build: Callable[[Path], None]) -> Path:
     entry = folder / key
     if entry.is_dir():
         return entry
-    draft: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_stale_drafts(folder)
-        draft = Path(tempfile.mkdtemp(prefix=f".draft-{key}-", dir=folder))
-        draft.chmod(folder.stat().st_mode & 0o777)  # the cache may be shared with other users
-        build(draft)
-        for path in draft.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        try:
-            draft.rename(entry)
-        except OSError:
-            if not entry.is_dir():  # another process was faster
-                raise
+        with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
+            content = Path(draft, key)
+            content.mkdir()  # with the usual rights: the cache may be shared with other users
+            build(content)
+            for path in content.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            try:
+                content.rename(entry)
+            except OSError:
+                if not entry.is_dir():  # another process was faster
+                    raise
     except OSError as error:
         raise InputError(
             f"{folder}: the cache cannot be written ({error.strerror or error}); "
             "free disk space, or choose another with --set data.cache=FOLDER"
         ) from None
-    finally:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
     return entry
-
-
-def _remove_stale_drafts(folder: Path) -> None:
-    for path in folder.glob(".draft-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > STALE_S:
-                shutil.rmtree(path, ignore_errors=True)

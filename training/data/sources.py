@@ -8,17 +8,14 @@ import gzip
 import hashlib
 import itertools
 import json
-import logging
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig, group_files, suffix_of
-
-log = logging.getLogger("training")
 
 TextPair = tuple[str, str]
 Row = dict[str, Any]
@@ -27,48 +24,59 @@ SLICE = re.compile(r"(?P<split>[^\[]+)\[(?P<start>\d*):(?P<end>\d*)\]")
 """Row range of a split, implemented here because streaming datasets do not support it."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOCAL_INSTEAD = "or use local files: --set data.train=SRC,TGT --set data.valid=SRC,TGT"
-MAX_VALUES = 20
-"""Values of a filter column to name in an error."""
 
 
 def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterator[TextPair]:
-    """Yield the raw pairs of a corpus.
+    """Return an iterator over the raw pairs of a corpus.
 
     Raises:
-        InputError: if a file, a column, the dataset or a library is missing, or if no row has one
-            of `where_values`.
+        InputError, on iteration: if a file, a column, the dataset or a library is missing, or if
+            no row has one of `where_values`.
     """
     columns = [corpus.src_column or src_lang, corpus.tgt_column or tgt_lang]
     columns += filter(None, [corpus.where_column])
-    known: dict[str, None] = {}  # values of the filter column
-    pairs = _read_pairs(corpus, columns, known)
-    yield from itertools.islice(pairs, corpus.limit)
-    missing = [value for value in corpus.where_values if value not in known]
-    if missing and next(pairs, None) is None:  # read to the end
-        message = (
-            f"{', '.join(corpus.files) or corpus.dataset}: no row has {corpus.where_column} = "
-            f"{' or '.join(missing)}; its values: {', '.join(list(known)[:MAX_VALUES])}; correct "
-            "where_values"
+    return itertools.islice(_read_pairs(corpus, columns), corpus.limit)
+
+
+def _read_pairs(corpus: CorpusConfig, columns: Sequence[str]) -> Iterator[TextPair]:
+    """Yield source and target of each row that passes the filter."""
+    n_rows = n_wanted = 0
+    for where, rows in _read_sources(corpus, columns):
+        for number, row in enumerate(rows):
+            fields = _flatten(row)
+            if number == 0 and (missing := _list_missing(columns, fields)):
+                raise InputError(
+                    f"{where}: no column {missing}; its columns: {', '.join(fields)}; set "
+                    "src_column and tgt_column to two of them"
+                )
+            n_rows += 1
+            if corpus.where_column and str(fields[corpus.where_column]) not in corpus.where_values:
+                continue
+            n_wanted += 1
+            src, tgt = (str(fields.get(name) or "") for name in columns[:2])
+            yield src, tgt
+    if n_rows and not n_wanted:
+        raise InputError(
+            f"{', '.join(corpus.files) or corpus.dataset}: none of {n_rows:,} rows has "
+            f"{corpus.where_column} = {' or '.join(corpus.where_values)}; correct where_values"
         )
-        if len(missing) == len(corpus.where_values):
-            raise InputError(message)
-        log.warning("data: %s", message)
 
 
-def _read_pairs(
-    corpus: CorpusConfig, columns: Sequence[str], known: dict[str, None]
-) -> Iterator[TextPair]:
+def _read_sources(
+    corpus: CorpusConfig, columns: Sequence[str]
+) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Yield name and rows of each table, pair of text files, or dataset."""
     if not corpus.files:
-        rows = _read_dataset(corpus)
-        yield from _pick_columns(rows, corpus, columns, known, f"dataset {corpus.dataset!r}")
+        yield f"dataset {corpus.dataset!r}", _read_dataset(corpus)
     for first, *others in group_files(corpus.files):
         path = _expand(first)
         if others:
-            yield from _read_texts(path, _expand(others[0]))
-            continue
-        with _reading(path), _open(path) as file:
-            rows = _read_table(file, path, columns)
-            yield from _pick_columns(rows, corpus, columns, known, str(path))
+            pairs = _read_texts(path, _expand(others[0]))
+            yield str(path), (dict(zip(columns, pair, strict=True)) for pair in pairs)
+        elif suffix_of(first) == ".parquet":
+            yield str(path), _read_parquet(path)
+        else:
+            yield str(path), _read_table(path, columns)
 
 
 def fingerprint_corpus(corpus: CorpusConfig) -> str:
@@ -89,32 +97,6 @@ def fingerprint_corpus(corpus: CorpusConfig) -> str:
     if not corpus.files:
         digest.update(_find_commit(corpus).encode())
     return digest.hexdigest()
-
-
-def _pick_columns(
-    rows: Iterable[Row],
-    corpus: CorpusConfig,
-    columns: Sequence[str],
-    known: dict[str, None],
-    where: str,
-) -> Iterator[TextPair]:
-    """Yield source and target of each row that passes the filter; collect the filter's values."""
-    for number, row in enumerate(rows):
-        fields = _flatten(row)
-        if number == 0 and (missing := _list_missing(columns, fields)):
-            raise InputError(
-                f"{where}: no column {missing}; its columns: {', '.join(fields)}; set src_column "
-                "and tgt_column to two of them"
-            )
-        if corpus.where_column is not None:
-            value = str(fields.get(corpus.where_column))
-            is_wanted = value in corpus.where_values
-            if is_wanted or len(known) < MAX_VALUES:
-                known[value] = None
-            if not is_wanted:
-                continue
-        src, tgt = (str(fields.get(name) or "") for name in columns[:2])
-        yield src, tgt
 
 
 def _flatten(row: Row) -> Row:
@@ -138,9 +120,17 @@ def _list_missing(wanted: Collection[str], known: Collection[str]) -> str:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file; invalid UTF-8 becomes U+FFFD, which cleaning counts."""
+    """Yield the lines of a text file; invalid UTF-8 becomes U+FFFD, which cleaning counts.
+
+    Their ends and the byte order mark that Windows programs write are removed.
+    """
     with _reading(path), _open(path) as file:
-        yield from _lines(file, path)
+        first = file.readline()
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InputError(f"{path}: UTF-16, as PowerShell's > writes it; save it as UTF-8 first")
+        first = first.removeprefix(codecs.BOM_UTF8)
+        for line in itertools.chain([first] if first else [], file):
+            yield line.rstrip(b"\r\n").decode("utf-8", errors="replace")
 
 
 def _read_texts(src_path: Path, tgt_path: Path) -> Iterator[TextPair]:
@@ -181,34 +171,25 @@ def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
-def _lines(file: BinaryIO, path: Path) -> Iterator[str]:
-    """Yield lines without their ends and the byte order mark that Windows programs write."""
-    first = file.readline()
-    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InputError(f"{path}: UTF-16, as PowerShell's > writes it; save it as UTF-8 first")
-    first = first.removeprefix(codecs.BOM_UTF8)
-    for line in itertools.chain([first] if first else [], file):
-        yield line.rstrip(b"\r\n").decode("utf-8", errors="replace")
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _read_table(file: BinaryIO, path: Path, wanted: Sequence[str]) -> Iterator[Row]:
+def _read_table(path: Path, wanted: Sequence[str]) -> Iterator[Row]:
+    lines = read_lines(path)
     match suffix_of(path.name):
-        case ".parquet":
-            return _read_parquet(file, path)
         case ".jsonl":
-            return _read_json(_lines(file, path), path)
+            return _read_json(lines, path)
         case ".csv":
-            return _name_columns(_split_commas(_lines(file, path), path), wanted, path)
+            return _name_columns(_split_fields(lines, path), wanted, path)
         case _:  # quotes are plain text, because corpora contain unbalanced ones
-            lines = (line.split("\t") for line in _lines(file, path))
-            return _name_columns(lines, wanted, path)
+            return _name_columns((line.split("\t") for line in lines), wanted, path)
 
 
-def _split_commas(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
-    reader = csv.reader(f"{line}\n" for line in lines)  # a quoted field may have several lines
+def _split_fields(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file; its first line shows whether commas or semicolons divide it."""
+    first = next(lines, "")
+    all_lines = (f"{line}\n" for line in itertools.chain([first], lines))  # for fields of several
+    reader = csv.reader(all_lines, delimiter=max(",;", key=first.count))
     try:
         yield from reader
     except csv.Error as error:
@@ -231,15 +212,10 @@ def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path)
         names = [str(number) for number in range(1, len(first) + 1)]
         lines = itertools.chain([first], lines)
     if _list_missing(wanted, names):
-        shown = ", ".join(first)
-        if len(first) == 1 and ";" in shown:
-            raise InputError(
-                f"{path}: its columns are separated by semicolons ({shown[:200]}); save it with "
-                "commas, or as .tsv with tabs"
-            )
+        shown = ", ".join(first)[:200]
         raise InputError(
-            f"{path}: no column {_list_missing(wanted, first)}; its first line is: {shown[:200]}; "
-            "set src_column and tgt_column to names in it, or to 1 and 2 if it is not a header"
+            f"{path}: no column {_list_missing(wanted, first)}; its first line is: {shown}; set "
+            "src_column and tgt_column to names in it, or to 1 and 2 if it is not a header"
         )
     empty = dict.fromkeys(names, "")
     for line in lines:
@@ -259,26 +235,20 @@ def _read_json(lines: Iterator[str], path: Path) -> Iterator[Row]:
         yield row
 
 
-def _read_parquet(file: BinaryIO, path: Path) -> Iterator[Row]:
-    try:
-        import pyarrow as pa  # lazy: not needed for other formats
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError(f"{path}: Parquet requires pyarrow: pip install 'hubnmt[train]'") from None
-    try:
+# --- the library `datasets` ----------------------------------------------------------------------
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    with _library(str(path)), _open(path) as file:
+        import pyarrow.parquet as pq  # installed with `datasets`
+
         for chunk in pq.ParquetFile(file).iter_batches():
             yield from chunk.to_pylist()
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        first = str(error).splitlines()[0]
-        raise InputError(f"{path}: incomplete or not a Parquet file ({first})") from None
-
-
-# --- Hub datasets --------------------------------------------------------------------------------
 
 
 def _read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
     part = SLICE.fullmatch(corpus.split) if corpus.streaming else None
-    with _library(corpus) as datasets:
+    with _library(f"dataset {corpus.dataset!r} ({corpus.split})") as datasets:
         rows = datasets.load_dataset(
             corpus.dataset,
             corpus.config,
@@ -296,7 +266,7 @@ def _find_commit(corpus: CorpusConfig) -> str:
     """Return a version identifier of a dataset; a given commit needs no network."""
     if corpus.revision and COMMIT.fullmatch(corpus.revision):
         return corpus.revision
-    with _library(corpus) as datasets:
+    with _library(f"dataset {corpus.dataset!r}") as datasets:
         builder = datasets.load_dataset_builder(
             corpus.dataset, corpus.config, revision=corpus.revision
         )
@@ -304,19 +274,18 @@ def _find_commit(corpus: CorpusConfig) -> str:
 
 
 @contextlib.contextmanager
-def _library(corpus: CorpusConfig) -> Iterator[Any]:
+def _library(source: str) -> Iterator[Any]:
     """Import `datasets` and convert errors raised in the block to one line."""
     try:
-        import datasets  # lazy: costs half a second and 100 MB, not needed for local files
+        import datasets  # lazy: costs half a second and 100 MB, not needed for text
     except ImportError:
         raise InputError(
-            f"Hub datasets require: pip install 'hubnmt[train]'; install it, {LOCAL_INSTEAD}"
+            f"{source} requires: pip install 'hubnmt[train]'; install it, {LOCAL_INSTEAD}"
         ) from None
     try:
         yield datasets
     except Exception as error:  # the library, its file systems and HTTP client share no base class
         first = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise InputError(
-            f"dataset {corpus.dataset!r} ({corpus.split}) cannot be loaded: {first}; fix that and "
-            f"try again, {LOCAL_INSTEAD}"
+            f"{source} cannot be loaded: {first}; fix that and try again, {LOCAL_INSTEAD}"
         ) from error

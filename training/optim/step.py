@@ -5,7 +5,6 @@ splitting the work differently changes the result by rounding only.
 """
 
 import contextlib
-import gc
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -29,8 +28,6 @@ BETAS = (0.9, 0.98)
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 MAX_SKIPPED = 20
 """Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
-SPARE = 0.9
-"""Recommended share of the largest batch that fits: other batches have other shapes."""
 _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
@@ -134,7 +131,11 @@ class Stepper:
         # 2. Accumulate the gradients of all batches; the last pass exchanges them.
         total = torch.zeros((), device=self.group.device)
         for number, batch in enumerate(batches, 1):
-            with self.group.accumulating(self._reduced_loss, is_last=number == len(batches)):
+            is_last = number == len(batches)
+            with (
+                self._reporting_out_of_memory(),
+                self.group.accumulating(self._reduced_loss, is_last=is_last),
+            ):
                 total += self._accumulate(batch, n_tokens)
         self.group.sum(total)
         # 3. Clip them and update the weights.
@@ -144,7 +145,8 @@ class Stepper:
     def rehearse(self, batch: Batch) -> None:
         """Run one forward and backward pass and discard the gradients, to measure its time."""
         self.model.train()
-        self._accumulate(batch, torch.tensor(float(len(batch.labels)), device=self.group.device))
+        with self._reporting_out_of_memory():
+            self._accumulate(batch, torch.ones((), device=self.group.device))
         self.optimizer.zero_grad()
         if self.group.device.type == "cuda":
             torch.cuda.synchronize(self.group.device)
@@ -170,23 +172,10 @@ class Stepper:
         return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
 
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
-        """Accumulate the gradients of one batch; explain out-of-memory errors."""
-        try:
-            return self._backward(self._reduced_loss, batch, n_tokens)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        # Outside of `except`, where the traceback no longer holds tensors of the failed pass.
-        problem = self._explain_out_of_memory(batch, n_tokens)
-        if not self.group.is_rank0:
-            log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may not have failed
-        raise problem
-
-    def _backward(self, batch_loss: nn.Module, batch: Batch, n_tokens: Tensor) -> Tensor:
-        """Run the forward and backward pass; return the summed loss."""
+        """Add the gradients of one batch; return its summed loss."""
         is_mixed = self.dtype is not torch.float32
         with torch.autocast(self.group.device.type, self.dtype, enabled=is_mixed):
-            loss: Tensor = batch_loss(batch)
+            loss: Tensor = self._reduced_loss(batch)
         # The gradients are averaged over the processes, but their sum is wanted.
         self.scaler.scale(loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
@@ -203,37 +192,23 @@ class Stepper:
         self.scaler.update()
         return grad_norm
 
-    def _explain_out_of_memory(self, batch: Batch, n_tokens: Tensor) -> ConfigError:
-        """Halve the batch until it fits; return an error with the settings to change."""
-        n_all = len(batch.tgt_in)
-        n_rows = n_all // 2
-        while n_rows and not self._fits(batch.first_rows(n_rows), n_tokens):
-            n_rows //= 2
-        if not n_rows:
-            return ConfigError(
-                f"out of memory: not even one pair of {batch.tgt_in.shape[1]} target tokens fits; "
-                "lower data.max_tokens, or make the model smaller"
-            )
-        batch_tokens = self.settings.batch_tokens
-        tokens = max(1, int(SPARE * batch_tokens * n_rows / n_all))
-        accumulate = self.settings.accumulate * -(-batch_tokens // tokens)
-        return ConfigError(
-            f"out of memory with optimizer.batch_tokens = {batch_tokens}; about {tokens} would fit "
-            f"({n_rows} of the {n_all} pairs of the batch did): --set optimizer.batch_tokens="
-            f"{tokens} --set optimizer.accumulate={accumulate} is equivalent"
-        )
-
-    def _fits(self, batch: Batch, n_tokens: Tensor) -> bool:
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    @contextlib.contextmanager
+    def _reporting_out_of_memory(self) -> Iterator[None]:
+        """Raise a lack of memory in the block as an error that names the settings to change."""
         try:
-            self._backward(self.batch_loss, batch, n_tokens)
+            yield
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return False
-        return True
+            tokens, accumulate = self.settings.batch_tokens, self.settings.accumulate
+            problem = (
+                f"out of memory with optimizer.batch_tokens = {tokens}: half of it with twice the "
+                f"accumulation is equivalent, --set optimizer.batch_tokens={tokens // 2} "
+                f"--set optimizer.accumulate={2 * accumulate}; or lower data.max_tokens"
+            )
+            if not self.group.is_rank0:
+                log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may go on
+            raise ConfigError(problem) from None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

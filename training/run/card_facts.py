@@ -69,7 +69,6 @@ def _training_facts(
     """Return the records of the run and of the chosen weights."""
     sessions = machine.get("sessions", [])
     later = "".join(f"; from step {part['step']:,} {part['device']}" for part in sessions)
-    as_typed = ", as people type" if recipe["data"]["valid_as_typed"] else ""
     is_trained = taken["step"] > 0
     return {
         "machine": f"{machine['device']}, {machine['dtype']}{later}",
@@ -78,7 +77,7 @@ def _training_facts(
         "weights": describe_average(recipe["run"])
         if is_trained
         else "those of the pretrained model: no validation improved on it",
-        f"validation{as_typed}, greedy": f"BLEU {taken['bleu']:.2f} "
+        "validation, greedy": f"BLEU {taken['bleu']:.2f} "
         f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",

@@ -71,6 +71,12 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, **{name: getattr(self.scores, name) for name in names}}
 
 
+def rank(scores: Mapping[str, Any]) -> tuple[bool, float]:
+    """Return the key by which validations are compared, from BLEU and chrF."""
+    is_useful = scores["bleu"] >= USEFUL_BLEU
+    return is_useful, scores["bleu" if is_useful else "chrf"]
+
+
 def encode_pairs(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> HeldOutPairs:
@@ -196,7 +202,7 @@ class Validator:
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
-        is_best = self.best is None or self._rank(record) > self._rank(self.best)
+        is_best = self.best is None or rank(record) > rank(self.best)
         if is_best:
             self._save("best", stored, record)
             self.best = record
@@ -205,7 +211,7 @@ class Validator:
         if progress.step % self._settings.eval_every == 0:
             before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
             progress.n_worse += 1
-            if self._rank(record) > self._rank(before):
+            if rank(record) > rank(before):
                 progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
                 progress.best_step, progress.n_worse = progress.step, 0
         # 4. Report.
@@ -225,14 +231,6 @@ class Validator:
             "" if not is_best else "  best so far" if progress.step else "  pretrained model",
             evaluation.scores.bleu_signature,
         )
-
-    def _rank(self, record: Mapping[str, Any]) -> tuple[bool, float]:
-        """Return the key by which validations are compared, see `run.metric`."""
-        metric = self._settings.metric
-        if metric == "auto":
-            is_useful = record["bleu"] >= USEFUL_BLEU
-            return is_useful, record["bleu" if is_useful else "chrf"]
-        return True, record[metric]
 
     def _average(self, model: Transformer, progress: Progress) -> Transformer:
         """Return a copy of the model with the mean of the last snapshots of its weights."""

@@ -8,7 +8,7 @@ import pytest
 
 from training.config.data import DataConfig
 from training.data.cleaning import CleaningReport
-from training.data.corpora import content_key, read_clean, read_valid, valid_key
+from training.data.corpora import content_key, read_clean, read_valid
 
 
 def write(folder: Path, name: str, *lines: str) -> str:
@@ -63,17 +63,6 @@ def test_a_phrase_book_may_keep_what_is_held_out(tmp_path: Path) -> None:
         assert [pair.src for pair in read_clean(config, CleaningReport())] == kept
 
 
-def test_validation_pairs_are_put_as_typed_only_if_asked_for(tmp_path: Path) -> None:
-    files = (write(tmp_path, "a", " Guten Tag! "), write(tmp_path, "b", "Hello!"))
-    plain = make(train=files, valid=files, drop_final_mark=1.0, lowercase_src=1.0)
-    assert list(read_valid(plain)) == [("Guten Tag!", "Hello!")]
-    typed = dataclasses.replace(plain, valid_as_typed=True)
-    assert list(read_valid(typed)) == [("guten tag", "Hello")]
-    other = dataclasses.replace(typed, lowercase_src=0.5)
-    assert len({valid_key(each) for each in (plain, typed, other)}) == 3
-    assert valid_key(plain) == valid_key(make(train=files, valid=files))
-
-
 def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
     lines = [str(n) for n in range(10)]
     files = (write(tmp_path, "v", *lines), write(tmp_path, "w", *lines))
@@ -81,8 +70,7 @@ def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
     assert [src for src, _ in read_valid(config)] == ["0", "2", "5", "7"]
     more = dataclasses.replace(config, valid_limit=11)
     assert [src for src, _ in read_valid(more)] == lines
-    keys = {key(data) for key in (valid_key, content_key) for data in (config, more)}
-    assert len(keys) == 4
+    assert content_key(config) != content_key(more)
 
 
 def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path: Path) -> None:

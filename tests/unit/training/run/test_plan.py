@@ -21,7 +21,7 @@ def test_the_rate_falls_to_nothing_at_the_end_of_the_time(
     rates = [record["lr"] for record in read_metrics(done.folder, "train")]
     assert rates[-1] < max(rates) / 2
     assert done.config.optimizer.batch_tokens in (512, 1024, 2048, 4096)
-    assert "plan: 0.05 minutes are about" in caplog.text
+    assert "passes over the data, in 0.05 minutes" in caplog.text
     more = run_farm(
         tmp_path, *settings, "run.max_minutes=0.1", "optimizer.batch_tokens=0", resume=True
     )

@@ -41,10 +41,10 @@ def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> N
 def test_early_stopping_counts_validations_without_a_better_score(
     run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score_as([1, 3, 2, 4, 4, 3.9, 5, 6], monkeypatch)
-    done = run_farm(tmp_path, "run.eval_every=1", "run.patience=2", "run.metric=bleu")
+    score_as([11, 13, 12, 14, 14, 13.9, 15, 16], monkeypatch)
+    done = run_farm(tmp_path, "run.eval_every=1", "run.patience=2")
     assert done.progress.step == 6
-    assert (done.progress.best_bleu, done.progress.best_step) == (4, 4)
+    assert (done.progress.best_bleu, done.progress.best_step) == (14, 4)
 
 
 def compare_optimizers(one: Run, other: Run) -> None:
