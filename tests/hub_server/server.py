@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.hub_server import answers
 from tests.hub_server.faults import Fault, Faults
@@ -43,15 +43,12 @@ class HubServer:
         self.store = Store()
         self.faults = Faults()
         self.requests: list[Request] = []
-        self.page_size = 1000
         self.edit: Callable[[dict[str, Any]], object] = lambda answer: None
         """Called with what is said of a repository, to say something else."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._http.daemon_threads = True
         self._http.block_on_close = False
         self._http.hub = self  # type: ignore[attr-defined]  # the handler's way to the store
-        self.own_name = self.url
-        """As it stands in links to next pages; behind a mirror it may be another's."""
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
@@ -338,16 +335,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fits = fits and query.get("author", repo.owner) == repo.owner
                 if fits and query.get("search", "").lower() in repo_id.lower():
                     found.append(row)
-        start = int(query.get("cursor", 0))
-        size = min(int(query.get("limit", self.hub.page_size)), self.hub.page_size)
-        headers = {}
-        if start + size < len(found):
-            kept = [(k, v) for k, vs in self.query.items() if k != "cursor" for v in vs]
-            text = "&".join(
-                f"{quote(k)}={quote(v)}" for k, v in [*kept, ("cursor", str(start + size))]
-            )
-            headers["Link"] = f'<{self.hub.own_name}/api/{kind}s?{text}>; rel="next"'
-        self._json(found[start : start + size], headers)
+        self._json(found[: int(query["limit"])])
 
     def variables(self, body: bytes, id: str) -> dict[str, Any]:
         repo = self._writable("space", id)

@@ -67,9 +67,6 @@ def test_a_branch_a_tag_and_a_commit_are_found(hub: HubServer, stored: dict[str,
     assert pull(REFERENCE).name == head(hub) != old
 
 
-# --- without a network ---------------------------------------------------------------------------
-
-
 def test_offline_takes_the_cache(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
@@ -104,9 +101,6 @@ def test_a_closed_model_is_refused_with_the_way_out_and_not_taken_from_the_cache
     hub.repo(REPO).private = True
     with pytest.raises(HubError, match="private"):
         pull(REFERENCE, token=READER)
-
-
-# --- what is not ours ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,9 +187,6 @@ def test_a_model_described_with_wrong_types_is_one_line(
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"hub-cache"}
 
 
-# --- trouble on the way --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("status", "path", "sentence"),
     [
@@ -245,9 +236,6 @@ def test_ctrl_c_leaves_the_old_model_in_use(hub: HubServer, stored: dict[str, by
     assert read_folder(pull(REFERENCE)) == changed
 
 
-# --- within a limit ------------------------------------------------------------------------------
-
-
 def test_what_is_too_large_is_refused_before_anything_is_fetched(
     hub: HubServer, stored: dict[str, bytes]
 ):
@@ -258,9 +246,6 @@ def test_what_is_too_large_is_refused_before_anything_is_fetched(
     assert hub.asked(r"GET .*(objects|resolve)") == []
     pull(REFERENCE, max_bytes=size)
     pull(REFERENCE, max_bytes=0)  # all of it is here already
-
-
-# --- into a folder -------------------------------------------------------------------------------
 
 
 def test_a_folder_of_ones_own_gets_real_files_and_only_those_of_the_model(

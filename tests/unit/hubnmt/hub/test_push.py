@@ -65,9 +65,6 @@ def test_a_folder_goes_in_one_commit_and_again_only_with_what_changed(
     assert len(hub.asked("^PUT /objects/")) == 1
 
 
-# --- again ---------------------------------------------------------------------------------------
-
-
 def test_a_tokenizer_that_is_gone_goes_from_the_hub_and_foreign_files_stay(
     hub: HubServer, model_folder: Path
 ):
@@ -83,17 +80,11 @@ def test_a_tokenizer_that_is_gone_goes_from_the_hub_and_foreign_files_stay(
     assert len(hub.repo(REPO).history()) == 4
 
 
-# --- where to ------------------------------------------------------------------------------------
-
-
 def test_a_private_push_to_a_public_repository_is_refused(hub: HubServer, model_folder: Path):
     hub.store.create("model", REPO)
     with pytest.raises(HubError, match="is public: make it private"):
         push(model_folder, REPO, private=True)
     assert is_untouched(hub)
-
-
-# --- before the work ------------------------------------------------------------------------------
 
 
 def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
@@ -123,9 +114,6 @@ def test_another_librarys_model_is_not_overwritten(
     with pytest.raises(HubError, match="push to a new name"):
         push(model_folder, REPO)
     assert hub.repo(REPO).files() == files
-
-
-# --- before the first byte -----------------------------------------------------------------------
 
 
 def _break_weights(folder: Path) -> None:
@@ -178,9 +166,6 @@ def test_a_pulled_model_can_be_pushed_on(hub: HubServer, model_folder: Path):
     weights = "model.safetensors"
     assert hub.repo("user/copy").files()[weights] == hub.repo(REPO).files()[weights]
     assert len(hub.asked("^PUT")) == 1
-
-
-# --- trouble on the way --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
