@@ -185,9 +185,11 @@ class Visit:
         self.page.set_input_files("#upload input[type=file]", [file])
 
     def translate_file(self, content: str, name: str) -> None:
-        """Give a file with a header that names its columns, and wait for its translation."""
+        """Give a file with columns `de` and `en`, choose them, and wait for its translation."""
         self.choose_file(content, name)
-        self.page.wait_for_selector("#source-column input")
+        for column, kind in (("de", "source"), ("en", "reference")):
+            self.page.click(f"#{kind}-column input")
+            self.page.get_by_role("option", name=column, exact=True).click()
         self.page.click("#file-go")
         self.page.wait_for_selector("#file-download:not([disabled])")
 

@@ -1,25 +1,19 @@
 """The Files tab: translate a file with progress, cancellation, download and evaluation."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.ui.gradio.events import (
-    LONG,
-    QUIET,
-    RUNS,
-    as_client,
-    error_notice,
-    heading,
-    line,
-)
+from hubnmt.ui.gradio.events import LONG, QUIET, as_client, error_notice, heading, line
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.decoding_controls import read_options
-from hubnmt.ui.services.files import FileColumns, FileProgress, Files
+from hubnmt.ui.services.files import FileProgress, translate_file
+from hubnmt.ui.services.registry import ModelRegistry
 
 JOB = "file"
 """The job of a session that the next one, or Cancel, ends."""
@@ -35,9 +29,9 @@ LEAD = (
 class FilesTab:
     """Components and events of the tab."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, registry: ModelRegistry) -> None:
         """Create the components."""
-        self._files = files
+        self._registry = registry
         heading("Translate a file", LEAD)
         self._notice = line()
         hidden: dict[str, Any] = {"visible": False}
@@ -66,17 +60,17 @@ class FilesTab:
 
     def wire(self, model: gr.Dropdown, options: OptionsPanel) -> None:
         """Connect the events."""
+        at_once = QUIET | {"queue": False}
         gr.on(
             [self._upload.upload, self._upload.clear, self._has_header.input],
-            as_client(self._describe),
-            [self._upload, model, self._has_header],
+            self._describe,
+            [self._upload, self._has_header],
             [self._notice, self._source, self._reference, self._has_header, self._cancel],
-            **RUNS,
+            **at_once,
         )
         chosen = [self._upload, model, self._source, self._reference, self._has_header]
         # A click that comes while a cancelled job still ends would be ignored, so the button is
         # disabled until then.
-        at_once = QUIET | {"queue": False}
         shown = self._go.click(
             lambda: ("", gr.Button(interactive=False)), None, [self._report, self._go], **at_once
         )
@@ -91,19 +85,21 @@ class FilesTab:
         # The job ends itself, with what is done.
         self._cancel.click(as_client(lambda: None, replaces=JOB), None, None, **at_once)
 
-    def _describe(self, path: str | None, model: str, has_header: bool) -> dict[Any, Any]:
-        columns = FileColumns((), "", "")
+    def _describe(self, path: str | None, has_header: bool) -> dict[Any, Any]:
+        """Offer the columns of a file; one of several is chosen by the user."""
+        names: tuple[str, ...] = ()
         if path is not None:
             try:
-                columns = self._files.describe(path, model, has_header=has_header)
+                names = tables.read_table(Path(path), has_header=has_header).columns
             except HubNMTError as error:
                 return {self._notice: error_notice(error)}
-        references = ("", *columns.names) if len(columns.names) > 1 else ()
         is_table = path is not None and path.lower().endswith((".tsv", ".csv"))
+        has_choice = len(names) > 1
+        references = [("none", ""), *((name, name) for name in names)]
         return {
             self._notice: "",
-            self._source: _choices(columns.names, columns.source),
-            self._reference: _choices(references, columns.reference),
+            self._source: gr.Dropdown(list(names), value=None, visible=has_choice),
+            self._reference: gr.Dropdown(references, value="", visible=has_choice),
             self._has_header: gr.Checkbox(visible=is_table),
             self._cancel: gr.Button(visible=path is not None),
         }
@@ -122,7 +118,9 @@ class FilesTab:
         options |= {"source": source or "", "reference": reference or ""}
         hidden = gr.DownloadButton(visible=False)
         try:
-            for found in self._files.translate(path, model, has_header=has_header, **options):
+            for found in translate_file(
+                self._registry, path, model, has_header=has_header, **options
+            ):
                 if isinstance(found, FileProgress):
                     yield "", results.progress(found), hidden
                 else:
@@ -130,8 +128,3 @@ class FilesTab:
                     yield "", results.file_result(found), ready
         except HubNMTError as error:
             yield error_notice(error), "", hidden
-
-
-def _choices(columns: tuple[str, ...], chosen: str = "") -> gr.Dropdown:
-    named = [(name or "none", name) for name in columns]
-    return gr.Dropdown(named, value=chosen if columns else None, visible=len(columns) > 1)

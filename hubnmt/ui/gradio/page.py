@@ -33,7 +33,6 @@ from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import card_html, model_line
 from hubnmt.ui.services import tables
 from hubnmt.ui.services.api import Endpoints
-from hubnmt.ui.services.files import Files
 from hubnmt.ui.services.registry import language_lists
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
@@ -126,7 +125,7 @@ class _Page:
             with gr.Tab("Compare", id="compare", elem_id="compare") as self._compare_component:
                 self._compare = CompareTab(handlers, chosen)
             with gr.Tab("Files", id="files"):
-                self._files = FilesTab(Files(handlers.registry))
+                self._files = FilesTab(handlers.registry)
             with gr.Tab("Learn", id="learn") as self._learn_component:
                 self._learn = LearnTab(handlers, chosen)
             if train != "absent":

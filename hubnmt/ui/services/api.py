@@ -10,7 +10,7 @@ from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.files import FileProgress, FileResult, Files
+from hubnmt.ui.services.files import FileProgress, FileResult, translate_file
 from hubnmt.ui.services.registry import find_model, list_pairs
 from hubnmt.ui.services.translate import Handlers, TimedTranslation
 
@@ -160,7 +160,7 @@ class Endpoints:
         Args:
             file: the file, in UTF-8, up to 5 MB and 5,000 lines.
             model: a name from /models; empty selects the first.
-            column: column to translate; empty detects the source column.
+            column: column to translate; may be empty if there is only one.
             reference: column of reference translations; empty for none.
             has_header: whether the first line of a tsv or csv file contains column names.
             beam_size: number of hypotheses, 1 (greedy) to 256; null uses the model's default.
@@ -171,8 +171,14 @@ class Endpoints:
             with the lowest chrF.
         """
         options = decoding_controls.given_options(locals())
-        for found in Files(self.handlers.registry).translate(
-            file, model, source=column, reference=reference, has_header=has_header, **options
+        for found in translate_file(
+            self.handlers.registry,
+            file,
+            model,
+            source=column,
+            reference=reference,
+            has_header=has_header,
+            **options,
         ):
             if isinstance(found, FileProgress):
                 yield None, {"done": found.n_done, "rows": found.n_rows}

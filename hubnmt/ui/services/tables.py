@@ -60,9 +60,8 @@ class Table:
             InputError: if the column does not exist, or a row's value in it is not text.
         """
         if name not in self.columns:
-            raise InputError(
-                f"the file has no column {name[:80]!r}; its columns are: {', '.join(self.columns)}"
-            )
+            problem = f"the file has no column {name[:80]!r}" if name else "choose a column"
+            raise InputError(f"{problem}; its columns are: {', '.join(self.columns)}")
         for number, row in enumerate(self.rows, 1):
             if not isinstance(row.get(name), str):
                 raise InputError(f"row {number:,} of the file has no text in column {name[:80]!r}")
@@ -107,7 +106,7 @@ def _read_lines(file: BinaryIO) -> list[str]:
 
 def _parse_cells(lines: Sequence[str], kind: str, has_header: bool) -> Table:
     first = QUOTED.sub("", lines[0]) if lines else ""
-    delimiter = "\t" if kind == ".tsv" else max(",;", key=first.count)
+    delimiter = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
     reader = csv.reader(
         (f"{line}\n" for line in lines),
         delimiter=delimiter,

@@ -11,7 +11,7 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
-from hubnmt.ui.services import files as rooms
+from hubnmt.ui.services.files import N_WORST
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.page import FakeTranslator, serving
@@ -86,7 +86,7 @@ def test_a_client_gets_the_sentence_of_an_error(client: Client):
 
 def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
     path, details = client.predict(
-        handle_file(upload), reference="en", beam_size=2, api_name="/translate_file"
+        handle_file(upload), column="de", reference="en", beam_size=2, api_name="/translate_file"
     )
     assert Path(path).name == "pairs.en.tsv"
     lines = Path(path).read_text().splitlines()
@@ -94,7 +94,7 @@ def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
     assert details["done"] == details["rows"] == 40
     assert details["bleu"] == pytest.approx(100)
     assert "nrefs:1" in details["bleu_signature"]
-    assert len(details["worst"]) == rooms.N_WORST
+    assert len(details["worst"]) == N_WORST
 
 
 @pytest.mark.parametrize(
