@@ -27,7 +27,7 @@ from training.command import make_parser
 from training.config.recipe import RunConfig, Tables, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
-from training.release.publish import publish_run
+from training.finish import finish_untuned
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.plan import plan_run
 from training.run.run_dir import (
@@ -122,9 +122,9 @@ def run(
             session = (None, ()) if is_new else (recipe, overrides)
             with _stop_gracefully(current, _resume_command(folder, *session)):
                 current.train()
-            # 5. Evaluate and publish the best model.
+            # 5. Evaluate the best model.
             if not current.must_stop:
-                group.run_on_rank0(lambda: publish_run(current))
+                group.run_on_rank0(lambda: finish_untuned(current))
     finally:
         group.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process

@@ -36,6 +36,17 @@ class CleanPair(NamedTuple):
     tgt: str
 
 
+class NamedSet(NamedTuple):
+    """A test set."""
+
+    name: str
+    """Name for the card."""
+    dataset: str | None
+    """Its name on the Hub, if it is from there."""
+    sources: list[str]
+    references: list[str]
+
+
 def read_valid(config: DataConfig) -> list[TextPair]:
     """Return the validation pairs: at most `valid_limit`, evenly spaced.
 
@@ -57,30 +68,31 @@ def _read(corpus: CorpusConfig, config: DataConfig) -> Iterator[TextPair]:
     return read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
-def name_tests(config: DataConfig) -> Iterator[tuple[str, CorpusConfig]]:
-    """Yield name and corpus of each test set of a recipe; each group of files is one."""
+def read_tests(config: DataConfig) -> list[NamedSet]:
+    """Return the test sets of a recipe; each group of files is one.
+
+    Raises:
+        InputError: if one cannot be read, is empty, or has text that cannot be encoded.
+    """
+    tests = []
     for corpus in config.held_out_corpora()[1:]:
-        if not corpus.files:
-            yield f"{corpus.dataset} {corpus.split}", corpus
         groups = group_files(corpus.files)
-        for files in groups:
-            path = Path(files[0])
-            name = path.name.partition(".")[0]
-            name = f"{path.parent.name}/{name}" if len(groups) > 1 and path.parent.name else name
-            yield name, dataclasses.replace(corpus, files=files)
-
-
-def read_test(corpus: CorpusConfig, config: DataConfig) -> tuple[list[str], list[str]]:
-    """Return sources and references of a test set, which must not be empty or invalid."""
-    pairs = list(_read(corpus, config))
-    name = ", ".join(corpus.files) or corpus.dataset
-    if not pairs:
-        raise InputError(f"{name}: empty; an evaluation set needs at least one pair")
-    for number, pair in enumerate(pairs, start=1):
-        if any(tidy(text) == INVALID for text in pair):
-            raise InputError(f"{name}, pair {number:,}: contains a lone surrogate; remove it")
-    sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
-    return sources, references
+        for files in groups or [()]:
+            name = f"{corpus.dataset} {corpus.split}"
+            if files:
+                path = Path(files[0])
+                folder = f"{path.parent.name}/" if len(groups) > 1 and path.parent.name else ""
+                name = folder + path.name.partition(".")[0]
+            where = ", ".join(files) or name
+            pairs = list(_read(dataclasses.replace(corpus, files=files), config))
+            if not pairs:
+                raise InputError(f"{where}: empty; an evaluation set needs at least one pair")
+            if any(tidy(text) == INVALID for pair in pairs for text in pair):
+                raise InputError(f"{where}: contains a lone surrogate; remove it")
+            sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
+            dataset = None if files else corpus.dataset
+            tests.append(NamedSet(name, dataset, sources, references))
+    return tests
 
 
 def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
@@ -93,8 +105,8 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     held_out = HeldOut()
     if config.drop_held_out:
         held_out.update(read_valid(config))
-        for _, test in name_tests(config):
-            held_out.update(_read(test, config))
+        for test in read_tests(config):
+            held_out.update(zip(test.sources, test.references, strict=True))
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)

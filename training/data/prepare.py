@@ -25,9 +25,8 @@ from training.config.recipe import RunConfig
 from training.data.cleaning import CleaningReport, is_broken
 from training.data.corpora import (
     content_key,
-    name_tests,
     read_clean,
-    read_test,
+    read_tests,
     read_valid,
 )
 from training.data.dataset import PairDataset, write_pairs
@@ -105,9 +104,8 @@ def prepare_corpus(
 
 def _read_held_out(config: DataConfig) -> list[TextPair]:
     """Return the validation pairs; check the files of the test sets before the work."""
-    for _, test in name_tests(config):
-        if test.files:
-            read_test(test, config)
+    if config.test:
+        read_tests(config)
     valid = read_valid(config)
     if n_broken := sum(is_broken(src) or is_broken(tgt) for src, tgt in valid):
         log.warning("data: %d of %d validation pairs are not valid UTF-8", n_broken, len(valid))

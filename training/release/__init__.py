@@ -1,1 +1,1 @@
-"""Publishing a finished run: model card, alignment head and model folder."""
+"""What `training.finish` measures and stores: scores, alignment head and the record of the run."""

@@ -3,13 +3,13 @@
 import collections
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hubnmt.checkpoint.card import CardFacts, TestResult
-from hubnmt.config import DecodingConfig
 from hubnmt.text.metrics import score_corpus, sentence_chrf
 from hubnmt.translator import Translator
+from training.data.corpora import NamedSet
 from training.data.sources import TextPair
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
@@ -18,47 +18,52 @@ log = logging.getLogger("training")
 N_SAMPLES = 5
 
 
-def add_test(
+def add_measured(
     facts: CardFacts,
     translator: Translator,
-    sides: tuple[Sequence[str], Sequence[str]],
-    *,
-    name: str,
-    dataset: str | None,
-    decoding: DecodingConfig,
+    pairs: HeldOutPairs,
+    texts: Sequence[str],
+    tests: Iterable[NamedSet],
 ) -> CardFacts:
-    """Translate the sources of a test set once, and add its scores."""
-    pairs = encode_pairs(translator, *sides)
-    texts = decode_pairs(translator, pairs, decoding, phase=f"measuring {name}")
-    scores = score_corpus(texts, pairs.references, bootstrap=True)
-    dataset = dataset or next(iter(facts.datasets), "local")
-    result = TestResult(name=name, dataset=dataset, scores=scores, decoding=decoding)
-    log.info(
-        "%s: BLEU %.2f  chrF %.2f  (%s)", name, scores.bleu, scores.chrf, scores.bleu_signature
-    )
-    return dataclasses.replace(facts, results=[*facts.results, result])
+    """Add examples of the validation set, the mean tokens per word, and scores of the test sets.
 
-
-def add_examples(
-    facts: CardFacts, translator: Translator, pairs: HeldOutPairs, *, decoding: DecodingConfig
-) -> CardFacts:
-    """Add translations of the validation set, good and bad, and the mean tokens per word.
-
-    Good ones are those from the 90th percentile of sentence chrF on, because the very best are
-    trivial; bad ones are those from the 5th on.
+    `texts` are the translations of the validation pairs. Good examples are those from the 90th
+    percentile of sentence chrF on, because the very best are trivial; bad ones those from the 5th.
+    Each test set is translated once, with the decoding settings of the model.
     """
-    texts = decode_pairs(translator, pairs, decoding)
+    # 1. Examples.
     rows = list(zip(pairs.sources, pairs.references, texts, strict=True))
     rows.sort(key=lambda row: sentence_chrf(row[2], row[1]))
     high, low = int(0.9 * len(rows)), int(0.05 * len(rows))
+    # 2. Tokens per word.
     languages = (translator.config.src_lang, translator.config.tgt_lang)
     sides = zip(languages, pairs[:2], zip(*pairs.ids, strict=True), strict=True)
     pieces = {
         language: sum(map(len, ids)) / max(1, sum(len(text.split()) for text in texts))
         for language, texts, ids in sides
     }
-    good, bad = rows[high : high + N_SAMPLES], rows[low : low + N_SAMPLES]
-    return dataclasses.replace(facts, good=good, bad=bad, pieces_per_word=pieces)
+    # 3. Scores.
+    results = []
+    for test in tests:
+        held_out = encode_pairs(translator, test.sources, test.references)
+        phase = f"measuring {test.name}"
+        found = decode_pairs(translator, held_out, translator.decoding, phase=phase)
+        scores = score_corpus(found, held_out.references, bootstrap=True)
+        log.info(
+            "%s: BLEU %.2f  chrF %.2f  (%s)",
+            *(test.name, scores.bleu, scores.chrf, scores.bleu_signature),
+        )
+        dataset = test.dataset or next(iter(facts.datasets), "local")
+        results.append(
+            TestResult(name=test.name, dataset=dataset, scores=scores, decoding=translator.decoding)
+        )
+    return dataclasses.replace(
+        facts,
+        good=rows[high : high + N_SAMPLES],
+        bad=rows[low : low + N_SAMPLES],
+        pieces_per_word=pieces,
+        results=results,
+    )
 
 
 def explain_failure(

@@ -15,7 +15,8 @@ from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO
 from tests.hub_server import HubServer
-from training.release.publish import add_records, publish_run
+from training.finish import finish_untuned
+from training.release.records import add_records
 from training.run.trainer import Run
 
 
@@ -25,7 +26,7 @@ def test_a_model_that_has_learned_nothing_is_not_offered(
     ended = copy.copy(farm_run)
     ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
     with caplog.at_level(logging.INFO, logger="training"):
-        publish_run(ended)
+        finish_untuned(ended)
     assert "This model has learned nothing yet: on the validation set it has BLEU" in caplog.text
     assert "training.train --resume" in caplog.text
     assert "hubnmt push" not in caplog.text
