@@ -70,29 +70,51 @@ class CardFacts:
 
 def write_card(facts: CardFacts) -> str:
     """Return the model card in Markdown."""
-    start = escape_cell(facts.started_from)
-    origin = f"by fine-tuning {start}" if start else "from scratch"
+    config, start = facts.config, escape_cell(facts.started_from)
     earlier = "For the earlier training data and its licence, see the model card of"
-    sections = [
+    recorded = [f"- {key}: {value}" for key, value in facts.training.items() if value is not None]
+    ratios = [f"{value:.2f} in `{language}`" for language, value in facts.pieces_per_word.items()]
+    is_bibtex = facts.citation.lstrip().startswith("@")
+    sections = {
+        "Scores": _scores(facts.results),
+        "Data": [
+            *(facts.data, facts.data_license, facts.cleaning),
+            start and f"{earlier} {start}.",
+        ],
+        "Training": ["\n".join(recorded), _fence("toml", facts.recipe)],
+        "Tokenizer": [
+            f"Byte-level BPE, {config.tgt_vocab_size:,} pieces. Pieces per word on validation "
+            f"text: {', '.join(ratios)}."
+        ]
+        if ratios
+        else [],
+        "Among its best tenth": _samples(facts.good),
+        "Among its worst tenth": _samples(facts.bad),
+        "Limits": [facts.limits],
+        "Bias": [facts.bias],
+        "How to cite": [_fence("bibtex", facts.citation) if is_bibtex else facts.citation],
+    }
+    usage = (
+        "from hubnmt import Translator\n\n"
+        f'translator = Translator.from_pretrained("{facts.name}")\n'
+        'print(translator.translate("...").text)'
+    )
+    paragraphs = [
         _head(facts),
-        f"# {facts.title or facts.name}\n",
-        f"`{facts.config.src_lang}` to `{facts.config.tgt_lang}`, "
-        f"{facts.config.n_parameters:,} parameters, trained {origin} with hubnmt.\n",
-        _usage(facts),
-        _scores(facts),
-        _section(
-            "Data",
-            [facts.data, facts.data_license, facts.cleaning, start and f"{earlier} {start}."],
-        ),
-        _training(facts),
-        _tokenizer(facts),
-        _samples("Among its best tenth", facts.good),
-        _samples("Among its worst tenth", facts.bad),
-        _section("Limits", [facts.limits]),
-        _section("Bias", [facts.bias]),
-        _section("How to cite", [_citation(facts.citation)]),
+        f"# {facts.title or facts.name}",
+        f"`{config.src_lang}` to `{config.tgt_lang}`, {config.n_parameters:,} parameters, trained "
+        f"{f'by fine-tuning {start}' if start else 'from scratch'} with hubnmt.",
+        "Install hubnmt with `pip install .` in a checkout of hubnmt, then:",
+        _fence("python", usage),
     ]
-    return "\n".join(section for section in sections if section)
+    for title, texts in sections.items():
+        if any(texts):
+            paragraphs += [f"## {title}", *filter(None, texts)]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _fence(language: str, code: str) -> str:
+    return f"```{language}\n{code.strip()}\n```" if code else ""
 
 
 def _head(facts: CardFacts) -> str:
@@ -101,7 +123,8 @@ def _head(facts: CardFacts) -> str:
     values = {
         "language": languages,
         "license": facts.license,
-        **_other_license(facts),
+        "license_name": facts.license_name,
+        "license_link": facts.license_link,
         "library_name": LIBRARY,
         "pipeline_tag": "translation",
         "tags": [LIBRARY, "translation"],
@@ -110,21 +133,13 @@ def _head(facts: CardFacts) -> str:
         "metrics": ["bleu", "chrf"] if results else [],
         "model-index": [{"name": facts.name, "results": results}] if results else [],
     }
+    if facts.license == "other":  # the Hub asks for a name and a link
+        values["license_name"] = facts.license_name or "terms-of-the-training-data"
+        pages = [f"https://huggingface.co/datasets/{name}" for name in facts.datasets]
+        values["license_link"] = facts.license_link or next(iter(pages), "")
     kept = {key: value for key, value in values.items() if value}
     # Quotes `no` (Norwegian), which would be read as false.
-    return f"---\n{yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=math.inf)}---\n"
-
-
-def _other_license(facts: CardFacts) -> dict[str, str]:
-    """Return the fields that the Hub asks for with `license: other`."""
-    if facts.license != "other":
-        return {}
-    first = next(iter(facts.datasets), "")
-    page = f"https://huggingface.co/datasets/{first}" if first else ""
-    return {
-        "license_name": facts.license_name or "terms-of-the-training-data",
-        "license_link": facts.license_link or page,
-    }
+    return f"---\n{yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=math.inf)}---"
 
 
 def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]:
@@ -139,80 +154,42 @@ def _index_entry(result: TestResult, languages: Sequence[str]) -> dict[str, Any]
     }
 
 
-def _usage(facts: CardFacts) -> str:
-    return (
-        "Install hubnmt with `pip install .` in a checkout of hubnmt, then:\n\n"
-        "```python\nfrom hubnmt import Translator\n\n"
-        f'translator = Translator.from_pretrained("{facts.name}")\n'
-        'print(translator.translate("...").text)\n```\n'
-    )
-
-
-def _scores(facts: CardFacts) -> str:
-    if not facts.results:
-        return ""
-    rows = ["## Scores\n", "| test set | lines | BLEU | chrF2 | chrF2++ |", "|---|---|---|---|---|"]
-    notes = []
-    for result in facts.results:
-        s = result.scores
+def _scores(results: Sequence[TestResult]) -> list[str]:
+    rows, notes = [], []
+    for result in results:
+        s, name = result.scores, escape_cell(result.name)
         interval = "" if s.bleu_interval is None else f" ± {s.bleu_interval:.1f}"
-        rows.append(
-            f"| {escape_cell(result.name)} | {s.n:,} | {s.bleu:.2f}{interval} | {s.chrf:.2f} "
-            f"| {s.chrf_plus_plus:.2f} |"
-        )
-        plus = s.chrf_plus_plus_signature
+        bleu, chrf, plus = f"{s.bleu:.2f}{interval}", f"{s.chrf:.2f}", f"{s.chrf_plus_plus:.2f}"
+        rows.append([name, f"{s.n:,}", bleu, chrf, plus])
+        signature = s.chrf_plus_plus_signature
         notes.append(
-            f"{escape_cell(result.name)}: beam {result.decoding.beam_size}, length penalty "
+            f"{name}: beam {result.decoding.beam_size}, length penalty "
             f"{result.decoding.length_penalty}; BLEU `{s.bleu_signature}`, "
-            f"chrF2 `{s.chrf_signature}`{f', chrF2++ `{plus}`' if plus else ''}."
+            f"chrF2 `{s.chrf_signature}`{f', chrF2++ `{signature}`' if signature else ''}."
         )
     explain = (
         "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. Measured with "
         "`hubnmt evaluate --no-guard --no-split`, without fallback decoding."
     )
-    return "\n".join([*rows, "", explain, *notes, ""])
+    columns = ["test set", "lines", "BLEU", "chrF2", "chrF2++"]
+    return [_table(columns, rows), "\n".join([explain, *notes])] if results else []
 
 
-def _citation(citation: str) -> str:
-    if citation.lstrip().startswith("@"):
-        return f"```bibtex\n{citation.strip()}\n```"
-    return citation
+def _samples(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    table = _table(
+        ["source", "reference", "translation"], [list(map(escape_cell, r)) for r in rows]
+    )
+    return ["From the validation set, selected by sentence-level chrF.", table] if rows else []
+
+
+def _table(columns: list[str], rows: Sequence[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def address_card(card: str, repo: str) -> str:
     """Replace the model name in the usage example by the Hub repository."""
     return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
-
-
-def _section(title: str, paragraphs: Sequence[str]) -> str:
-    kept = [paragraph for paragraph in paragraphs if paragraph]
-    return f"## {title}\n\n" + "\n\n".join(kept) + "\n" if kept else ""
-
-
-def _training(facts: CardFacts) -> str:
-    lines = [f"- {key}: {value}" for key, value in facts.training.items() if value is not None]
-    recipe = f"```toml\n{facts.recipe.strip()}\n```" if facts.recipe else ""
-    return _section("Training", ["\n".join(lines), recipe])
-
-
-def _tokenizer(facts: CardFacts) -> str:
-    if not facts.pieces_per_word:
-        return ""
-    ratios = ", ".join(f"{value:.2f} in `{lang}`" for lang, value in facts.pieces_per_word.items())
-    size = facts.config.tgt_vocab_size
-    return _section(
-        "Tokenizer",
-        [f"Byte-level BPE, {size:,} pieces. Pieces per word on validation text: {ratios}."],
-    )
-
-
-def _samples(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
-    if not rows:
-        return ""
-    table = ["| source | reference | translation |", "|---|---|---|"]
-    table += ["| " + " | ".join(map(escape_cell, row)) + " |" for row in rows]
-    note = "From the validation set, selected by sentence-level chrF."
-    return _section(title, [note, "\n".join(table)])
 
 
 MARKUP = re.compile(r"([\\`*_\[\]|~])")

@@ -8,7 +8,6 @@ Format: https://huggingface.co/docs/hub/model-cards
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hubnmt.checkpoint.description import LIBRARY
 from hubnmt.checkpoint.files import CARD, MAX_CARD_MIB
 from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
+from hubnmt.schema import require
 from hubnmt.text.textfile import read_small
 
 logger = logging.getLogger(__name__)
@@ -71,18 +71,14 @@ def read_metadata(card: str) -> dict[str, Any]:
 
 
 def check_metadata(card: str) -> None:
-    """Raise a `ModelFolderError` without the metadata by which the Hub lists a hubnmt model."""
+    """Raise a `HubNMTError` without the metadata by which the Hub lists a hubnmt model."""
     values = _parse_head(card)
-    problems = []
-    if values.get("library_name") != LIBRARY:
-        problems.append(f"library_name is not {LIBRARY}")
     tags = values.get("tags")
-    if not isinstance(tags, list) or LIBRARY not in tags:
-        problems.append(f"tags do not contain {LIBRARY}")
-    if not read_languages(values):
-        problems.append("language is missing or invalid")
-    if problems:
-        raise ModelFolderError("; ".join(problems))
+    require(
+        (values.get("library_name") == LIBRARY, f"library_name is not {LIBRARY}"),
+        (isinstance(tags, list) and LIBRARY in tags, f"tags do not contain {LIBRARY}"),
+        (bool(read_languages(values)), "language is missing or invalid"),
+    )
 
 
 def _parse_head(card: str) -> dict[str, Any]:
@@ -119,26 +115,19 @@ def read_languages(metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_scores(metadata: dict[str, Any]) -> tuple[Score, ...]:
-    """Return the first score of each metric."""
+    """Return the first score of each metric in `model-index`, skipping invalid entries."""
     first: dict[str, Score] = {}
-    for score in _scores(metadata):
-        first.setdefault(score.metric, score)
+    results = [r for model in _dicts(metadata, "model-index") for r in _dicts(model, "results")]
+    for result in results:
+        dataset = result.get("dataset")
+        dataset = dataset.get("name") if isinstance(dataset, dict) else None
+        where = dataset.encode("utf-8", "replace").decode() if isinstance(dataset, str) else ""
+        for metric in _dicts(result, "metrics"):
+            name = METRIC_NAMES.get(str(metric.get("type")).lower())
+            number = _number(metric.get("value"))
+            if name and 0 <= number <= 100:
+                first.setdefault(name, Score(name, number, where))
     return tuple(first.values())
-
-
-def _scores(metadata: dict[str, Any]) -> Iterator[Score]:
-    """Yield the scores in `model-index` -> results -> metrics, skipping invalid entries."""
-    for model in _dicts(metadata.get("model-index")):
-        for result in _dicts(model.get("results")):
-            dataset = result.get("dataset")
-            dataset_name = dataset.get("name") if isinstance(dataset, dict) else None
-            for metric in _dicts(result.get("metrics")):
-                kind, value = metric.get("type"), metric.get("value")
-                name = METRIC_NAMES.get(kind.lower()) if isinstance(kind, str) else None
-                number = _number(value)
-                if name and 0 <= number <= 100:
-                    where = dataset_name if isinstance(dataset_name, str) else ""
-                    yield Score(name, number, where.encode("utf-8", "replace").decode())
 
 
 def _number(value: Any) -> float:
@@ -148,6 +137,6 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _dicts(value: Any) -> Iterator[dict[Any, Any]]:
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))
+def _dicts(values: dict[Any, Any], key: str) -> list[dict[Any, Any]]:
+    found = values.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -10,7 +10,7 @@ from hubnmt.checkpoint.metadata import (
     read_metadata,
     read_scores,
 )
-from hubnmt.errors import ModelFolderError
+from hubnmt.errors import HubNMTError, ModelFolderError
 
 CARD = """---
 language: [no, en]
@@ -92,5 +92,5 @@ tags: [hubnmt, translation]
     ],
 )
 def test_a_card_the_hub_could_not_file_is_refused(card: str, problem: str):
-    with pytest.raises(ModelFolderError, match=problem):
+    with pytest.raises(HubNMTError, match=problem):
         check_metadata(card)
