@@ -81,9 +81,9 @@ class LearnTab:
         self._samples = draw_static("history", "history")
         self._model = draw_static("learn", value=chosen.facts.name)
         self._panels = {
-            layer: _in_panel(self._learn.values),
-            next_token: _in_panel(self._learn.next_token),
-            beam: _in_panel(self._learn.beam),
+            layer: self._in_panel("layer"),
+            next_token: self._in_panel("next"),
+            beam: self._in_panel("beam"),
         }
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
@@ -137,19 +137,18 @@ class LearnTab:
             return [error_notice(error), *[with_message({}, error)] * len(self._panels)]
         return [network, *(compute({"subject": subject}) for compute in self._panels.values())]
 
+    def _in_panel(self, name: str) -> Callable[[Any], dict[str, Any]]:
+        """Return the listener of a panel; an error becomes a `message` in the panel."""
 
-def _in_panel(compute: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Wrap a computation on a panel's value; an error becomes a `message` in the panel."""
+        def update(value: Any) -> dict[str, Any]:
+            value = value if isinstance(value, dict) else {}
+            subject = {"subject": value.get("subject")}
+            try:
+                return subject | self._learn.panel(name, value | subject)
+            except HubNMTError as error:
+                return with_message(subject, error)
 
-    def update(value: Any) -> dict[str, Any]:
-        value = value if isinstance(value, dict) else {}
-        subject = {"subject": value.get("subject")}
-        try:
-            return subject | compute({**value, **subject})
-        except HubNMTError as error:
-            return with_message(subject, error)
-
-    return update
+        return update
 
 
 def _text(chosen: SelectedModel) -> dict[str, Any]:

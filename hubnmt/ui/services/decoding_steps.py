@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs, readable_pieces
-from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Continuation
 from hubnmt.decoding.scoring import normalize_length, warp_for_sampling
 from hubnmt.errors import InputError
@@ -16,7 +15,7 @@ from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import whole
-from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.subject import Subject, is_index
 from hubnmt.ui.services.turns import model_turn
 
 N_TOKENS = 10
@@ -53,8 +52,8 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     tokenizers = translator.tokenizers.with_spans(pair.protected)
     target = [*pair.tgt_ids, tokenizers.tgt.eos_id]
     asked = asked if isinstance(asked, dict) else {}
-    position = _read_choice(asked.get("position", 0), range(min(len(target), MAX_POSITIONS)))
-    if position is None:
+    position = asked.get("position", 0)
+    if not is_index(position, min(len(target), MAX_POSITIONS)):
         raise InputError("this translation has no such position; select a token")
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
     translator.decoding.with_options(**options)  # validates them
@@ -66,15 +65,14 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     best = log_probs.topk(min(N_TOKENS, len(log_probs))).indices.tolist()
     before, after = log_probs[best].exp().tolist(), filtered[best].exp().tolist()
     rows = zip(best, readable_pieces(best, tokenizers.tgt), before, after, strict=True)
+    names = ("id", "piece", "probability", "filtered")
     return {
         "position": position,
         **options,
         "tokens": readable_pieces(target[:MAX_POSITIONS], tokenizers.tgt),
         "n_tokens": len(target),
         "chosen": target[position],
-        "best": [
-            dict(zip(("id", "piece", "probability", "filtered"), r, strict=True)) for r in rows
-        ],
+        "best": [dict(zip(names, row, strict=True)) for row in rows],
         "rest": [_sum_of_others(log_probs, best), _sum_of_others(filtered, best)],
         "n_kept": int(filtered.isfinite().sum()),
         "vocab_size": len(log_probs),
@@ -85,14 +83,6 @@ def _sum_of_others(log_probs: Tensor, ids: list[int]) -> float:
     others = log_probs.double().exp()
     others[ids] = 0
     return float(others.sum())
-
-
-def _read_choice(value: Any, allowed: range) -> int | None:
-    """Return one of the allowed numbers; None if it is not."""
-    try:
-        return value if read_index(value) in allowed else None
-    except ValueError:
-        return None
 
 
 def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -> dict[str, Any]:
@@ -108,10 +98,16 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
     Raises:
         InputError: if the beam size is not valid.
     """
-    decoding = _with_beam_size(translator.decoding, beam_size)
+    decoding = translator.decoding
+    if beam_size is None:
+        beam_size = min(max(decoding.beam_size, BEAM_SIZES[0]), BEAM_SIZES[-1])
+    if not is_index(beam_size, BEAM_SIZES.stop) or beam_size not in BEAM_SIZES:
+        raise InputError(f"the beam size must be {BEAM_SIZES[0]} to {BEAM_SIZES[-1]}")
+    n_best = min(decoding.n_best, beam_size)
+    decoding = decoding.with_options(beam_size=beam_size, n_best=n_best, sample=False)
+    limits.check_search(subject.src, decoding)
     pair = subject.pair(translator)
     tokenizer = translator.tokenizers.tgt.with_spans(pair.protected)
-    limits.check_search(subject.src, decoding)
     engine = translator.engine
     if not isinstance(engine, TorchEngine):
         engine = TorchEngine(translator.model, translator.tokenizers)
@@ -119,7 +115,7 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
     with model_turn():
         found = engine.observe_beam(pair.src_ids, decoding, observed.append)
     steps = _link_steps(observed, decoding.length_penalty, tokenizer)
-    best = _trace_back(observed, steps, (*found[0].ids, tokenizer.eos_id)) if found else []
+    best = _find_path(observed, steps, (*found[0].ids, tokenizer.eos_id)) if found else []
     return {
         "steps": steps[:MAX_SHOWN_STEPS],
         "n_steps": len(steps),
@@ -136,15 +132,6 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
             for hypothesis in found
         ],
     }
-
-
-def _with_beam_size(decoding: DecodingConfig, beam_size: Any) -> DecodingConfig:
-    if beam_size is None:
-        beam_size = min(max(decoding.beam_size, BEAM_SIZES[0]), BEAM_SIZES[-1])
-    if _read_choice(beam_size, BEAM_SIZES) is None:
-        raise InputError(f"the beam size must be {BEAM_SIZES[0]} to {BEAM_SIZES[-1]}")
-    n_best = min(decoding.n_best, beam_size)
-    return decoding.with_options(beam_size=beam_size, n_best=n_best, sample=False)
 
 
 def _link_steps(
@@ -175,16 +162,14 @@ def _link_steps(
     return steps
 
 
-def _trace_back(
+def _find_path(
     observed: list[list[Continuation]], steps: list[list[dict[str, Any]]], tokens: Sequence[int]
 ) -> list[int]:
     """Return the index of each token of a finished hypothesis in its step."""
-    paths: list[tuple[int, ...]] = [()]  # of the step before
-    indices: list[list[int]] = [[]]
-    for continuations, step in zip(observed[: len(tokens)], steps, strict=False):
-        parents = [made["parent"] or 0 for made in step]
-        paths, indices = (
-            [(*paths[p], made.token) for p, made in zip(parents, continuations, strict=True)],
-            [[*indices[p], index] for index, p in enumerate(parents)],
-        )
-    return indices[paths.index(tuple(tokens))]
+    path: list[int] = []
+    for token, continuations, step in zip(tokens, observed, steps, strict=False):
+        nodes = [
+            (node["parent"], made.token) for node, made in zip(step, continuations, strict=True)
+        ]
+        path.append(nodes.index((path[-1] if path else None, token)))
+    return path

@@ -6,7 +6,7 @@ A request that fails becomes a `message` in the affected panel instead of a page
 import dataclasses
 import itertools
 import math
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
@@ -29,20 +29,8 @@ MAX_SHOWN_TOKENS = 60
 alternative would be slow. Selecting one completes it."""
 
 
-class Inspection(NamedTuple):
-    """Data of the attention explorer and the steering row; None hides one."""
-
-    figure: dict[str, Any] | None = None
-    steering: dict[str, Any] | None = None
-
-
-class SteeringUpdate(NamedTuple):
-    """Update of the page after a steering request; None leaves a part unchanged."""
-
-    text: str | None
-    state: dict[str, Any] | None
-    figure: dict[str, Any] | None
-    steering: dict[str, Any]
+Panel = dict[str, Any]
+"""Value of a panel of the page."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,20 +39,20 @@ class Inspector:
 
     registry: ModelRegistry
 
-    def explore(self, state: Any) -> Inspection:
-        """Compute the panels' data for the selected sentence."""
+    def explore(self, state: Any) -> tuple[Panel | None, Panel | None]:
+        """Return the attention explorer and the steering row; None hides one."""
         if not state:
-            return Inspection()
+            return None, None
         try:
             translator, subject = read_subject(self.registry, state)
             maps = limits.attend_candidate(translator, subject.src, subject.candidate)
         except HubNMTError as error:
-            return Inspection(with_message({}, error))
+            return with_message({}, error), None
         occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
         config = translator.config
         figure = explorer_figure(maps, occlusion.drops if occlusion else None)
         figure["languages"] = [config.src_lang, config.tgt_lang]
-        return Inspection(figure, _steering(maps, config.tgt_lang))
+        return figure, _steering(maps, config.tgt_lang)
 
     def ask(self, state: Any, steering: Any) -> dict[str, Any]:
         """Find the most probable alternatives at the selected position."""
@@ -83,10 +71,13 @@ class Inspector:
 
     def steer(
         self, state: Any, steering: Any, **options: Unpack[DecodingOptions]
-    ) -> SteeringUpdate:
+    ) -> tuple[str | None, Panel | None, Panel | None, Panel]:
         """Apply the `choice` of the steering row, and inspect the result.
 
         The options are for completing an alternative that was cut.
+
+        Returns:
+            text, state, explorer and row; None leaves one unchanged.
         """
         try:
             translator, subject = read_subject(self.registry, state)
@@ -95,10 +86,9 @@ class Inspector:
             row = _steered_row(translator, subject, steering, decoding)
             changed = subject.replace_row(row, translator)
         except HubNMTError as error:
-            return SteeringUpdate(None, None, None, with_message(steering, error))
-        found = self.explore(changed)
-        text = changed["candidates"][0]["text"]
-        return SteeringUpdate(text, changed, found.figure, found.steering or {})
+            return None, None, None, with_message(steering, error)
+        figure, row_after = self.explore(changed)
+        return changed["candidates"][0]["text"], changed, figure, row_after or {}
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:

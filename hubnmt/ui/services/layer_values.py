@@ -1,21 +1,20 @@
 """Values of one attention head and its layer for one sentence pair, packed for the browser."""
 
 import base64
-import typing
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hubnmt.attention.replay import readable_pieces
-from hubnmt.config import ModelConfig
 from hubnmt.decoding import NOT_FINITE
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from hubnmt.ui.services.subject import Subject, read_index
+from hubnmt.ui.services.subject import Subject, is_index
 from hubnmt.ui.services.turns import model_turn
 
 MAX_SHOWN_TOKENS = 24
@@ -23,16 +22,6 @@ MAX_SHOWN_TOKENS = 24
 
 FULL_SCALE = 32_767
 """Encoded value of the largest magnitude of a tensor."""
-
-KINDS: tuple[AttentionKind, ...] = typing.get_args(AttentionKind)
-
-
-class HeadChoice(NamedTuple):
-    """The attention head that is shown; layer and head are counted from 0."""
-
-    kind: AttentionKind
-    layer: int
-    head: int
 
 
 def layer_values(translator: Translator, subject: Subject, asked: Any = None) -> dict[str, Any]:
@@ -45,45 +34,41 @@ def layer_values(translator: Translator, subject: Subject, asked: Any = None) ->
         ModelFolderError: if the model's numbers overflow.
     """
     config = translator.config
-    choice = _read_choice(asked, config)
+    n_decoder = config.n_decoder_layers
+    layers = {"encoder": config.n_encoder_layers, "decoder": n_decoder, "cross": n_decoder}
+    if asked is None:
+        layer, head = config.alignment_head or (0, 0)
+        asked = {"kind": "cross", "layer": layer, "head": head}
+    kind, layer, head = _read_choice(asked, layers, config.n_heads)
     pair = subject.pair(translator)
     tokenizers = translator.tokenizers.with_spans(pair.protected)
     src = [*pair.src_ids, tokenizers.src.eos_id]  # S
     tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]  # T
     src_ids, tgt_in = (torch.tensor([ids], device=translator.device) for ids in (src, tgt))
     with model_turn():
-        trace = trace_layer(translator.model, src_ids, tgt_in, kind=choice.kind, layer=choice.layer)
+        trace = trace_layer(translator.model, src_ids, tgt_in, kind=kind, layer=layer)
     src_side = _side(src, tokenizers.src, is_src=True)
     tgt_side = _side(tgt, tokenizers.tgt, is_src=False)
     return {
-        "queries": src_side if choice.kind == "encoder" else tgt_side,
-        "keys": tgt_side if choice.kind == "decoder" else src_side,
-        "choice": choice._asdict(),
-        "layers": _count_layers(config),
+        "queries": src_side if kind == "encoder" else tgt_side,
+        "keys": tgt_side if kind == "decoder" else src_side,
+        "choice": {"kind": kind, "layer": layer, "head": head},
+        "layers": layers,
         "heads": config.n_heads,
         "norm": config.norm_order,
         "activation": config.activation,
-        "tensors": {name: _pack(values) for name, values in _tensors(trace, choice.head).items()},
+        "tensors": {name: _pack(values) for name, values in _tensors(trace, head).items()},
     }
 
 
-def _count_layers(config: ModelConfig) -> dict[AttentionKind, int]:
-    n_decoder = config.n_decoder_layers
-    return {"encoder": config.n_encoder_layers, "decoder": n_decoder, "cross": n_decoder}
-
-
-def _read_choice(asked: Any, config: ModelConfig) -> HeadChoice:
-    if asked is None:
-        return HeadChoice("cross", *(config.alignment_head or (0, 0)))
-    try:
-        choice = HeadChoice(asked["kind"], read_index(asked["layer"]), read_index(asked["head"]))
-        n_layers = _count_layers(config)[choice.kind]
-        is_known = choice.layer < n_layers and choice.head < config.n_heads
-    except (KeyError, TypeError, ValueError):
-        is_known = False
-    if not is_known:
+def _read_choice(
+    asked: Any, layers: Mapping[str, int], n_heads: int
+) -> tuple[AttentionKind, int, int]:
+    asked = asked if isinstance(asked, dict) else {}
+    kind, layer, head = (asked.get(name) for name in ("kind", "layer", "head"))
+    if not is_index(layer, layers.get(str(kind), 0)) or not is_index(head, n_heads):
         raise InputError("this model has no such attention head; select another one")
-    return choice
+    return kind, layer, head
 
 
 def _side(ids: list[int], tokenizer: Tokenizer, *, is_src: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,15 @@ MAX_MERGED_BYTES = 400
 
 N_POSITIONS = 64
 """Number of positions shown: longer than most sentences."""
+
+
+Compute = Callable[[Translator, Subject, Any], dict[str, Any]]
+PANELS: dict[str, tuple[Compute, str]] = {
+    "layer": (layer_values, "choice"),
+    "next": (next_token, "asked"),
+    "beam": (beam_tree, "beam_size"),
+}
+"""Panels on one sentence, each with the field of its value that the visitor chooses."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,17 +119,10 @@ class Learn:
         sizes = {"n_src_tokens": len(pair.src_ids) + 1, "n_tgt_tokens": len(pair.tgt_ids) + 1}
         return NetworkShapes(config, subject.src, stages=trace_shapes(config, **sizes), **sizes)
 
-    def values(self, value: Any) -> dict[str, Any]:
-        """Return the values of the head in `choice`, if it was chosen."""
-        return layer_values(*self._read(value["subject"]), value.get("choice"))
-
-    def next_token(self, value: Any) -> dict[str, Any]:
-        """Return the most probable tokens at the position in `asked`."""
-        return next_token(*self._read(value["subject"]), value.get("asked"))
-
-    def beam(self, value: Any) -> dict[str, Any]:
-        """Return the hypotheses of a beam search with `beam_size`."""
-        return beam_tree(*self._read(value["subject"]), value.get("beam_size"))
+    def panel(self, name: str, value: Any) -> dict[str, Any]:
+        """Compute what one of `PANELS` shows."""
+        compute, asked = PANELS[name]
+        return compute(*self._read(value["subject"]), value.get(asked))
 
     def run(self, model: str) -> Run | None:
         """Read the training run of a model; None if its folder contains none."""

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
@@ -125,13 +125,14 @@ def read_subject(registry: ModelRegistry, state: Any) -> tuple[Translator, Subje
     return translator, Subject.read(state, translator)
 
 
-def read_index(value: Any) -> int:
-    """Return a value if it is a non-negative integer.
+def is_index(value: Any, n: float = math.inf) -> TypeGuard[int]:
+    """Return whether a value is an integer from 0 to n - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n
 
-    Raises:
-        ValueError: if it is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+
+def read_index(value: Any) -> int:
+    """Return a value if it is an index; raise a `ValueError` if it is not."""
+    if not is_index(value):
         raise ValueError
     return value
 

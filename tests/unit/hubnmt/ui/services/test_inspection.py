@@ -45,7 +45,7 @@ def _translate(handlers: Handlers, text: str) -> dict[str, Any]:
 def test_a_word_that_is_not_there_is_a_sentence(
     inspector: Inspector, value: dict[str, Any], steering: Any
 ):
-    for call in (inspector.ask, lambda *asked: inspector.steer(*asked).steering):
+    for call in (inspector.ask, lambda *asked: inspector.steer(*asked)[-1]):
         assert call(value, steering)["message"].startswith("Invalid word position")
 
 
@@ -54,12 +54,12 @@ def test_a_forged_page_is_a_sentence_everywhere(
     inspector: Inspector, value: dict[str, Any], forged: dict[str, Any]
 ):
     value |= forged
-    seen = inspector.explore(value)
-    assert seen.figure is not None
+    figure, _ = inspector.explore(value)
+    assert figure is not None
     drawn = [
-        seen.figure,
+        figure,
         inspector.ask(value, {}),
-        inspector.steer(value, {}).steering,
+        inspector.steer(value, {})[-1],
     ]
     assert all(each["message"].endswith(".") for each in drawn)
 
@@ -71,11 +71,11 @@ def test_an_alternative_that_was_cut_is_completed(
     steering = {"words": [{"at": 0}], "place": 0, "choices": [choice], "choice": 0}
     options: Any = {"beam_size": 2, "max_new_tokens": 3}
     expected = random_model.translate(SRC, split=False, prefix="A dog", n_best=1, **options)
-    found = inspector.steer(value, steering, **options, n_best=2, sample=True, top_k=2, seed=1)
-    assert found.text == expected.text
-    assert found.text.startswith("A dog")
-    whole = inspector.steer(value, steering | {"choices": [choice | {"is_whole": True}]})
-    assert whole.text == "A dog"
+    text, *_ = inspector.steer(value, steering, **options, n_best=2, sample=True, top_k=2, seed=1)
+    assert text == expected.text
+    assert text.startswith("A dog")
+    whole, *_ = inspector.steer(value, steering | {"choices": [choice | {"is_whole": True}]})
+    assert whole == "A dog"
 
 
 def test_a_model_that_is_gone_is_named_without_its_folder(value: dict[str, Any], tmp_path: Path):
