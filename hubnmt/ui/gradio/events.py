@@ -69,7 +69,7 @@ def heading(title: str, lead: str) -> gr.HTML:
 
 
 def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[..., Any]:
-    """Wrap a listener to take turns on the model for the requesting client.
+    """Wrap a listener to take turns on the model for the requesting client, see `client_errors`.
 
     A call ends the session's previous one with the same word in `replaces`. Gradio's own `cancels`
     would also end a call that begins while the request to cancel is under way, and shows an error.
@@ -78,10 +78,8 @@ def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[.
 
         @functools.wraps(listener)
         def run(*values: Any) -> Any:
-            try:
+            with client_errors():
                 return _client_context(replaces).run(listener, *values)
-            except AbandonedError:
-                raise gr.Error("the request was cancelled", print_exception=False) from None
 
         return run
 
@@ -91,10 +89,9 @@ def as_client(listener: Callable[..., Any], *, replaces: str = "") -> Callable[.
         context = _client_context(replaces)
         iterator = listener(*values)
         try:
-            while True:
-                yield context.run(next, iterator)
-        except (StopIteration, AbandonedError):
-            return
+            with client_errors(), contextlib.suppress(StopIteration, AbandonedError):
+                while True:
+                    yield context.run(next, iterator)
         finally:
             context.run(iterator.close)
 
@@ -130,21 +127,11 @@ def error_notice(error: HubNMTError) -> str:
 
 
 @contextlib.contextmanager
-def _client_errors() -> Iterator[None]:
+def client_errors() -> Iterator[None]:
+    """Report errors of an endpoint as `gr.Error`; also usable as a decorator."""
     try:
         yield
     except HubNMTError as error:
         raise gr.Error(public_message(error), print_exception=False) from None
-
-
-def with_client_errors(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a named endpoint to report errors as `gr.Error`."""
-    if not inspect.isgeneratorfunction(endpoint):
-        return _client_errors()(endpoint)
-
-    @functools.wraps(endpoint)
-    def steps(*values: Any) -> Iterator[Any]:
-        with _client_errors():
-            yield from endpoint(*values)
-
-    return steps
+    except AbandonedError:
+        raise gr.Error("the request was cancelled", print_exception=False) from None

@@ -20,10 +20,10 @@ from hubnmt.ui.gradio.events import (
     MAX_SESSIONS,
     QUIET,
     as_client,
+    client_errors,
     draw_static,
     heading,
     line,
-    with_client_errors,
 )
 from hubnmt.ui.gradio.files_tab import FilesTab
 from hubnmt.ui.gradio.learn_tab import LearnTab
@@ -174,8 +174,8 @@ def _add_endpoints(handlers: Handlers) -> None:
     """Register the named endpoints, inside the page's `gr.Blocks`."""
     endpoints = Endpoints(handlers)
     for name in ("translate", "attention", "score"):
-        api(as_client(with_client_errors(getattr(endpoints, name))), api_name=name, **HEAVY)
-    api(with_client_errors(endpoints.models), api_name="models")
+        api(as_client(getattr(endpoints, name)), api_name=name, **HEAVY)
+    api(client_errors()(endpoints.models), api_name="models")
     _add_translate_file(endpoints)
 
 
@@ -193,7 +193,7 @@ def _add_translate_file(endpoints: Endpoints) -> None:
         inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
         outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]
         gr.Button("Translate").click(
-            as_client(with_client_errors(endpoints.translate_file)),
+            as_client(endpoints.translate_file),
             inputs,
             outputs,
             api_name="translate_file",

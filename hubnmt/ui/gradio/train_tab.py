@@ -15,7 +15,7 @@ from hubnmt.errors import InputError
 from hubnmt.hub.push import push
 from hubnmt.hub.space import open_space
 from hubnmt.text.languages import NAMES
-from hubnmt.ui.gradio.events import QUIET, draw_static, heading, line, with_client_errors
+from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
 from hubnmt.ui.html import training_job, training_run
 from hubnmt.ui.services import training_jobs
 from hubnmt.ui.services.registry import list_pairs
@@ -74,7 +74,7 @@ def _owned(listener: Callable[..., Any]) -> Callable[..., Any]:
             raise InputError("sign in as the owner of this Space to train")
         return listener(*values)
 
-    return with_client_errors(run)
+    return client_errors()(run)
 
 
 class TrainTab:
