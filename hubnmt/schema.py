@@ -6,7 +6,7 @@ import difflib
 import reprlib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from hubnmt.errors import N_NAMED, ConfigError
@@ -38,13 +38,12 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 80, 80, 
 
 def _matches(value: Any, annotation: Any) -> bool:
     """Return whether a JSON/TOML value matches an annotation; int matches float, bool does not."""
-    origin = typing.get_origin(annotation)
+    origin, options = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
-        return value in typing.get_args(annotation)
+        return value in options
     if origin in (typing.Union, types.UnionType):
-        return any(_matches(value, option) for option in typing.get_args(annotation))
+        return any(_matches(value, option) for option in options)
     if origin in (tuple, list):
-        options = typing.get_args(annotation)
         if not isinstance(value, (list, tuple)):
             return False
         if origin is list or options[1:] == (Ellipsis,):
@@ -52,13 +51,8 @@ def _matches(value: Any, annotation: Any) -> bool:
         return len(value) == len(options) and all(map(_matches, value, options))
     if origin is dict:
         return isinstance(value, Mapping)
-    if annotation in (None, type(None)):
-        return value is None
-    if annotation is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, annotation)
+    kinds: Any = {None: type(None), float: (int, float)}.get(annotation, annotation)
+    return isinstance(value, kinds) and (annotation is bool or not isinstance(value, bool))
 
 
 def _describe(annotation: Any) -> str:
@@ -73,7 +67,7 @@ def _describe(annotation: Any) -> str:
         return " or ".join(repr(option) for option in options)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(_describe, options))
-    if annotation in (None, type(None)):
+    if annotation is type(None):
         return "null"
     return getattr(annotation, "__name__", str(annotation))
 
@@ -86,13 +80,12 @@ def find_problems(cls: type, values: Mapping[str, Any]) -> list[str]:
     problems = [_describe_unknown(key, list(fields)) for key in unknown[:N_NAMED]]
     if len(unknown) > N_NAMED:
         problems.append(f"{len(unknown) - N_NAMED:,} more unknown keys")
-    for key in fields:
-        if key in values and not _matches(values[key], hints[key]):
-            shown = _SHORT.repr(values[key])
-            problems.append(f"{key} = {shown} must be {_describe(hints[key])}")
     for name, field in fields.items():
-        no_default = field.default is dataclasses.MISSING
-        if no_default and field.default_factory is dataclasses.MISSING and name not in values:
+        defaults = (field.default, field.default_factory)
+        if name in values and not _matches(values[name], hints[name]):
+            shown = _SHORT.repr(values[name])
+            problems.append(f"{name} = {shown} must be {_describe(hints[name])}")
+        if name not in values and defaults == (dataclasses.MISSING, dataclasses.MISSING):
             problems.append(f"{name} is missing")
     return problems
 
@@ -124,8 +117,7 @@ class FromDict:
         """
         if not isinstance(values, Mapping):
             raise ConfigError(f"{where}: must be a table of keys and values")
-        problems = find_problems(cls, values)
-        hints = typing.get_type_hints(cls)
+        problems, hints = find_problems(cls, values), typing.get_type_hints(cls)
         plain = {
             key: tuple(value) if isinstance(value, list) and _wants_tuple(hints[key]) else value
             for key, value in values.items()
@@ -135,7 +127,7 @@ class FromDict:
             built = cls(**plain)
         except ConfigError as error:
             problems.append(str(error))
-        except TypeError:  # a required key is missing; already listed in `problems`
+        except TypeError:  # a required key is missing, so it is in `problems`
             pass
         if problems:
             raise ConfigError(f"{where}: {'; '.join(problems)}")
@@ -169,27 +161,25 @@ def _shorten(message: str) -> str:
 
 def at_least(config: Any, least: int, *names: str) -> list[Check]:
     """Check that fields are not below a bound; None is valid."""
-    values = {name: getattr(config, name) for name in names}
-    return [
-        (value is None or value >= least, f"{name} = {value} must be at least {least}")
-        for name, value in values.items()
-    ]
+    return _check_each(config, names, lambda value: value >= least, f"at least {least}")
 
 
 def above_zero(config: Any, *names: str) -> list[Check]:
     """Check that fields are positive and finite; None is valid."""
-    values = {name: getattr(config, name) for name in names}
-    return [
-        (value is None or 0 < value < float("inf"), f"{name} = {value} must be above 0")
-        for name, value in values.items()
-    ]
+    return _check_each(config, names, lambda value: 0 < value < float("inf"), "above 0")
 
 
 def within(config: Any, least: float, most: float, *names: str) -> list[Check]:
     """Check that fields are in [least, most]; None is valid."""
+    return _check_each(config, names, lambda value: least <= value <= most, f"{least} to {most}")
+
+
+def _check_each(
+    config: Any, names: Sequence[str], is_valid: Callable[[Any], bool], wanted: str
+) -> list[Check]:
     values = {name: getattr(config, name) for name in names}
     return [
-        (value is None or least <= value <= most, f"{name} = {value} must be {least} to {most}")
+        (value is None or is_valid(value), f"{name} = {value} must be {wanted}")
         for name, value in values.items()
     ]
 

@@ -176,9 +176,7 @@ def _scores(results: Sequence[TestResult]) -> list[str]:
 
 
 def _samples(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    table = _table(
-        ["source", "reference", "translation"], [list(map(escape_cell, r)) for r in rows]
-    )
+    table = _table(["source", "reference", "translation"], [[*map(escape_cell, r)] for r in rows])
     return ["From the validation set, selected by sentence-level chrF.", table] if rows else []
 
 
