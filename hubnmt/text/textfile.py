@@ -164,9 +164,18 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
         raise InputError(f"{path} exists: --overwrite replaces it")
     if part.exists() and not carry_on:
         raise InputError(f"{part} is of an interrupted job: --continue completes it, or remove it")
-    file, n_lines = append_lines(part)
+    try:
+        file = part.open("a+b")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         with file:
+            file.seek(0)
+            n_lines = end = 0
+            for line in file:
+                if line.endswith(b"\n"):  # the last one may be incomplete
+                    n_lines, end = n_lines + 1, end + len(line)
+            file.truncate(end)
             yield file, n_lines
         if target.exists():
             shutil.copymode(target, part)
@@ -177,18 +186,3 @@ def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tupl
         else:
             part.unlink(missing_ok=True)
         raise
-
-
-def append_lines(path: Path) -> tuple[BinaryIO, int]:
-    """Open a file to append lines, without an incomplete last one; also return their number."""
-    try:
-        file = path.open("a+b")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-    file.seek(0)
-    n_lines, end = 0, 0
-    for line in file:
-        if line.endswith(b"\n"):
-            n_lines, end = n_lines + 1, end + len(line)
-    file.truncate(end)
-    return file, n_lines

@@ -47,28 +47,23 @@ def assemble(model: models.BPE) -> tokenizers.Tokenizer:
     return inner
 
 
-def _rules(settings: dict[str, Any]) -> dict[tuple[str, ...], Any]:
-    # Without unset values, as versions of the library differ in whether they write them.
-    model = {("model", key): value for key, value in settings["model"].items()}
-    rules = {(key,): value for key, value in settings.items()} | model
-    learned = {("model",), ("model", "vocab"), ("model", "merges")}
-    return {path: value for path, value in rules.items() if value and path not in learned}
-
-
-def _default_settings() -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads(assemble(models.BPE()).to_str())
-    return settings
-
-
-def _check_rules(settings: dict[str, Any]) -> None:
-    # Other settings would tokenize text differently.
-    found, expected = _rules(settings), _rules(_default_settings())
-    others = [".".join(path) for path in expected if found.get(path) != expected[path]]
-    others += sorted(".".join(path)[:80] for path in set(found) - set(expected))
+def _check_rules(settings: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Refuse other settings than those of hubnmt, which would tokenize text differently."""
+    found, wanted = (
+        # Without unset values, as versions of the library differ in whether they write them.
+        {key: value for key, value in (part | _model_rules(part)).items() if value}
+        for part in (settings, expected)
+    )
+    keys = (found.keys() | wanted.keys()) - {"model", "model.vocab", "model.merges"}
+    others = sorted(key[:80] for key in keys if found.get(key) != wanted.get(key))
     if others:
         raise ModelFolderError(
             f"settings differ ({first_few(others, ', ')}); not a hubnmt tokenizer"
         )
+
+
+def _model_rules(settings: dict[str, Any]) -> dict[str, Any]:
+    return {f"model.{key}": value for key, value in settings["model"].items()}
 
 
 def parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
@@ -86,7 +81,8 @@ def parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
         settings = json.loads(content.decode("utf-8"))
         if not (isinstance(settings, dict) and isinstance(settings.get("model"), dict)):
             raise ModelFolderError("not a tokenizer file (it has no model)")
-        _check_rules(settings)
+        expected: dict[str, Any] = json.loads(assemble(models.BPE()).to_str())
+        _check_rules(settings, expected)
         learned = {key: settings["model"].get(key) for key in ("vocab", "merges")}
         sizes = [len(values) for values in learned.values()]
         # Two merges may give the same piece, so there may be more merges than pieces.
@@ -94,7 +90,6 @@ def parse(content: bytes, vocab_size: int | None) -> tokenizers.Tokenizer:
             raise ModelFolderError(
                 f"{sizes[0]:,} pieces and {sizes[1]:,} merges, but config.json says {vocab_size:,}"
             )
-        expected = _default_settings()
         expected["model"] |= learned
         return tokenizers.Tokenizer.from_str(json.dumps(expected))
     except ModelFolderError:
