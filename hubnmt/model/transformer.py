@@ -199,12 +199,6 @@ class Transformer(nn.Module):
         )
         return self.project(hidden), maps
 
-    def cross_attend(self, src_ids: Tensor, tgt_in: Tensor, src_pad_mask: Tensor) -> Tensor:
-        """Run with teacher forcing; return the cross-attention weights (B, L, H, T, S)."""
-        memory = self.encode(src_ids, src_pad_mask)
-        _, _, cross = self._teacher_force(tgt_in, memory, src_pad_mask, need_weights=True)
-        return torch.stack(cross, dim=1)  # (B, L, H, T, S)
-
     def _embed_src(self, src_ids: Tensor) -> Tensor:
         return self.positions(self.src_embedding(src_ids))  # type: ignore[no-any-return]  # (B, S, D)
 

@@ -8,23 +8,19 @@ align there (Chen et al. 2020, https://arxiv.org/abs/2004.14837).
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor
 
-from hubnmt.attention.maps import Attention, TokenSpans
-from hubnmt.attention.replay import locate
+from hubnmt.attention.maps import TokenSpans
+from hubnmt.attention.replay import attend
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
-from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.run.validation import HeldOutPairs
 
-MAX_PAIRS = 2_000
+MAX_PAIRS = 1_000
 """Pairs to align and to evaluate on; more would change little."""
-BATCH_TOKENS = 1024
-"""Padded tokens whose attention is held in memory at once: about 20 MB for 6 layers of 8 heads."""
 
 Link = tuple[int, int]
 """(target word, source word), counted from 0."""
@@ -44,20 +40,23 @@ class HeadScore(NamedTuple):
 
 def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:
     """Find the cross-attention head that aligns words best; None if there is no reference link."""
-    ids = [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]
-    spans = [
-        (locate(src, translator.tokenizers.src), locate(tgt, translator.tokenizers.tgt))
-        for src, tgt in ids
-    ]
-    links = link_words([_words_of(src) for src, _ in spans], [_words_of(tgt) for _, tgt in spans])
-    config = translator.config
-    n_right = torch.zeros(2, config.n_decoder_layers, config.n_heads)
-    for row, most_attended in _argmax_words(translator, ids, spans):
-        for target, source in links[row]:
-            n_right += most_attended[:, :, :, target] == source
+    # 1. Find the source word that each head looks at most for each target word.
+    sources, targets, most_attended = [], [], []
+    for src, tgt in [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]:
+        maps = attend(translator.model, src, tgt, translator.tokenizers)
+        cross = torch.stack([maps.shifted(shift).by_word().cross for shift in (0, 1)])
+        most_attended.append(cross.argmax(-1))  # (2, L, H, T)
+        sources.append(_words_of(maps.src))
+        targets.append(_words_of(maps.tgt))
+    # 2. Count how often it is the linked one.
+    links = link_words(sources, targets)
     n_links = sum(map(len, links))
     if not n_links:
         return None
+    n_right = torch.zeros(2, translator.config.n_decoder_layers, translator.config.n_heads)
+    for looked_at, pair_links in zip(most_attended, links, strict=True):
+        for target, source in pair_links:
+            n_right += looked_at[..., target] == source
     accuracies = n_right / n_links  # (2, L, H)
     shift, layer, head = (accuracies == accuracies.max()).nonzero()[0].tolist()
     return HeadScore((layer, head), shift, float(accuracies[shift, layer, head]), n_links)
@@ -88,43 +87,6 @@ def link_words(
         is_best = scores == scores.amax(1, keepdim=True)
         links.append((is_best & (scores == scores.amax(0))).nonzero().tolist())
     return links
-
-
-def _argmax_words(
-    translator: Translator, pairs: Sequence[Pair], spans: Sequence[tuple[TokenSpans, TokenSpans]]
-) -> Iterator[tuple[int, Tensor]]:
-    """Yield each pair's number and the source word with the largest attention per target word.
-
-    The words are (2, L, H, T), by shift. Only the maps of one batch are held in memory: those of
-    all pairs would take gigabytes.
-    """
-    for rows in plan_epoch(measure_lengths(pairs), batch_tokens=BATCH_TOKENS, seed=0):
-        batch = collate(
-            [pairs[row] for row in rows],
-            tokenizers=translator.tokenizers,
-        ).to(translator.device)
-        with torch.inference_mode():
-            maps = translator.model.cross_attend(
-                batch.src.src_ids, batch.tgt_in, batch.src.src_pad_mask
-            )  # (B, L, H, T, S)
-            maps = maps.float().cpu()
-        for row, cross in zip(rows, maps, strict=True):
-            attention = _make_attention(cross, *spans[row])
-            both = [attention.shifted(shift).by_word().cross for shift in (0, 1)]
-            yield row, torch.stack(both).argmax(-1)  # (2, L, H, T)
-
-
-def _make_attention(cross: Tensor, src: TokenSpans, tgt: TokenSpans) -> Attention:
-    """Remove the padding; the self-attention maps are left empty."""
-    n_src, n_tgt = len(src.tokens), len(tgt.tokens)
-    return Attention(
-        src=src,
-        tgt=tgt,
-        cross=cross[:, :, :n_tgt, :n_src],
-        encoder_self=cross.new_empty(0, 0, n_src, n_src),
-        decoder_self=cross.new_empty(0, 0, n_tgt, n_tgt),
-        tgt_log_probs=(0.0,) * n_tgt,
-    )
 
 
 def _words_of(side: TokenSpans) -> list[str]:
