@@ -33,12 +33,10 @@ from training.run.plan import plan_run
 from training.run.run_dir import (
     check_unused,
     claim_folder,
-    has_state,
     load_settings,
     lock_folder,
     lock_turn,
     make_folder,
-    record_session,
     stored_recipe,
 )
 from training.run.trainer import Run
@@ -90,39 +88,35 @@ def run(
         HubNMTError: if the settings, the data or the run folder cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
+    is_new = resume is None
     source = recipe or stored_recipe(resume or Path())
     config, all_overrides = load_settings(source, overrides=overrides, resume=resume)
+    folder = resume or Path(config.run.folder, config.run.name)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)
     group = join_group(config.run.device)
     try:
         with contextlib.ExitStack() as stack:
-            # 1. Check what can fail, before the work.
-            folder = resume or Path(config.run.folder, config.run.name)
-            if resume is None:
-                group.run_on_rank0(lambda: check_unused(folder))
-            is_new = resume is None or not group.run_on_rank0(lambda: has_state(folder))
-            # 2. Load the pretrained model, whose settings complete the recipe.
+            # 1. Load the pretrained model, whose settings complete the recipe.
             start: Pretrained | None = None  # rank 0 only; the others receive the weights
+            if is_new:
+                group.run_on_rank0(lambda: check_unused(folder))
             if is_new and config.run.pretrained:
                 config, start = _start_from(config, source, all_overrides, group)
-            # 3. Prepare the data, build the model, and restore its state.
+            # 2. Prepare the data, build the model, and set or restore its state.
             tokenizers = start.tokenizers if start else None
-            corpus = _prepare_together(config, folder, group, stack, resume, is_new, tokenizers)
+            corpus = _prepare_together(config, folder, group, stack, is_new, tokenizers)
             current = Run(config, folder, corpus, group)
             if is_new:
                 plan_run(current)
                 _record_start(current, all_overrides, start)
             else:
                 current.resume()
-                group.run_on_rank0(
-                    lambda: record_session(folder, current.progress.step, group.device)
-                )
-            # 4. Train. The arguments of the first session are stored in the run folder.
+            # 3. Train. The arguments of the first session are stored in the run folder.
             session = (None, ()) if is_new else (recipe, overrides)
             with _stop_gracefully(current, _resume_command(folder, *session)):
                 current.train()
-            # 5. Evaluate the best model.
+            # 4. Evaluate the best model.
             if not current.must_stop:
                 group.run_on_rank0(lambda: finish_untuned(current))
     finally:
@@ -166,7 +160,6 @@ def _prepare_together(
     folder: Path,
     group: ProcessGroup,
     stack: contextlib.ExitStack,
-    resume: Path | None,
     is_new: bool,
     tokenizers: Tokenizers | None,
 ) -> Corpus:
@@ -178,9 +171,8 @@ def _prepare_together(
             corpora.append(prepare_corpus(config, None, tokenizers))
             make_folder(folder)
         stack.enter_context(lock_folder(folder))
-        if resume is None:
-            check_unused(folder)  # again: another process may have been faster
         if is_new:
+            check_unused(folder)  # again: another process may have been faster
             corpora[0].save(folder)
         else:
             corpora.append(prepare_corpus(config, folder))

@@ -67,11 +67,9 @@ def _training_facts(
     recipe: Mapping[str, Any], machine: Mapping[str, Any], taken: Mapping[str, Any], *, weights: str
 ) -> dict[str, Any]:
     """Return the records of the run and of the chosen weights."""
-    sessions = machine.get("sessions", [])
-    later = "".join(f"; from step {part['step']:,} {part['device']}" for part in sessions)
     is_trained = taken["step"] > 0
     return {
-        "machine": f"{machine['device']}, {machine['dtype']}{later}",
+        "machine": f"{machine['device']}, {machine['dtype']}",
         f"minutes until the {weights} weights": round(taken["minutes"], 1),
         f"steps until the {weights} weights": taken["step"],
         "weights": describe_average(recipe["run"])

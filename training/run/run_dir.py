@@ -71,8 +71,6 @@ def load_settings(
         return load_recipe(recipe, overrides), [*overrides]
     stored, earlier = _read_record(resume)
     all_overrides = [*earlier, *overrides]
-    if not has_started(resume):
-        return load_recipe(recipe, all_overrides), all_overrides
     # The pretrained model, whose settings are part of the recipe, may no longer be available.
     is_tuned = bool(stored.get("run", {}).get("pretrained"))
     inherited = (
@@ -109,13 +107,8 @@ def _read_record(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return recipe, machine["overrides"]
 
 
-def has_started(folder: Path) -> bool:
-    """Return whether a folder holds anything that a new run would overwrite."""
-    return any((folder / name).exists() for name in (STATE_FILE, METRICS, "best", "last"))
-
-
 def remove_start_record(folder: Path) -> None:
-    """Remove the files of a run that has validated its pretrained model but made no step."""
+    """Remove the files of a run that has not made a step."""
     for name in (STATE_FILE, METRICS, SAMPLES):
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
@@ -124,26 +117,11 @@ def remove_start_record(folder: Path) -> None:
 
 def check_unused(folder: Path) -> None:
     """Refuse a folder in which a run has started: resume it or choose another name."""
-    if has_started(folder):
+    if any((folder / name).exists() for name in (STATE_FILE, METRICS, "best", "last")):
         raise ConfigError(
             f"{folder} already holds a run: resume it with --resume {shlex.quote(str(folder))}, "
             "or choose another --set run.name=NAME"
         )
-
-
-def has_state(folder: Path) -> bool:
-    """Return whether a run to resume has a state; one killed before its first save has none.
-
-    A run with a model but no state is refused: starting over would overwrite the model.
-    """
-    if (folder / STATE_FILE).exists():
-        return True
-    if (folder / "best").exists() or (folder / "last").exists():
-        raise ConfigError(
-            f"{folder}: {STATE_FILE} is missing, so the run cannot be resumed; restore the file, "
-            "or start a new run with --set run.name=NAME"
-        )
-    return False
 
 
 def read_validation(folder: Path) -> dict[str, Any] | None:
@@ -225,16 +203,6 @@ def claim_folder(
     # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
     for name, values in (("machine.json", machine), ("recipe.json", config.to_dict())):
         replace_text(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-
-
-def record_session(folder: Path, step: int, device: torch.device) -> None:
-    """Record where a run continues, if the device or its threads are others than before."""
-    machine = read_json(folder / "machine.json")
-    sessions = machine.setdefault("sessions", [])
-    name = _describe_device(device)
-    if name != (sessions[-1] if sessions else machine)["device"]:
-        sessions.append({"step": step, "device": name})
-        replace_text(folder / "machine.json", json.dumps(machine, indent=2) + "\n")
 
 
 def _describe_device(device: torch.device) -> str:

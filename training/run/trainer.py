@@ -84,6 +84,7 @@ class Run:
     def resume(self) -> None:
         """Restore the state stored in the run folder."""
         self.progress = load_state(self.folder, self.stepper, rank=self.group.rank)
+        self._saved_step = self.progress.step
         self.loader.seek(self.progress.position)
         self._time_share = self._time_used()
         if not self.group.is_rank0:
@@ -117,8 +118,9 @@ class Run:
         try:
             with self.stepper.connected(), bar, logging_redirect_tqdm():
                 # 1. Validate the pretrained model, the baseline and the first model in `best/`.
+                # Save first: a killed run with metrics or `best/` but no state is lost.
+                self._save()
                 if self._needs_initial_validation():
-                    self._save()  # first: a run with `best/` but no state cannot be resumed
                     self._validate()
                     self._save()
                 # 2. Take steps until the budget is used up, and save the state.

@@ -1,6 +1,5 @@
 """The budget of a run: its schedule, its batch, and what is said about it."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -48,10 +47,8 @@ def test_the_fastest_number_of_threads_is_kept_for_the_run(
         chosen = done.config.run.n_threads
         assert f"threads: {chosen}, by the time of a batch (2 in " in caplog.text
         assert torch.get_num_threads() == 2  # as before the run
-        other = 3 - chosen
-        run_farm(tmp_path, "run.max_steps=8", f"run.n_threads={other}", resume=True)
     finally:
         torch.set_num_threads(before)
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
     names = {1: "CPU, 1 thread", 2: "CPU, 2 threads"}
-    assert re.search(rf"{names[chosen]}, float32; from step 4 .*{names[other]}\n", card)
+    assert f"{names[chosen]}, float32\n" in card
