@@ -31,15 +31,12 @@ def test_config_survives_a_trip_through_json(config: ModelConfig | DecodingConfi
     assert type(config).from_dict(json.loads(text)) == config
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(NAMES_ELSEWHERE.items()))
-def test_a_name_from_another_library_leads_to_ours(theirs: str, ours: str) -> None:
-    with pytest.raises(ConfigError, match=rf"unknown key '{theirs}' \(did you mean '{ours}'\?\)"):
-        DecodingConfig.from_dict({theirs: 3})
-
-
-def test_unknown_key_is_refused_and_the_nearest_name_suggested() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key 'd_modle' \(did you mean 'd_model'\?\)"):
-        ModelConfig.from_dict(PAIR | {"d_modle": 64})
+@pytest.mark.parametrize(
+    ("key", "near"), [("beam_sise", "beam_size"), *sorted(NAMES_ELSEWHERE.items())]
+)
+def test_an_unknown_key_leads_to_the_nearest_or_to_our_name(key: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown key '{key}' \(did you mean '{near}'\?\)"):
+        DecodingConfig.from_dict({key: 3})
 
 
 def test_all_problems_are_named_at_once_with_the_place() -> None:
@@ -52,10 +49,9 @@ def test_all_problems_are_named_at_once_with_the_place() -> None:
         assert part in message
 
 
-@pytest.mark.parametrize("values", [None, [], "d_model", 3])
-def test_something_that_is_no_table_is_refused(values: Any) -> None:
+def test_something_that_is_no_table_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be a table"):
-        ModelConfig.from_dict(values)
+        ModelConfig.from_dict(["d_model"])  # type: ignore[arg-type]  # as a file may hold
 
 
 @pytest.mark.parametrize(
@@ -80,10 +76,7 @@ def test_a_value_of_the_wrong_type_is_refused(key: str, value: Any, wanted: str)
     [
         ({"src_vocab_size": 0, "tgt_vocab_size": 0}, "src_vocab_size = 0 must be 1 to 1048576"),
         ({"tgt_lang": "en\x1b[2J"}, r"tgt_lang = 'en\\x1b\[2J' must be language tags"),
-        ({"d_model": 2**14 + 8}, "d_model = 16392 must be 1 to 16384"),
         ({"n_decoder_layers": -1}, "n_decoder_layers = -1 must be 1 to 256"),
-        ({"d_ff": 10**9}, "d_ff = 1000000000 must be 1 to 131072"),
-        ({"max_src_tokens": 0}, "max_src_tokens = 0 must be 1 to"),
         ({"ff_dropout": float("nan")}, "ff_dropout = nan must be 0 to 0.99"),
         ({"d_model": 36, "n_heads": 8}, "d_model = 36 must be a multiple of n_heads = 8"),
         ({"tgt_vocab_size": 301}, "share_embeddings needs one vocabulary"),
@@ -105,11 +98,9 @@ def test_a_model_that_makes_no_sense_is_refused(changes: dict[str, Any], message
         ({"beam_size": 257}, "beam_size = 257 must be 1 to 256"),
         ({"length_penalty": float("nan")}, "length_penalty = nan must be -5 to 5"),
         ({"n_best": 6}, "n_best = 6 must be at most beam_size = 5"),
-        ({"n_best": 257, "sample": True}, "n_best = 257 must be 1 to 256"),
         ({"temperature": float("nan")}, "temperature = nan must be above 0"),
         ({"top_k": -1}, "top_k = -1 must be 0"),
         ({"top_p": 1.1}, "top_p = 1.1 must be 0 to 1"),
-        ({"seed": -1}, "seed = -1 must be 0 to"),
         ({"max_new_tokens": 0}, "max_new_tokens = 0 must be 1 to 65536"),
     ],
 )

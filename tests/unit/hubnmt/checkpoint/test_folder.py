@@ -73,16 +73,13 @@ def logits_of(model: Transformer) -> Tensor:
         return model(src_ids, tgt_in, torch.zeros(2, 5, dtype=torch.bool))  # type: ignore[no-any-return]
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# --- there and back ------------------------------------------------------------------------------
+def snapshot(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("kind", ["joint", "separate"])
@@ -126,8 +123,6 @@ def test_a_folder_of_an_earlier_version_loads(joint: StoredModel, folder: Path) 
     assert loaded.decoding == joint.decoding
 
 
-# --- broken folders ------------------------------------------------------------------------------
-
 Break = Callable[[Path], object]
 
 
@@ -147,14 +142,6 @@ def remove(name: str) -> Break:
     return lambda folder: (folder / name).unlink()
 
 
-def truncate(name: str, share: float) -> Break:
-    def cut(folder: Path) -> None:
-        whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(whole[: int(len(whole) * share)])
-
-    return cut
-
-
 def edit_weights(edit: Callable[[dict[str, Tensor]], object]) -> Break:
     def rewrite(folder: Path) -> None:
         weights = load_file(folder / "model.safetensors")
@@ -168,8 +155,8 @@ def other_vocabulary(folder: Path) -> None:
     Tokenizer.train(["ein kleiner Hund"], 264).save(folder / "tokenizer.json")
 
 
-def lone_side(name: str) -> Break:
-    return lambda folder: (folder / "tokenizer.json").rename(folder / name)
+def lone_side(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "tokenizer_src.json")
 
 
 BIAS = "encoder.final_norm.bias"
@@ -180,14 +167,13 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
     # how it is broken: (how to do it, file to name, other words to say)
     "no config": (remove(CONFIG), CONFIG, ["no such file"]),
     "no weights": (remove(WEIGHTS), WEIGHTS, ["no such file"]),
-    "no target tokenizer": (lone_side("tokenizer_src.json"), "tokenizer_tgt.json", []),
+    "no target tokenizer": (lone_side, "tokenizer_tgt.json", []),
     "config is not UTF-8": (write(CONFIG, b'{"library": "\xff"}'), CONFIG, ["JSON"]),
     "newer format": (set_keys(CONFIG, format_version=2), CONFIG, ["format_version", "update"]),
     "unknown key": (set_keys(CONFIG, n_head=4), CONFIG, ["'n_head'", "did you mean 'n_heads'"]),
     "a head that is not there": (set_keys(CONFIG, alignment_head=[2, 0]), CONFIG, ["alignment"]),
     "unknown option": (set_keys(DECODING, beam_sise=2), DECODING, ["'beam_sise'", "'beam_size'"]),
     "tokenizer of another size": (other_vocabulary, TOKENIZER, ["264", "300", "config.json"]),
-    "weights are torn in the header": (truncate(WEIGHTS, 0.001), WEIGHTS, []),
     "weights promise a huge header": (write(WEIGHTS, b"\xff" * 7 + b"\x0f{}"), WEIGHTS, []),
     "one tensor too few": (edit_weights(lambda w: w.pop(BIAS)), *(WEIGHTS, [f"{BIAS} is missing"])),
     "transposed tensor": (
@@ -198,19 +184,14 @@ BROKEN: dict[str, tuple[Break, str, list[str]]] = {
         edit_weights(lambda w: w.update({BIAS: torch.zeros(12, dtype=torch.int64)})),
         *(WEIGHTS, [BIAS, "I64"]),
     ),
-    "no number": (
-        edit_weights(lambda w: w[BIAS].view(-1)[3:4].fill_(torch.nan)),
-        *(WEIGHTS, [BIAS, "NaN or infinite"]),
-    ),
-    "infinite weights": (
-        edit_weights(lambda w: [tensor.fill_(-torch.inf) for tensor in w.values()]),
+    "not numbers": (
+        edit_weights(lambda w: [tensor.view(-1)[3:4].fill_(torch.nan) for tensor in w.values()]),
         *(WEIGHTS, ["NaN or infinite", "more"]),
     ),
     "more layers than weights": (
         set_keys(CONFIG, n_encoder_layers=2),
         *(WEIGHTS, ["encoder.layers.1", "config.json"]),
     ),
-    "wider than the weights": (set_keys(CONFIG, d_ff=21), WEIGHTS, ["shape", "config.json"]),
 }
 
 
@@ -225,13 +206,6 @@ def test_a_broken_folder_is_one_line_that_names_the_file(how: str, folder: Path)
     assert [word for word in words if word not in message] == []
     assert len(message.splitlines()) == 1
     assert len(message) < 1000
-
-
-def test_nothing_is_unpickled(folder: Path, joint: StoredModel) -> None:
-    (folder / WEIGHTS).unlink()
-    torch.save(joint.model.state_dict(), folder / "pytorch_model.bin")
-    with pytest.raises(ModelFolderError, match=WEIGHTS):
-        load_model(folder)
 
 
 def refuse_allocation(config: ModelConfig) -> Transformer:
@@ -257,16 +231,14 @@ def test_a_config_too_large_is_refused_before_memory_is_taken(
         load_model(folder)
 
 
-# --- saving over something -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [".gitattributes", "runs/a/b.txt", "tokenizer_notes.md"])
-def test_files_a_user_put_there_are_kept(name: str, folder: Path, joint: StoredModel) -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(b"mine\x00")
+def test_files_a_user_put_there_are_kept(folder: Path, joint: StoredModel) -> None:
+    mine = dict.fromkeys((".gitattributes", "runs/a/b.txt", "tokenizer_notes.md"), b"mine\x00")
+    for name, content in mine.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    before = snapshot(folder)
     save_model(folder, joint, notes={"validation.json": "[]"})
-    assert (folder / "validation.json").read_text(encoding="utf-8") == "[]"
-    assert (folder / name).read_bytes() == b"mine\x00"
+    assert snapshot(folder) == before | {"validation.json": b"[]"}
 
 
 def test_a_power_cut_while_folders_change_places_is_mended(

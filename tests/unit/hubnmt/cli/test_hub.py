@@ -40,22 +40,6 @@ def refuse(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run_refused
 
 
-def test_push_options_reach_the_hub(hub: HubServer, model_folder: Path, run: Run):
-    said = json.loads(run("push", model_folder, REPO, "--private", "--revision", "wip", "--json"))
-    assert hub.repo(REPO).private
-    assert said["commit"] == hub.repo(REPO).branches["wip"]
-    (model_folder / "decoding.json").write_text("{}")
-    assert run("push", model_folder, REPO, "--create-pr").endswith("/discussions/1\n")
-
-
-def test_a_hub_model_works_where_a_model_is_asked_for(stored: HubServer, run: Run):
-    options = ("--max-new-tokens", 4)
-    assert run("translate", "Ein Hund", "--model", REPO, *options).endswith("\n")
-    facts = json.loads(run("inspect", REPO, "--json"))
-    commit = stored.repo(REPO).branches["main"]
-    assert facts["model"]["commit"] == Path(facts["model"]["folder"]).name == commit
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -131,13 +115,21 @@ def test_no_token_on_the_command_line(command: list[str], refuse: Callable[..., 
     assert "No such option: --token" in refuse(*command, "--token", "x")
 
 
-def test_python_pushes_and_pulls(hub: HubServer, model_folder: Path):
+def test_what_python_pushes_the_commands_take(hub: HubServer, model_folder: Path, run: Run):
     translator = Translator.from_pretrained(model_folder)
     assert translator.commit is None
     pushed = translator.push_to_hub(REPO, private=True, message="from Python")
     again = Translator.from_pretrained(REPO)
     assert again.commit == pushed.commit
-    options = {"max_new_tokens": 4}
     text = "Ein Hund rennt."
-    assert again.translate(text, **options) == translator.translate(text, **options)
+    expected = translator.translate(text, max_new_tokens=4)
+    assert again.translate(text, max_new_tokens=4) == expected
+    said = run("translate", text, "--model", REPO, "--max-new-tokens", 4)
+    assert said == f"{expected.text}\n"
+    facts = json.loads(run("inspect", REPO, "--json"))["model"]
+    assert facts["commit"] == Path(facts["folder"]).name == pushed.commit
+    (model_folder / "decoding.json").write_text("{}")
+    said = json.loads(run("push", model_folder, REPO, "--private", "--revision", "wip", "--json"))
     assert hub.repo(REPO).private
+    assert said["commit"] == hub.repo(REPO).branches["wip"]
+    assert run("push", model_folder, REPO, "--create-pr").endswith("/discussions/1\n")

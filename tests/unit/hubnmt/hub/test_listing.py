@@ -80,11 +80,8 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     huggingface_hub.HfApi(endpoint=full_hub.url).hf_hub_download("other/opus", "README.md")
     (model,) = list_cached()
     assert (model.name, model.commit, model.source) == (REPO, pulled.name, "cached")
-    assert (model.src_lang, model.tgt_lang) == ("de", "en")
-    assert model.scores[0] == Score("BLEU", 41.25, "Multi30k test")
     assert model.size_bytes == sum(map(len, read_folder(model_folder).values()))
-    assert list_cached(search="nope") == []
-    assert list_cached(author="other") == []
+    assert list_cached(search="nope") == list_cached(author="other") == []
     (pulled / "tokenizer.json").unlink()
     assert list_cached() == []
 

@@ -13,7 +13,7 @@ from tokenizers import pre_tokenizers
 
 from hubnmt.errors import ModelFolderError
 from hubnmt.text.normalization import normalize
-from hubnmt.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.text.tokenizer_file import MAX_FILE_MIB
 
 TEXTS = [
@@ -130,11 +130,6 @@ def test_offsets_cut_the_text_into_the_bytes_of_each_piece(tokenizer: Tokenizer)
         assert cut == [pieces[0][1:], *pieces[1:]]  # the space in front is no part of the text
 
 
-def test_text_never_produces_a_special_token(tokenizer: Tokenizer) -> None:
-    for text in ("<pad>", "<bos> x <eos>", "a<eos>", "".join(SPECIAL_PIECES)):
-        assert min(tokenizer.encode(text)) > tokenizer.eos_id
-
-
 def test_a_saved_tokenizer_loads_as_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
@@ -176,14 +171,12 @@ def file_with(tokenizer: Tokenizer, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.mark.parametrize("number", [10**6, 2**32, -1, "7"])
+@pytest.mark.parametrize("number", [10**6, -1, "7"])
 def test_ids_that_are_not_in_a_row_are_refused(
     file_with: Callable[..., Path], number: object
 ) -> None:
-    def edit(content: dict[str, Any]) -> None:
-        content["model"]["vocab"]["z"] = number
-
-    assert_refused(file_with(edit), "ids are not 0 to n - 1|not a tokenizer file")
+    path = file_with(lambda content: content["model"]["vocab"].update(z=number))
+    assert_refused(path, "ids are not 0 to n - 1|not a tokenizer file")
 
 
 @pytest.mark.parametrize(
@@ -191,10 +184,7 @@ def test_ids_that_are_not_in_a_row_are_refused(
     [
         ("model", {"type": "WordLevel"}),
         ("model", {"continuing_subword_prefix": "x" * 50}),
-        ("model", {"unk_token": "nope"}),
-        ("model", {"dropout": 0.5}),
         ("model", {"colour": "red"}),
-        ("normalizer", {"type": "Lowercase"}),
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}),
         ("decoder", None),
         ("truncation", {"max_length": 3, "strategy": "LongestFirst", "stride": 0}),
