@@ -82,11 +82,7 @@ async def _read_query(request: Request) -> Query:
 
 
 def translate(handlers: Handlers, query: Query) -> dict[str, Any]:
-    """Translate a text or a list of texts.
-
-    Raises:
-        HubNMTError: if a language or a text is wrong, or a text is too long.
-    """
+    """Translate a text or a list of texts."""
     texts = [query.q] if isinstance(query.q, str) else query.q
     limits.check_text("\n".join(texts))
     detected = [_detect(handlers, text) for text in texts] if query.source == "auto" else []

@@ -59,9 +59,6 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     """Build the app; launch it with `launch_options(handlers)`.
 
     The default model is loaded here, so that the first request does not wait for it.
-
-    Raises:
-        HubNMTError: if the default model cannot be loaded.
     """
     chosen = handlers.choose("")
     # By default, every event builds a table of all events.

@@ -61,11 +61,7 @@ class Side:
 def compare(
     handlers: Handlers, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
 ) -> tuple[Side, Side]:
-    """Translate a text with two models, each with its options, and score it under both.
-
-    Raises:
-        HubNMTError: if a text, a model or an option is invalid.
-    """
+    """Translate a text with two models, each with its options, and score it under both."""
     limits.check_text(text)
     names = [handlers.registry.name(model) for model in models]
     _check_pairs(handlers, names)

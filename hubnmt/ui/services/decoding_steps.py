@@ -43,10 +43,6 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
         what was asked, the tokens of the translation, and `best`: the most probable tokens with the
         model's probability and that after temperature, top-k and top-p; `rest` has both sums of the
         other tokens.
-
-    Raises:
-        InputError: if the position does not exist.
-        ConfigError: if an option is not valid.
     """
     pair = subject.pair(translator)
     tokenizers = translator.tokenizers.with_spans(pair.protected)
@@ -94,9 +90,6 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
         `steps`: for each step its continuations, best first, each with the index of its `parent` in
         the step before; `results`: the finished hypotheses, best first; `best`: the path of the
         best one as an index for each step.
-
-    Raises:
-        InputError: if the beam size is not valid.
     """
     decoding = translator.decoding
     if beam_size is None:

@@ -87,9 +87,6 @@ def translate_file(
     Yields:
         progress, then the result, also of a cancelled job. Its file is named like the upload
         with the target language, and is deleted when the iterator ends.
-
-    Raises:
-        HubNMTError: if the file, a column, an option or the model is invalid.
     """
     # 1. Check the request.
     translator = registry.get(model)

@@ -28,10 +28,6 @@ def layer_values(translator: Translator, subject: Subject, asked: Any = None) ->
     """Compute the values of one head and its layer for the first tokens of a sentence pair.
 
     `asked` has `kind`, `layer` and `head`; None for the alignment head, or the first one.
-
-    Raises:
-        InputError: if the model has no such head.
-        ModelFolderError: if the model's numbers overflow.
     """
     config = translator.config
     n_decoder = config.n_decoder_layers

@@ -17,7 +17,7 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_steps import beam_tree, next_token
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.layer_values import layer_values
-from hubnmt.ui.services.subject import Subject, read_subject, sentence_state
+from hubnmt.ui.services.subject import Subject, page_state, read_subject
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
 from hubnmt.ui.services.translate import Handlers
 
@@ -91,26 +91,23 @@ class Learn:
         }
 
     def subject(self, model: str, translated: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the state of a page that holds one sentence and its translation by a model.
+        """Return the state of the page, or one with the selected sentence translated by a model.
 
-        It is the sentence selected in the page. If that was translated by another model, it is
-        translated again; an example takes its place if it is in another language.
-
-        None if nothing was translated yet and the language has no example.
+        An example takes its place if it is in another language. None if nothing was translated yet
+        and the language has no example.
         """
         src_lang = main_tag(self.handlers.registry.get(model).config.src_lang)
         src = next(iter(examples(src_lang)), "")
         if translated:
             translator, subject = self._read(translated)
             if translated["model"] == model:
-                return sentence_state(model, subject.src, subject.row)
+                return translated
             if main_tag(translator.config.src_lang) == src_lang:
                 src = subject.src
         if not src:
             return None
         found = self.handlers.translate_text(src, model).translation
-        start, end = found.sentences[0].src
-        return sentence_state(model, src[start:end], found.n_best[0].tgt_ids[0])
+        return page_state(src, model, found, self.handlers.registry.get(model))
 
     def network(self, state: Any) -> NetworkShapes:
         """Return the network's stages and tensor shapes for the sentence of `subject`."""

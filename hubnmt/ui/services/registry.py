@@ -44,9 +44,6 @@ def load_bounded(name: str, load: Callable[[str], Translator], *, is_public: boo
     """Load a model; a Hub model only if its size is known and within the limits.
 
     A public page also bounds tokenizer files, which take much memory to load, and the Hub cache.
-
-    Raises:
-        HubNMTError: if it is too large, or cannot be loaded.
     """
     reference = _find_on_hub(name)
     if reference is None:
@@ -128,9 +125,6 @@ class ModelRegistry:
         """Configure the registry, whose models are loaded by `load` on first use.
 
         `bundled` maps names to folders; without `opening` the first of them is the default model.
-
-        Raises:
-            ModelNotFoundError: if there is no default model.
         """
         if not opening and not bundled:
             raise ModelNotFoundError("no bundled model found: specify one with --model MODEL")
@@ -160,9 +154,6 @@ class ModelRegistry:
         """Return a model's translator, loading it if necessary; empty selects the default model.
 
         One model is loaded at a time, and beside it one from the Hub, which may have to come first.
-
-        Raises:
-            HubNMTError: if the model is not allowed, or cannot be loaded.
         """
         reference = self.name(reference)
         self._check(reference)
@@ -200,11 +191,7 @@ class ModelRegistry:
         return Path(reference) if _is_folder(reference) else None
 
     def facts(self, reference: str) -> ModelFacts:
-        """Return what is known of a model, which is loaded only if its folder does not tell it.
-
-        Raises:
-            HubNMTError: as `get`.
-        """
+        """Return what is known of a model, which is loaded only if its folder does not tell it."""
         name = self.name(reference)
         folder = self.folder(name)
         if folder is not None and (folder / CONFIG).is_file():
@@ -249,11 +236,7 @@ def list_pairs(registry: ModelRegistry) -> dict[str, tuple[str, str]]:
 
 
 def find_model(registry: ModelRegistry, src_lang: str, tgt_lang: str) -> str:
-    """Return the first of the page's own models for a language pair.
-
-    Raises:
-        ModelNotFoundError: naming the pairs that there are.
-    """
+    """Return the first of the page's own models for a language pair."""
     pairs = {name: tuple(map(main_tag, pair)) for name, pair in list_pairs(registry).items()}
     wanted = main_tag(str(src_lang)), main_tag(str(tgt_lang))
     for name, pair in pairs.items():

@@ -17,7 +17,7 @@ from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
-from hubnmt.types import UNSURE, Candidate
+from hubnmt.types import UNSURE, Candidate, Translation
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
 
@@ -30,7 +30,9 @@ class Subject:
     """One sentence of one candidate translation, selected in the page."""
 
     state: dict[str, Any]
-    """State held by the page: `src`, `model`, `sentences`, `candidates`, `selected`, `sentence`."""
+    """State held by the page: `src`, `model`, the spans of its `sentences`, the `candidates` with
+    token ids per sentence and the spans of `unsure` words, and the indices `selected` and
+    `sentence`."""
     src: str
     """The selected source sentence."""
     sentence: int
@@ -40,11 +42,7 @@ class Subject:
 
     @classmethod
     def read(cls, state: Any, translator: Translator) -> Self:
-        """Validate the state sent by the page.
-
-        Raises:
-            InputError: if the state is malformed or exceeds a limit.
-        """
+        """Validate the state sent by the page."""
         try:
             number = read_index(state["sentence"])
             start, end = (read_index(offset) for offset in state["sentences"][number])
@@ -115,11 +113,7 @@ class Subject:
 
 
 def read_subject(registry: ModelRegistry, state: Any) -> tuple[Translator, Subject]:
-    """Validate the state sent by the page, and load its model.
-
-    Raises:
-        HubNMTError: if the state is malformed, or the model is not available.
-    """
+    """Validate the state sent by the page, and load its model."""
     model = state.get("model") if isinstance(state, dict) else None
     translator = registry.get(model)  # type: ignore[arg-type]  # rejects non-strings
     return translator, Subject.read(state, translator)
@@ -137,13 +131,22 @@ def read_index(value: Any) -> int:
     return value
 
 
-def sentence_state(model: str, src: str, row: Sequence[int]) -> dict[str, Any]:
-    """Return the state of a page with one sentence and the token ids of its translation."""
+def page_state(text: str, model: str, found: Translation, translator: Translator) -> dict[str, Any]:
+    """Return the state of a page with a new translation."""
+    tokenizers = [bind_sentence(translator, text[slice(*pair.src)]) for pair in found.sentences]
     return {
-        "src": src,
+        "src": text,
         "model": model,
-        "sentences": [[0, len(src)]],
-        "candidates": [{"text": "", "rows": [list(row)]}],
+        "sentences": [list(pair.src) for pair in found.sentences],
+        "candidates": [
+            {
+                "text": made.text,
+                "probability": made.token_probability,
+                "rows": [list(row) for row in made.tgt_ids],
+                "unsure": find_unsure(made.text, made.tgt_ids, made.tgt_log_probs, tokenizers),
+            }
+            for made in found.n_best
+        ],
         "selected": 0,
         "sentence": 0,
     }
@@ -163,13 +166,9 @@ def find_unsure(
 ) -> list[list[int]]:
     """Return the start and end, in characters, of each word less probable than `UNSURE`.
 
-    A word's probability is the product of its tokens', as in the steering row.
-
-    Args:
-        text: the translation.
-        rows: token ids of each of its sentences, without special tokens.
-        log_probs: log-probability of each token and eos of each sentence, nats.
-        tokenizers: target tokenizer with the protected spans of each sentence.
+    A word's probability is the product of its tokens', as in the steering row. `rows` are the token
+    ids of each sentence without special tokens, `log_probs` those of each token and eos in nats,
+    `tokenizers` have the protected spans of each sentence.
     """
     found: list[list[int]] = []
     behind = 0

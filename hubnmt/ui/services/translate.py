@@ -9,11 +9,10 @@ from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.decoding import run_search
 from hubnmt.errors import HubNMTError
 from hubnmt.text.languages import main_tag
-from hubnmt.translator import Translator
 from hubnmt.types import Translation
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, list_pairs
-from hubnmt.ui.services.subject import bind_sentence, find_unsure
+from hubnmt.ui.services.subject import page_state
 from hubnmt.ui.services.turns import in_turns
 
 MAX_STREAMED_CHARS = 1_000
@@ -44,9 +43,7 @@ class PageTranslation(NamedTuple):
 
     timed: TimedTranslation
     alternatives: dict[str, Any]
-    """Translation state kept by the page: `src`, `model`, the spans of its `sentences`, the
-    `candidates` with token ids per sentence and the spans of `unsure` words, and the indices
-    `selected` and `sentence`."""
+    """State of the page, see `Subject`."""
     better_language: str = ""
     """Language of the source if it is not the model's and another model here translates it."""
 
@@ -72,28 +69,20 @@ class Handlers:
     def translate_text(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
     ) -> TimedTranslation:
-        """Translate a text and measure the time.
-
-        Raises:
-            HubNMTError: if the text is empty or too long, or an option or the model is invalid.
-        """
+        """Translate a text and measure the time."""
         return run_search(self._search(text, model, prefix, options, n_together=limits.N_TOGETHER))
 
     def translate_page(
         self, text: str, model: str, *, prefix: str = "", **options: Unpack[DecodingOptions]
     ) -> Iterator[str | PageTranslation]:
-        """Stream partial translations to the page, then yield the complete one.
-
-        Raises:
-            HubNMTError: as `translate_text`.
-        """
+        """Stream partial translations to the page, then yield the complete one."""
         is_short = isinstance(text, str) and len(text) <= MAX_STREAMED_CHARS
         n_together = 1 if is_short else limits.N_TOGETHER
         timed = yield from self._search(text, model, prefix, options, n_together=n_together)
         found = timed.translation
         known = {main_tag(src) for src, _ in list_pairs(self.registry).values()}
         better = found.detected_language if found.detected_language in known else ""
-        state = _page_state(text, model, found, self.registry.get(model))
+        state = page_state(text, model, found, self.registry.get(model))
         yield PageTranslation(timed, state, better)
 
     def _search(
@@ -111,28 +100,3 @@ class Handlers:
         )
         load_seconds = 0.0 if was_open else opened - start
         return TimedTranslation(translation, time.perf_counter() - opened, load_seconds, decoding)
-
-
-def _page_state(
-    text: str, model: str, found: Translation, translator: Translator
-) -> dict[str, Any]:
-    """Return the translation state that the page keeps for later inspection."""
-    tokenizers = [bind_sentence(translator, text[slice(*pair.src)]) for pair in found.sentences]
-    return {
-        "src": text,
-        "model": model,
-        "sentences": [list(pair.src) for pair in found.sentences],
-        "candidates": [
-            {
-                "text": candidate.text,
-                "probability": candidate.token_probability,
-                "rows": [list(row) for row in candidate.tgt_ids],
-                "unsure": find_unsure(
-                    candidate.text, candidate.tgt_ids, candidate.tgt_log_probs, tokenizers
-                ),
-            }
-            for candidate in found.n_best
-        ],
-        "selected": 0,
-        "sentence": 0,
-    }
