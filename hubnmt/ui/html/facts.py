@@ -65,7 +65,7 @@ def model_line(facts: ModelFacts) -> str:
     if facts.size_mb is not None:
         digits = 1 if facts.size_mb < 100 else 0
         parts.append(f"{facts.size_mb:.{digits}f} MB")
-    return f'<div class="facts">{fact_row(parts)}</div>'
+    return fact_row(parts)
 
 
 def timing_line(timed: TimedTranslation) -> str:
@@ -82,9 +82,7 @@ def timing_line(timed: TimedTranslation) -> str:
     parts.append(f'<span title="{CONFIDENCE}">token probability {percent}</span>')
     if timed.translation.to_check:
         parts.append(_check_note(timed.translation))
-    if timed.load_seconds > 0:
-        parts.append(f"model loaded in {short_duration(timed.load_seconds)}")
-    return f'<div class="facts">{fact_row(parts)}</div>'
+    return fact_row(parts)
 
 
 def _check_note(translation: Translation) -> str:
@@ -98,7 +96,8 @@ def _check_note(translation: Translation) -> str:
 
 def fact_row(parts: Iterable[str]) -> str:
     """Render facts in a row; the style sheet adds separators."""
-    return f"<div>{''.join(f'<span>{part}</span>' for part in parts)}</div>"
+    spans = "".join(f"<span>{part}</span>" for part in parts)
+    return f'<div class="facts"><div>{spans}</div></div>'
 
 
 # --- The model card, which is untrusted ---

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from hubnmt.model.trace import Shape, Stage
+from hubnmt.text.metrics import Scores
 from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
@@ -42,8 +43,8 @@ def file_result(result: FileResult) -> str:
     parts = [f"<b>{result.n_done:,}{of} lines</b> translated in {duration}{end}"]
     if result.warnings:
         parts.append(f"{len(result.warnings):,} with a warning")
-    done = f'<div class="facts" role="status">{fact_row(parts)}</div>'
-    return done + _warned(result.warnings) + _scores(result) + _worst(result.worst)
+    done = f'<div role="status">{fact_row(parts)}</div>'
+    return done + _warned(result.warnings) + _scores(result.scores) + _worst(result.worst)
 
 
 def _warned(warned: Sequence[RowWarnings]) -> str:
@@ -55,23 +56,21 @@ def _warned(warned: Sequence[RowWarnings]) -> str:
     ]
     rest = len(warned) - MAX_WARNED
     more = f'<p class="hint">{rest:,} more rows have warnings.</p>' if rest > 0 else ""
-    return _text_table("Warnings", names, rows, kind="warned") + more
+    return _table("Warnings", names, rows, "warned") + more
 
 
-def _scores(result: FileResult) -> str:
-    if result.scores is None:
+def _scores(scores: Scores | None) -> str:
+    if scores is None:
         return ""
-    scores = result.scores
     rows = (
         ("BLEU", scores.bleu, scores.bleu_signature),
         ("chrF", scores.chrf, scores.chrf_signature),
     )
-    items = "".join(
-        f"<div><dt>{name}</dt>"
-        f"<dd><b>{value:.1f}</b> <code>{html.escape(signature)}</code></dd></div>"
+    items = (
+        f"<dt>{name}</dt><dd><b>{value:.1f}</b> <code>{html.escape(signature)}</code></dd>"
         for name, value, signature in rows
     )
-    return f'<dl class="scores">{items}</dl>'
+    return f'<dl class="scores">{"".join(f"<div>{item}</div>" for item in items)}</dl>'
 
 
 def _worst(worst: Sequence[RowScore]) -> str:
@@ -80,35 +79,25 @@ def _worst(worst: Sequence[RowScore]) -> str:
     names = ("Row", "chrF", "Source", "Translation", "Reference")
     rows = [[f"{score.row:,}", f"{score.chrf:.1f}", *score[2:]] for score in worst]
     title = "Lowest-scoring sentence" + ("" if len(worst) == 1 else "s")
-    return _text_table(title, names, rows, kind="worst")
+    return _table(title, names, rows, "worst")
 
 
-def _table(title: str, head: str, rows: str, *, kind: str = "") -> str:
-    """Render a table that scrolls horizontally on narrow screens."""
-    name = html.escape(title)
-    return (
-        f'<h3>{name}</h3><div class="scroll" tabindex="0" role="region" aria-label="{name}">'
-        f'<table class="sentences {kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _heads(*names: str) -> str:
-    return "".join(f'<th scope="col">{name}</th>' for name in names)
-
-
-def _text_table(
-    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, kind: str
-) -> str:
-    """Render a table of texts; narrow screens show it as a list with the column names."""
-    cells = (
-        "".join(
+def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Render a table of texts; narrow screens scroll it, or show it as a list with the names."""
+    title, names = html.escape(title), [html.escape(name) for name in names]
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = ""
+    for row in rows:
+        cells = (
             f'<td dir="auto" data-name="{name}">{html.escape(text)}</td>'
             for name, text in zip(names, row, strict=True)
         )
-        for row in rows
+        body += f"<tr>{''.join(cells)}</tr>"
+    return (
+        f'<h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<table class="sentences {kind}"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )
-    return _table(title, _heads(*names), "".join(f"<tr>{row}</tr>" for row in cells), kind=kind)
 
 
 # --- Compare ---
@@ -131,22 +120,15 @@ def comparison(sides: tuple[Side, Side]) -> str:
 
 
 def _side(name: str, side: Side) -> str:
-    facts = fact_row(
-        [
-            html.escape(side.model),
-            short_duration(side.timed.seconds),
-            f"{len(side.timed.translation.tgt_tokens)} tokens",
-        ]
-    )
-    settings = f'<p class="hint">{html.escape(side.settings)}</p>'
+    translation = side.timed.translation
+    n_tokens = f"{len(translation.tgt_tokens)} tokens"
+    facts = fact_row([html.escape(side.model), short_duration(side.timed.seconds), n_tokens])
     text = "".join(map(_span, side.spans)) or '<span class="nothing">(empty)</span>'
-    warnings = "".join(
-        f'<p class="hint">{html.escape(warning)}</p>' for warning in side.timed.translation.warnings
-    )
+    notes = (*translation.warnings, side.settings)
+    hints = "".join(f'<p class="hint">{html.escape(note)}</p>' for note in notes)
     return (
         f'<section class="side-card" aria-label="Translation {name}"><h3>{name}</h3>'
-        f'<p class="said" dir="auto">{text}</p>{warnings}{settings}'
-        f'<div class="facts">{facts}</div></section>'
+        f'<p class="said" dir="auto">{text}</p>{hints}{facts}</section>'
     )
 
 
@@ -158,24 +140,22 @@ def _span(span: Span) -> str:
 def _score_table(sides: tuple[Side, Side]) -> str:
     """Tabulate translations by models; one column if both sides use the same model."""
     scorers = [0] if sides[0].model == sides[1].model else [0, 1]
-    head = _heads("Log-probability of", *(f"under {html.escape(sides[n].model)}" for n in scorers))
-    rows = "".join(
-        f'<tr><th scope="row">translation {name}</th>'
-        + "".join(f"<td>{_score(side.scores[n])}</td>" for n in scorers)
-        + "</tr>"
+    names = ["Log-probability of", *(f"under {sides[n].model}" for n in scorers)]
+    rows = [
+        [f"translation {name}", *(_score(side.scores[n]) for n in scorers)]
         for name, side in zip("AB", sides, strict=True)
-    )
+    ]
     note = (
         "A log-probability closer to 0 is more probable. Perplexity is per token; 1 is the minimum."
     )
-    return f'{_table("Scores under each model", head, rows)}<p class="hint">{note}</p>'
+    return f'{_table("Scores under each model", names, rows)}<p class="hint">{note}</p>'
 
 
 def _score(score: PairScore | None) -> str:
     if score is None:
         return "not scored: empty or too long"
     minus = f"{score.log_prob:.2f}".replace("-", "−")
-    return f"<b>{minus}</b>, perplexity {score.perplexity:.2f}"
+    return f"{minus}, perplexity {score.perplexity:.2f}"
 
 
 # --- Learn ---
@@ -211,7 +191,7 @@ def _dimensions(network: NetworkShapes) -> str:
         (f"{config.tgt_vocab_size:,}", "vocabulary size"),
     )
     parts = [f"<b>{size}</b> {name}" for size, name in sizes]
-    return f'<div class="facts">{fact_row(parts)}</div>'
+    return fact_row(parts)
 
 
 def _layer(number: int | None, stages: list[Stage]) -> str:

@@ -174,10 +174,6 @@ class ModelRegistry:
             self._offered.add(folder)
             self._open.pop(folder, None)
 
-    def is_open(self, reference: str) -> bool:
-        """Return whether a model is in memory."""
-        return self.name(reference) in self._open
-
     def folder(self, reference: str) -> Path | None:
         """Return a model's folder; None if it has none here, or is not allowed."""
         reference = self.name(reference)

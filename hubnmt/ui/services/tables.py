@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from hubnmt.errors import InputError
 from hubnmt.text.textfile import read_stream
@@ -54,11 +54,7 @@ class Table:
     """Between the cells of a csv file."""
 
     def column(self, name: str) -> list[str]:
-        """Return one column.
-
-        Raises:
-            InputError: if the column does not exist, or a row's value in it is not text.
-        """
+        """Return one column, all values of which must be texts."""
         if name not in self.columns:
             problem = f"the file has no column {name[:80]!r}" if name else "choose a column"
             raise InputError(f"{problem}; its columns are: {', '.join(self.columns)}")
@@ -69,22 +65,22 @@ class Table:
 
 
 def read_table(path: Path, *, has_header: bool = True) -> Table:
-    """Read a file of one of the `KINDS`; its extension determines the format.
+    """Read a file, whose extension is one of the `KINDS`.
 
-    Args:
-        path: the file.
-        has_header: whether the first line of a tsv or csv file contains column names.
-
-    Raises:
-        InputError: naming line and remedy, but not the path, which is internal to the server.
+    `has_header` says whether the first line of a tsv or csv file contains column names. Errors name
+    line and remedy, but not the path, which is internal to the server.
     """
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise InputError(f"unsupported file type; upload {' or '.join(KINDS)}")
     if path.stat().st_size > MAX_FILE_MIB * 2**20:
         raise InputError(f"the file is larger than {MAX_FILE_MIB} MiB; {SPLIT}")
+    most = MAX_ROWS + 1  # plus a header
     with path.open("rb") as file:
-        lines = _read_lines(file)
+        lines = list(itertools.islice(read_stream(file, name="the file"), most + 1))
+    if len(lines) > most:
+        raise InputError(f"the file has more than {MAX_ROWS:,} lines; {SPLIT}")
+    lines = [line.removesuffix("\r") for line in lines]
     if kind == ".txt":
         table = Table(kind, (TEXT_COLUMN,), [{TEXT_COLUMN: line} for line in lines])
     elif kind == ".jsonl":
@@ -94,14 +90,6 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     if not table.rows:
         raise InputError("the file contains no lines to translate")
     return table
-
-
-def _read_lines(file: BinaryIO) -> list[str]:
-    most = MAX_ROWS + 1  # plus a header
-    lines = list(itertools.islice(read_stream(file, name="the file"), most + 1))
-    if len(lines) > most:
-        raise InputError(f"the file has more than {MAX_ROWS:,} lines; {SPLIT}")
-    return [line.removesuffix("\r") for line in lines]
 
 
 def _parse_cells(lines: Sequence[str], kind: str, has_header: bool) -> Table:

@@ -28,12 +28,10 @@ class SelectedModel(NamedTuple):
 
 
 class TimedTranslation(NamedTuple):
-    """A translation with its duration."""
+    """A translation with its duration, without loading the model."""
 
     translation: Translation
     seconds: float
-    load_seconds: float
-    """0 if the model was already loaded."""
     decoding: DecodingConfig
     """The decoding options used."""
 
@@ -89,14 +87,11 @@ class Handlers:
         self, text: str, model: str, prefix: str, options: DecodingOptions, *, n_together: int
     ) -> Generator[str, None, TimedTranslation]:
         limits.check_text(text)
-        was_open = self.registry.is_open(model)
-        start = time.perf_counter()
         translator = self.registry.get(model)
-        opened = time.perf_counter()
+        started = time.perf_counter()
         decoding = translator.decoding.with_options(**options)
         limits.check_search(text, decoding, prefix)
         translation = yield from in_turns(
             translator.stream(text, decoding=decoding, prefix=prefix, n_together=n_together)
         )
-        load_seconds = 0.0 if was_open else opened - start
-        return TimedTranslation(translation, time.perf_counter() - opened, load_seconds, decoding)
+        return TimedTranslation(translation, time.perf_counter() - started, decoding)

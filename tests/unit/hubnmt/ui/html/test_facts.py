@@ -41,7 +41,7 @@ def test_sentences_to_check_are_named(probabilities: list[float], said: str, not
         tgt_tokens=("x",) * 3 * len(rows),
         sentences=tuple(SentencePair((n, n + 2), (n, n + 2)) for n in range(0, 2 * len(rows), 2)),
     )
-    html = facts.timing_line(TimedTranslation(translation, 1, 0, DecodingConfig()))
+    html = facts.timing_line(TimedTranslation(translation, 1, DecodingConfig()))
     assert f"token probability {said}<" in html
     assert (note in html) if note else ("check" not in html)
     assert "<b<" not in html
@@ -50,7 +50,7 @@ def test_sentences_to_check_are_named(probabilities: list[float], said: str, not
 def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
     answer = PageTranslation(
-        TimedTranslation(translation, 1.0, 0.0, DecodingConfig()), {}, better_language="en"
+        TimedTranslation(translation, 1.0, DecodingConfig()), {}, better_language="en"
     )
     html = facts.warning_notice(answer)
     assert "Translate from English" in html
