@@ -1,10 +1,12 @@
 """Turn a table of sentences into training and validation files, with a report of the cleaning.
 
     python -m training.import_pairs DEST FILE [FILE] [--languages de en] [--columns A B]
-    python -m training.import_pairs DEST --dataset USER/NAME [--config C] --languages de en
+    python -m training.import_pairs DEST --dataset USER/NAME [--config C] [--columns A B]
+    python -m training.import_pairs --describe --dataset USER/NAME [--config C]
 
 FILE is a .csv or .tsv table, two aligned text files, or a zip of these; languages and columns are
 found in the text unless they are given. DEST receives `train.tsv`, `valid.tsv` and `report.json`.
+`--describe` prints the configurations of a dataset and the columns of one.
 """
 
 import collections
@@ -25,23 +27,36 @@ from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
 from training.config.data import CorpusConfig, DataConfig
 from training.data import cleaning
-from training.data.sources import TextPair, read_corpus, read_lines
+from training.data.sources import (
+    TextPair,
+    flatten,
+    open_library,
+    read_corpus,
+    read_dataset,
+    read_lines,
+)
 
 TRAIN, VALID, REPORT = "train.tsv", "valid.tsv", "report.json"
 N_EXAMPLES = 3
-"""Examples of each reason to drop a pair."""
+"""Examples of what is kept, and of each reason to drop a pair."""
 N_DETECTED = 300
 """Rows from which columns and languages are determined."""
+FEW_PAIRS = 1_000
+"""Fewer pairs rarely give a model that translates new sentences."""
 MAX_VALID, VALID_SHARE = 500, 0.1
 MAX_ZIP_MIB = 2048
 """Limit of the unpacked size of a zip file."""
 HEADER = {*NAMES, *map(str.casefold, NAMES.values()), "src", "tgt", "source", "target", "text"}
 
+Row = Sequence[str]
+
 
 def import_pairs(
-    dest: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], languages: Sequence[str]
+    dest: Path, columns: Row, rows: Sequence[Row], languages: Sequence[str] = (), note: str = ""
 ) -> dict[str, Any]:
     """Clean and split the first and last cells of rows, write the files, and return the report.
+
+    `note` says where the pairs come from, for the card of a model.
 
     Raises:
         InputError: if no pairs are left, or the languages cannot be determined.
@@ -58,28 +73,31 @@ def import_pairs(
         lines = ["\t".join(pair) for pair in ((src_lang, tgt_lang), *part)]
         (dest / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     copies = score_corpus(*([pair[side] for pair in valid] for side in (0, 1)))
+    few = f" Fewer than {FEW_PAIRS:,} pairs: the model will learn little beyond these sentences."
+    found = {"kept": train}
+    found |= {f"{len(gone):,} dropped: {reason}": gone for reason, gone in dropped.items()}
     report = {
-        "n_read": len(pairs),
-        "n_kept": len(kept),
-        "dropped": {reason: len(pairs) for reason, pairs in dropped.items()},
-        "examples": {reason: pairs[:N_EXAMPLES] for reason, pairs in dropped.items()},
-        "kept_examples": train[:N_EXAMPLES],
+        "summary": f"{len(kept):,} of {len(pairs):,} pairs are usable: {len(train):,} to learn "
+        f"from and {len(valid):,} to measure with, which share no sentence."
+        f"{few if len(kept) < FEW_PAIRS else ''}",
+        "examples": [(why, *pair) for why, part in found.items() for pair in part[:N_EXAMPLES]],
         "columns": columns,
         "languages": [src_lang, tgt_lang],
         "n_train": len(train),
-        "n_valid": len(valid),
+        "note": note,
         "copying": {"bleu": copies.bleu, "chrf": copies.chrf},
     }
     (dest / REPORT).write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
     return report
 
 
-def read_table(
-    dest: Path, files: Sequence[Path], chosen: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
+# --- tables ---
+
+
+def read_table(dest: Path, files: Sequence[Path], chosen: Row) -> tuple[Row, list[list[str]]]:
     """Return the column names of a file or of two text files, and the rows of two columns.
 
-    A zip is unpacked into `dest` under names of our own.
+    A zip is unpacked into `dest`.
 
     Raises:
         InputError: if a file or a column cannot be used.
@@ -94,32 +112,56 @@ def read_table(
             "give one .csv or .tsv table (Excel and Sheets save it as CSV), two text files, or a "
             "zip of these"
         )
-    rows = list(_read_cells(files[0]))
-    has_header = bool(rows) and any(cell.strip().casefold() in HEADER for cell in rows[0])
-    numbered = [f"column {n}" for n in range(1, len(rows[0]) + 1)] if rows else []
-    names = rows[0] if has_header or {*chosen} - {*numbered} else numbered
-    rows = rows[1:] if names is not numbered else rows
-    missing = [name for name in chosen if name not in names]
-    if missing or len(names) < 2:
-        raise InputError(f"two columns of text are needed; the file has: {', '.join(names)}")
-    a, b = map(names.index, chosen) if chosen else _wordiest(rows, len(names))
-    return names, [[row[a], row[b]] for row in rows if len(row) > max(a, b)]
+    rows = list(_read_cells(files[0])) or [[]]
+    numbered = [f"column {n}" for n in range(1, len(rows[0]) + 1)]
+    has_header = any(cell.strip().casefold() in HEADER for cell in rows[0])
+    if has_header or {*chosen} - {*numbered}:
+        return rows[0], _pick_columns(rows[0], rows[1:], chosen)
+    return numbered, _pick_columns(numbered, rows, chosen)
+
+
+def read_hub(dataset: str, config: str | None, chosen: Row) -> tuple[Row, list[list[str]]]:
+    """Return the column names of a Hub dataset, and the rows of two columns."""
+    rows = read_dataset(CorpusConfig(dataset=dataset, config=config))
+    cells = [{name: str(cell or "") for name, cell in flatten(row).items()} for row in rows]
+    names = _names(cells[0]) if cells else []
+    return names, _pick_columns(names, [[row[name] for name in names] for row in cells], chosen)
+
+
+def describe(dataset: str, config: str | None) -> dict[str, Row]:
+    """Return the configurations of a Hub dataset, and the columns of one, by default the first."""
+    with open_library(f"dataset {dataset!r}") as datasets:
+        configs = datasets.get_dataset_config_names(dataset)
+    corpus = CorpusConfig(dataset=dataset, config=config or configs[0], streaming=True)
+    return {"configs": configs, "columns": _names(flatten(next(read_dataset(corpus))))}
+
+
+def _names(fields: dict[str, Any]) -> list[str]:
+    """Return the columns of a flattened row, where those of `translation` have a short name too."""
+    return [name for name in fields if not name.startswith("translation.")]
+
+
+def _pick_columns(names: Row, rows: Sequence[Row], chosen: Row) -> list[list[str]]:
+    """Return the cells of the chosen columns, by default of the two with the most letters."""
+    if len(names) < 2 or not {*chosen} <= {*names}:
+        raise InputError(f"two columns of text are needed; there are: {', '.join(names)}")
+    letters = [
+        sum(char.isalpha() for row in rows[:N_DETECTED] for char in "".join(row[n : n + 1]))
+        for n in range(len(names))
+    ]
+    wordiest = sorted(sorted(range(len(names)), key=lambda n: -letters[n])[:2])
+    a, b = map(names.index, chosen) if chosen else wordiest
+    return [[row[a], row[b]] for row in rows if len(row) > max(a, b)]
 
 
 def _unpack(dest: Path, path: Path) -> list[Path]:
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [
-                member
-                for member in archive.infolist()
-                if not member.is_dir() and not member.filename.startswith("__MACOSX")
-            ]
+            members = [m for m in archive.infolist() if not m.filename.startswith("__MACOSX")]
             if sum(member.file_size for member in members) > MAX_ZIP_MIB * 2**20:
                 raise InputError(f"the zip file holds more than {MAX_ZIP_MIB} MiB")
-            files = [dest / f"{n}{Path(m.filename).suffix.lower()}" for n, m in enumerate(members)]
-            for member, file in zip(members[:2], files, strict=False):
-                file.write_bytes(archive.read(member))
-            return files
+            # `extract` leaves out what would lead out of `dest`.
+            return [Path(archive.extract(m, dest / "zip")) for m in members if not m.is_dir()]
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         raise InputError(f"{path.name}: not a zip file that can be read ({error})") from None
 
@@ -134,20 +176,14 @@ def _read_cells(path: Path) -> Iterator[list[str]]:
     return csv.reader((f"{line}\n" for line in all_lines), delimiter=delimiter)
 
 
-def _wordiest(rows: Sequence[Sequence[str]], n_columns: int) -> list[int]:
-    """Return the two columns with the most letters, in their order."""
-    letters = [
-        sum(char.isalpha() for row in rows[:N_DETECTED] for char in "".join(row[n : n + 1]))
-        for n in range(n_columns)
-    ]
-    return sorted(sorted(range(n_columns), key=lambda n: -letters[n])[:2])
-
-
 def _detect(texts: Sequence[str]) -> str:
     found = detect_languages(" ".join(" ".join(texts[:N_DETECTED]).split()), 1)
     if not found:
         raise InputError("the languages cannot be detected: name them")
     return found[0].language
+
+
+# --- cleaning and splitting ---
 
 
 def clean(
@@ -170,57 +206,48 @@ def clean(
 def split_pairs(pairs: Sequence[TextPair], seed: int = 1) -> tuple[list[TextPair], list[TextPair]]:
     """Split into training and validation pairs that share no sentence on either side.
 
-    Sentences are compared ignoring case, spaces and punctuation.
+    Pairs with one source are held out together; others that share a sentence with held-out pairs
+    are in neither part. Sentences are compared ignoring case, spaces and punctuation.
     """
-    parents: dict[tuple[int, str], tuple[int, str]] = {}
-
-    def root(key: tuple[int, str]) -> tuple[int, str]:
-        while (parent := parents.setdefault(key, key)) != key:
-            parents[key] = key = parents[parent]
-        return key
-
-    # 1. Join all pairs that share a side, also through others.
     keys = [((0, cleaning.comparable(src)), (1, cleaning.comparable(tgt))) for src, tgt in pairs]
-    for src_key, tgt_key in keys:
-        parents[root(src_key)] = root(tgt_key)
     groups = collections.defaultdict[tuple[int, str], list[int]](list)
     for number, (src_key, _) in enumerate(keys):
-        groups[root(src_key)].append(number)
-    # 2. Hold out whole groups, in random order.
-    wanted = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
-    order, held_out = list(groups.values()), set[int]()
+        groups[src_key].append(number)
+    order = list(groups.values())
     random.Random(seed).shuffle(order)
-    for group in order:
-        if len(held_out) + len(group) <= wanted:
-            held_out.update(group)
-    train = [pair for number, pair in enumerate(pairs) if number not in held_out]
-    return train, [pairs[number] for number in sorted(held_out)]
+    n_valid = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
+    held_out = sorted(itertools.islice(itertools.chain.from_iterable(order), n_valid))
+    known = {key for number in held_out for key in keys[number]}
+    train = [pair for pair, sides in zip(pairs, keys, strict=True) if known.isdisjoint(sides)]
+    return train, [pairs[number] for number in held_out]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status, see `run_command`."""
     parser = make_parser("import_pairs", __doc__)
-    parser.add_argument("dest", type=Path)
+    parser.add_argument("dest", type=Path, nargs="?")
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
     parser.add_argument("--dataset", help="Hub dataset in place of files")
     parser.add_argument("--config", help="configuration of the dataset")
+    parser.add_argument("--describe", action="store_true", help="only print what a dataset has")
     parser.add_argument("--languages", nargs=2, default=[], metavar=("SRC", "TGT"))
     parser.add_argument("--columns", nargs=2, default=[], metavar=("SRC", "TGT"))
+    parser.add_argument("--note", help="where the pairs come from, for the card of a model")
     options = parser.parse_args(arguments)
-    if bool(options.files) == bool(options.dataset):
-        parser.error("name files or a dataset")
+    dest, files, dataset, config = options.dest, options.files, options.dataset, options.config
+    if bool(files) == bool(dataset) or bool(dest) == options.describe:
+        parser.error("name DEST and files or a dataset, or a dataset to describe")
 
     def work() -> None:
-        options.dest.mkdir(parents=True, exist_ok=True)
-        if options.files:
-            names, rows = read_table(options.dest, options.files, options.columns)
-        else:
-            names = options.columns or options.languages
-            if not names:
-                raise InputError("name the languages of the dataset, or its columns")
-            corpus = CorpusConfig(dataset=options.dataset, config=options.config)
-            rows = list(map(list, read_corpus(corpus, src_lang=names[0], tgt_lang=names[1])))
-        import_pairs(options.dest, names, rows, options.languages)
+        if options.describe:
+            sys.stdout.write(json.dumps(describe(dataset, config)))
+            return
+        dest.mkdir(parents=True, exist_ok=True)
+        columns = options.columns
+        found = read_table(dest, files, columns) if files else read_hub(dataset, config, columns)
+        note = options.note or " ".join(filter(None, [dataset, config])) or files[0].name
+        report = import_pairs(dest, *found, options.languages, note)
+        sys.stdout.write(f"{report['summary']}\n")
 
     return run_command(work)
 

@@ -3,6 +3,7 @@
 python -m training.suggest DATA_FOLDER --name NAME [--minutes 10] [--start MODEL] > recipe.toml
 """
 
+import json
 import math
 import sys
 import time
@@ -28,43 +29,6 @@ EFFICIENCY = 0.3
 """Speed of training as a share of that of large products of matrices."""
 N_VALIDATIONS = 12
 
-RECIPE = """\
-# {n_pairs:,} pairs: about {n_steps:,.0f} steps, {n_passes:,.0f} passes, at this machine's speed.
-# Every setting is explained in training/config and training/docs/recipes.md.
-[run]
-name = "{name}"
-max_minutes = {minutes:g} # the learning rate falls to 0 at this time
-eval_every = {eval_every} # steps between validations
-log_every = {log_every}
-pretrained = "{start}" # the model to start from
-pretrained_part = "{part}"
-
-[data]
-src_lang = "{src_lang}"
-tgt_lang = "{tgt_lang}"
-train = ["{folder}/train.tsv"]
-valid = ["{folder}/valid.tsv"] # shares no sentence with the training pairs
-max_tokens = 60 # longer pairs are dropped and counted
-
-[optimizer]
-lr = {lr:g}
-"""
-NEW_MODEL = """
-[tokenizer]
-vocab_size = {n_pieces}
-joint = {is_joint} # one vocabulary for two languages of one script
-
-[model]
-d_model = {d_model}
-n_heads = 4
-d_ff = {d_ff}
-n_encoder_layers = {n_layers}
-n_decoder_layers = {n_layers}
-dropout = {dropout} # more for little data
-share_embeddings = {is_joint}
-tie_output = true
-"""
-
 
 def measure_flops(device: torch.device, trial_s: float = 0.3) -> float:
     """Return the floating-point operations per second of products of matrices."""
@@ -89,28 +53,54 @@ def suggest(
     n_pieces = max(MIN_PIECES, min(MAX_PIECES, n_pairs // PAIRS_PER_PIECE))
     flops = EFFICIENCY * 60 * minutes * measure_flops(pick_device("auto", setting="device"))
     n_data_tokens = (folder / TRAIN).stat().st_size / (2 * BYTES_PER_TOKEN)
-    for size in SIZES:
-        d_model, n_layers, lr, least_pairs = size
-        n_parameters = d_model * n_pieces + n_layers * 14 * d_model**2
-        n_tokens = flops / (6 * n_parameters)
+    for d_model, n_layers, lr, least_pairs in SIZES:  # noqa: B007  # the last that is tried
+        n_tokens = flops / (6 * (d_model * n_pieces + n_layers * 14 * d_model**2))
         n_passes = n_tokens / n_data_tokens
         if n_pairs >= least_pairs and n_passes >= FEW_PASSES:
             break
     n_steps = n_tokens / choose_batch(n_tokens)
     eval_every = max(20, math.ceil(n_steps / N_VALIDATIONS))
-    values = {
-        **{"n_pairs": n_pairs, "n_steps": n_steps, "n_passes": n_passes, "minutes": minutes},
-        **{"name": name, "start": start, "part": part, "folder": folder.as_posix()},
-        **{"src_lang": src_lang, "tgt_lang": tgt_lang, "lr": LR_FINETUNE[part] if start else lr},
-        **{"eval_every": eval_every, "log_every": max(5, eval_every // 10)},
-        **{"n_pieces": n_pieces, "d_model": d_model, "d_ff": 4 * d_model, "n_layers": n_layers},
-        "is_joint": str(scripts_of(src_lang) == scripts_of(tgt_lang)).lower(),
-        "dropout": 0.1 if n_pairs > 100_000 else 0.2,
-    }
-    recipe = RECIPE if start else RECIPE + NEW_MODEL
-    if part == "encoder":  # for the new target vocabulary
-        recipe += "\n[tokenizer]\nvocab_size = {n_pieces}\n"
-    return recipe.format(**values)
+    is_joint = str(scripts_of(src_lang) == scripts_of(tgt_lang)).lower()
+    tokenizer = f"""
+[tokenizer]
+vocab_size = {n_pieces}
+joint = {is_joint} # one vocabulary for two languages of one script
+"""
+    model = f"""
+[model]
+d_model = {d_model}
+n_heads = 4
+d_ff = {4 * d_model}
+n_encoder_layers = {n_layers}
+n_decoder_layers = {n_layers}
+dropout = {0.1 if n_pairs > 100_000 else 0.2} # more for little data
+share_embeddings = {is_joint}
+"""
+    new = {"model": "", "encoder": f"\n[tokenizer]\nvocab_size = {n_pieces}\n"}[part]
+    return f"""\
+# {n_pairs:,} pairs: about {n_steps:,.0f} steps, {n_passes:,.0f} passes, at this machine's speed.
+# Every setting is explained in training/config and training/docs/recipes.md.
+[run]
+name = "{name}"
+max_minutes = {minutes:g} # the learning rate falls to 0 at this time
+eval_every = {eval_every} # steps between validations
+log_every = {max(5, eval_every // 10)}
+pretrained = "{start}" # the model to start from
+pretrained_part = "{part}"
+
+[data]
+src_lang = "{src_lang}"
+tgt_lang = "{tgt_lang}"
+train = ["{folder.as_posix()}/train.tsv"]
+valid = ["{folder.as_posix()}/valid.tsv"] # shares no sentence with the training pairs
+max_tokens = 60 # longer pairs are dropped and counted
+
+[optimizer]
+lr = {LR_FINETUNE[part] if start else lr:g}
+
+[card]
+data = {json.dumps(report["note"], ensure_ascii=False)}
+{new if start else tokenizer + model}"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,6 +38,7 @@ from training.run.run_dir import (
     lock_turn,
     make_folder,
     stored_recipe,
+    write_status,
 )
 from training.run.trainer import Run
 
@@ -101,6 +102,7 @@ def run(
             start: Pretrained | None = None  # rank 0 only; the others receive the weights
             if is_new:
                 group.run_on_rank0(lambda: check_unused(folder))
+            group.run_on_rank0(lambda: write_status(folder, "preparing"))
             if is_new and config.run.pretrained:
                 config, start = _start_from(config, source, all_overrides, group)
             # 2. Prepare the data, build the model, and set or restore its state.
@@ -119,6 +121,8 @@ def run(
             # 4. Evaluate the best model.
             if not current.must_stop:
                 group.run_on_rank0(lambda: finish_untuned(current))
+            state = "paused" if current.must_stop else "finished"
+            group.run_on_rank0(lambda: write_status(folder, state))
     finally:
         group.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process

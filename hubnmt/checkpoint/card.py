@@ -7,11 +7,14 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from hubnmt.checkpoint.description import LIBRARY
+from hubnmt.checkpoint.description import LIBRARY, load_config
+from hubnmt.checkpoint.files import CARD
+from hubnmt.checkpoint.metadata import read_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores
 
@@ -188,6 +191,42 @@ def _table(columns: list[str], rows: Sequence[list[str]]) -> str:
 def address_card(card: str, repo: str) -> str:
     """Replace the model name in the usage example by the Hub repository."""
     return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
+
+
+FORM = ("Data", "Limits")
+"""Sections that `read_form` and `fill_form` know beside the licence."""
+_LICENSE = r"(?m)^license: (.+)$"
+
+
+def _section(title: str) -> str:
+    return rf"(?ms)^## {title}\n+(.*?)\n*(?=^## |\Z)"
+
+
+def read_form(folder: Path) -> list[str]:
+    """Return the licence and the sections `FORM` of a model's card; empty where there are none."""
+    card = read_card(folder)
+    found = [re.search(pattern, card) for pattern in (_LICENSE, *map(_section, FORM))]
+    return [match[1] if match else "" for match in found]
+
+
+def fill_form(folder: Path, license: str, *sections: str) -> None:
+    """Write the licence and the sections `FORM` into a model's card, which is made if missing.
+
+    Raises:
+        ModelFolderError: if the folder contains no model.
+    """
+    name = folder.name
+    facts = CardFacts(name=name, title=name, config=load_config(folder), license=license)
+    card = read_card(folder) or write_card(facts)
+    if license != read_form(folder)[0]:
+        card = re.sub(r"(?m)^license(_name|_link)?: .*\n", "", card)
+        added = re.findall(r"(?m)^license.*\n", _head(facts))
+        card = card.replace("---\n", f"---\n{''.join(added)}", 1)
+    for title, text in zip(FORM, sections, strict=True):
+        section = f"## {title}\n\n{text.strip()}\n\n" if text.strip() else ""
+        match = re.search(_section(title), card)
+        card = card.replace(match[0], section, 1) if match else f"{card.rstrip()}\n\n{section}"
+    (folder / CARD).write_text(f"{card.rstrip()}\n", encoding="utf-8")
 
 
 MARKUP = re.compile(r"([\\`*_\[\]|~])")

@@ -42,24 +42,23 @@ def test_the_sample_set_becomes_a_model_on_the_hub(
     with serving(handlers) as url:
         page = (visit := _visit(browser, url)).page
         page.click("#train-sample")
-        page.wait_for_selector("#train-report .train-table")
         page.click("#train-recipe-more >> text=Recipe")
-        visit.until_value(page.locator("#train-recipe textarea"), re.compile("vocab_size"))
-        recipe = page.input_value("#train-recipe textarea")
+        editor = page.locator("#train-recipe .cm-content", has_text="vocab_size")
+        recipe = editor.inner_text().replace("\n\n", "\n")
         recipe = re.sub(r"(?m)^max_minutes = .*", "max_steps = 80\nn_threads = 1", recipe)
         recipe = re.sub(r"(?m)^eval_every = .*", "eval_every = 40", recipe)
-        page.fill("#train-recipe textarea", recipe.replace("lr = ", "batch_tokens = 256\nlr = "))
+        editor.fill(recipe.replace("lr = ", "batch_tokens = 256\nlr = "))
         page.click("#train-start")
         page.wait_for_selector("#train-charts svg")
         page.click("#train-pause")
-        page.wait_for_selector("#train-state .paused")
+        visit.until_value(page.locator("#train-state textarea"), re.compile("^paused"))
         visit.keep_picture("train")
         assert visit.complaints == []
         page.context.close()
     with serving(handlers) as url:  # restarted
         page = (visit := _visit(browser, url)).page
         page.click("#train-continue")
-        page.wait_for_selector("#train-state .finished")
+        visit.until_value(page.locator("#train-state textarea"), re.compile("^finished"))
         page.wait_for_selector("#train-attention td")
         score, copies = (page.locator("#train-scores td").nth(n).inner_text() for n in (2, 5))
         assert float(score) > float(copies)

@@ -43,7 +43,7 @@ def _read_pairs(corpus: CorpusConfig, columns: Sequence[str]) -> Iterator[TextPa
     n_rows = n_wanted = 0
     for where, rows in _read_sources(corpus, columns):
         for number, row in enumerate(rows):
-            fields = _flatten(row)
+            fields = flatten(row)
             if number == 0 and (missing := _list_missing(columns, fields)):
                 raise InputError(
                     f"{where}: no column {missing}; its columns: {', '.join(fields)}; set "
@@ -67,7 +67,7 @@ def _read_sources(
 ) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yield name and rows of each table, pair of text files, or dataset."""
     if not corpus.files:
-        yield f"dataset {corpus.dataset!r}", _read_dataset(corpus)
+        yield f"dataset {corpus.dataset!r}", read_dataset(corpus)
     for first, *others in group_files(corpus.files):
         path = _expand(first)
         if others:
@@ -99,7 +99,7 @@ def fingerprint_corpus(corpus: CorpusConfig) -> str:
     return digest.hexdigest()
 
 
-def _flatten(row: Row) -> Row:
+def flatten(row: Row) -> Row:
     """Flatten nested columns to `outer.inner`; those of `translation` also to `inner`."""
     flat: Row = {}
     for name, value in row.items():
@@ -239,16 +239,17 @@ def _read_json(lines: Iterator[str], path: Path) -> Iterator[Row]:
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
-    with _library(str(path)), _open(path) as file:
+    with open_library(str(path)), _open(path) as file:
         import pyarrow.parquet as pq  # installed with `datasets`
 
         for chunk in pq.ParquetFile(file).iter_batches():
             yield from chunk.to_pylist()
 
 
-def _read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
+def read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
+    """Yield the rows of a Hub dataset."""
     part = SLICE.fullmatch(corpus.split) if corpus.streaming else None
-    with _library(f"dataset {corpus.dataset!r} ({corpus.split})") as datasets:
+    with open_library(f"dataset {corpus.dataset!r} ({corpus.split})") as datasets:
         rows = datasets.load_dataset(
             corpus.dataset,
             corpus.config,
@@ -266,7 +267,7 @@ def _find_commit(corpus: CorpusConfig) -> str:
     """Return a version identifier of a dataset; a given commit needs no network."""
     if corpus.revision and COMMIT.fullmatch(corpus.revision):
         return corpus.revision
-    with _library(f"dataset {corpus.dataset!r}") as datasets:
+    with open_library(f"dataset {corpus.dataset!r}") as datasets:
         builder = datasets.load_dataset_builder(
             corpus.dataset, corpus.config, revision=corpus.revision
         )
@@ -274,7 +275,7 @@ def _find_commit(corpus: CorpusConfig) -> str:
 
 
 @contextlib.contextmanager
-def _library(source: str) -> Iterator[Any]:
+def open_library(source: str) -> Iterator[Any]:
     """Import `datasets` and convert errors raised in the block to one line."""
     try:
         import datasets  # lazy: costs half a second and 100 MB, not needed for text

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import platform
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from filelock import FileLock
 
 try:
     import fcntl
@@ -37,6 +39,7 @@ log = logging.getLogger("training")
 STATE_FILE = "state.pt"
 LOCK_FILE = ".lock"
 VALIDATION_FILE = "validation.json"
+STATUS_FILE = "status.json"
 Weights = Literal["best", "last"]
 FREE_ON_RESUME = {
     "run": {
@@ -171,13 +174,19 @@ def make_folder(folder: Path) -> None:
 @contextlib.contextmanager
 def lock_turn(path: Path | None) -> Iterator[None]:
     """Wait for a lock file that one run at a time holds, and hold it until the block ends."""
-    if path is None or fcntl is None:
+    if path is None:
         yield
         return
     make_folder(path.parent)
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(path):
         yield
+
+
+def write_status(folder: Path, state: str, **numbers: float) -> None:
+    """Record what the process of a run does, for whoever watches the folder, as the page does."""
+    if folder.is_dir():  # a new run makes it when its data are ready
+        record = {"pid": os.getpid(), "state": state, **numbers}
+        replace_text(folder / STATUS_FILE, json.dumps(record))
 
 
 def claim_folder(

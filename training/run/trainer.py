@@ -27,13 +27,14 @@ from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
-from training.run.run_dir import remove_start_record
+from training.run.run_dir import remove_start_record, write_status
 from training.run.validation import Validator
 
 log = logging.getLogger("training")
 
 FIRST_VALIDATION = 0.1
 """Share of the time limit that is reserved for the final validation before one was measured."""
+STATUS_EVERY_S = 1.0
 
 
 class Run:
@@ -75,6 +76,7 @@ class Run:
         self._saved_step: int | None = None
         self._time_share = 0.0
         self._began, self._seconds_before = 0.0, 0.0
+        self._status_s = -STATUS_EVERY_S
 
     def replan(self, config: RunConfig) -> None:
         """Change the batch size before the first step."""
@@ -171,6 +173,7 @@ class Run:
             throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget_used(progress.step)))
             bar.update()
+            self._write_status()
             if progress.step % settings.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
                 throughput = Throughput()
@@ -223,6 +226,16 @@ class Run:
         progress.n_skipped += stats.is_skipped
         progress.seconds = self._seconds_before + time.monotonic() - self._began
         self._time_share = stats.time_share
+
+    def _write_status(self) -> None:
+        """Record the step and an estimate of the time left, at most every `STATUS_EVERY_S`."""
+        progress = self.progress
+        if self.group.is_rank0 and progress.seconds - self._status_s >= STATUS_EVERY_S:
+            self._status_s = progress.seconds
+            used = max(progress.step / self.config.run.max_steps, min(1.0, self._time_used()))
+            left_s = progress.seconds * (1 / used - 1)
+            numbers = {"step": progress.step, "seconds": progress.seconds, "seconds_left": left_s}
+            write_status(self.folder, "training", **numbers)
 
     def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
         """Log one line, and add the same values to the report."""

@@ -11,15 +11,16 @@ from typing import Any
 import gradio as gr
 from gradio.context import LocalContext
 
+from hubnmt.checkpoint.card import fill_form, read_form
 from hubnmt.errors import InputError
 from hubnmt.hub.push import push
 from hubnmt.hub.space import open_space
 from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
-from hubnmt.ui.html import training_job, training_run
+from hubnmt.ui.html import training_run
 from hubnmt.ui.services import training_jobs
 from hubnmt.ui.services.registry import list_pairs
-from hubnmt.ui.services.training_jobs import ALIVE, Job, TrainingJobs
+from hubnmt.ui.services.training_jobs import ALIVE, TrainingJobs
 from hubnmt.ui.services.training_runs import read_run, samples_figure
 from hubnmt.ui.services.translate import Handlers
 
@@ -33,8 +34,6 @@ ELSEWHERE = (
     "(<code>python app.py</code>), or duplicate this Space and set the variable "
     "<code>HUBNMT_TRAIN</code> to 1; there only you, signed in, can train."
 )
-SAMPLE_NOTE = "2,000 short sentences of Tatoeba (tatoeba.org), by its contributors"
-SAMPLE_LICENSE = "CC BY 2.0 FR, with attribution to Tatoeba"
 CONFIRM = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
 POLL_S = 2.0
 MAX_FILE_MIB = 500
@@ -65,8 +64,8 @@ def may_train() -> bool:
     return owner is None or owner in names
 
 
-def _owned(listener: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a listener to refuse visitors, and to report errors as `gr.Error`."""
+def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **more: Any) -> Any:
+    """Connect a listener that refuses visitors, and reports errors as `gr.Error`."""
 
     @functools.wraps(listener)
     def run(*values: Any) -> Any:
@@ -74,7 +73,11 @@ def _owned(listener: Callable[..., Any]) -> Callable[..., Any]:
             raise InputError("sign in as the owner of this Space to train")
         return listener(*values)
 
-    return client_errors()(run)
+    return event(client_errors()(run), inputs, outputs, **QUIET | more)
+
+
+def _disabled() -> gr.Button:
+    return gr.Button(interactive=False)
 
 
 class TrainTab:
@@ -102,57 +105,46 @@ class TrainTab:
             with gr.Column(min_width=280):
                 self._sample = gr.Button("Use the sample set", elem_id="train-sample")
                 self._dataset = gr.Textbox(
-                    label="Or a Hub dataset, and its configuration",
-                    placeholder="Helsinki-NLP/opus-100 de-en",
+                    label="Or a Hub dataset",
+                    placeholder="Helsinki-NLP/opus-100",
                     elem_id="train-dataset",
                 )
         languages = [(name, code) for code, name in NAMES.items()]
+        options: dict[str, Any] = {"value": None, "interactive": True, "min_width": 150}
         with gr.Row():
+            self._config = gr.Dropdown(
+                [], label="Configuration", elem_id="train-config", visible=False, **options
+            )
+            self._columns = gr.Dropdown(
+                [], label="Columns", multiselect=True, elem_id="train-columns", **options
+            )
             self._languages = [
-                gr.Dropdown(
-                    languages, value=None, label=label, allow_custom_value=True, interactive=True
-                )
+                gr.Dropdown(languages, label=label, allow_custom_value=True, **options)
                 for label in ("Source language", "Target language")
             ]
-            self._columns = gr.Dropdown(
-                [], value=[], label="Columns", multiselect=True, max_choices=2, interactive=True
-            )
-            self._import = gr.Button("Read the data", elem_id="train-import")
-        self._report = line(elem_id="train-report")
+            self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
+        self._report = gr.Markdown(elem_id="train-report")
+        self._examples = gr.Dataframe(
+            headers=["", "source", "target"], wrap=True, visible=False, elem_id="train-examples"
+        )
 
     def _place_start(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
         with gr.Row():
-            self._minutes = gr.Slider(1, 600, 10, step=1, label="Minutes", elem_id="train-minutes")
-            self._start_from = gr.Dropdown(
+            self._minutes = gr.Slider(3, 600, 10, step=1, label="Minutes", elem_id="train-minutes")
+            self._origin = gr.Dropdown(
                 [NOTHING], value=NOTHING, label="Start", interactive=True, elem_id="train-from"
             )
-            self._threads = gr.Number(
-                0, precision=0, minimum=0, label="CPU threads", info="0 measures which is fastest"
-            )
         with gr.Accordion("Recipe", open=False, elem_id="train-recipe-more"):
-            self._recipe = gr.Textbox(
-                lines=12, max_lines=30, label="Recipe (TOML)", elem_id="train-recipe"
-            )
-            self._download_recipe = gr.DownloadButton("Download recipe", size="sm")
-        with gr.Accordion("Model card", open=False):
-            self._card = {
-                "title": gr.Textbox(label="Title"),
-                "data": gr.Textbox(label="What the sentences are, and where they come from"),
-                "data_license": gr.Textbox(label="Licence of the sentences"),
-                "license": gr.Textbox("other", label="Licence of the model, as the Hub names it"),
-                "limits": gr.Textbox(label="What the model should not be used for"),
-            }
+            self._recipe = gr.Code(label="Recipe (TOML)", interactive=True, elem_id="train-recipe")
         self._start = gr.Button(
             "Start training", variant="primary", elem_id="train-start", interactive=False
         )
 
     def _place_watch(self) -> None:
         heading("3. Watch", "One run trains at a time; the next waits.")
-        self._job = gr.Dropdown(
-            [], label="Runs", elem_id="train-runs", interactive=True, allow_custom_value=True
-        )
-        self._state = line(elem_id="train-state")
+        self._job = gr.Dropdown([], label="Runs", elem_id="train-runs", interactive=True)
+        self._state = gr.Textbox(label="State", interactive=False, elem_id="train-state")
         with gr.Row(elem_id="train-actions"):
             self._pause = gr.Button("Pause", elem_id="train-pause")
             self._resume = gr.Button("Continue", elem_id="train-continue")
@@ -161,179 +153,175 @@ class TrainTab:
         self._charts = line(elem_id="train-charts")
         self._samples = draw_static("history", "train-history")
         self._attention = draw_static("attention-history", "train-attention")
-        self._seen = gr.State(None)
+        self._seen, self._phase = gr.State(None), gr.State("")
         self._timer = gr.Timer(POLL_S, active=False)
 
     def _place_publish(self) -> None:
         heading("4. Try and publish", "The best validated model of a run, or any model folder.")
-        self._scores = line(elem_id="train-scores")
+        self._scores = gr.Dataframe(
+            headers=["On the validation set", "BLEU", "chrF"], elem_id="train-scores"
+        )
         self._folder = gr.Textbox(label="Model folder", elem_id="train-folder")
         with gr.Row():
             self._open = {
                 tab: gr.Button(f"Open in {tab.title()}", elem_id=f"train-open-{tab}")
                 for tab in ("translate", "compare", "learn")
             }
-            self._pack_button = gr.Button("Download as zip", elem_id="train-pack")
-            self._zip = gr.DownloadButton("Save the zip", visible=False, elem_id="train-zip")
+        self._card = [
+            gr.Textbox(label=f"Model card: {label}", info=info, elem_id=f"train-{label}")
+            for label, info in (
+                ("licence", "as the Hub names it, such as cc-by-4.0, or other"),
+                ("data", "what the sentences are, where they come from, and their licence"),
+                ("limits", "what the model should not be used for"),
+            )
+        ]
         with gr.Row():
             self._repo = gr.Textbox(label="Hub repository", placeholder="user/name")
-            self._is_private = gr.Checkbox(True, label="Private")
-            self._push = gr.Button("Push to the Hub", elem_id="train-push")
+            self._is_private = gr.Checkbox(
+                True, label="Private", info="A private Space stores your token."
+            )
+        with gr.Row():
+            self._push = gr.Button("Push to the Hub", variant="primary", elem_id="train-push")
             self._space = gr.Button("Make a Space of it", elem_id="train-space")
-        self._pushed = line(elem_id="train-pushed")
+            self._pack = gr.Button("Download as zip", elem_id="train-pack")
+        self._pushed = gr.Markdown(elem_id="train-pushed")
+        self._zip = gr.File(label="Model", visible=False, elem_id="train-zip")
 
     def wire(self, tab: gr.Tab, tabs: gr.Tabs, model: gr.Dropdown, compared: gr.Dropdown) -> None:
         """Connect the events; `compared` is the second model of the Compare tab."""
         # 1. Data.
-        read = [self._data, self._report, *self._languages, self._columns, self._start_from]
-        described = [self._card["data"], self._card["data_license"]]
-        sources = [self._files, self._dataset, *self._languages, self._columns]
-        imported = [
-            self._files.upload(_owned(self._import_pairs), self._files, read, **QUIET),
-            self._import.click(_owned(self._import_chosen), sources, read, **QUIET),
-            self._sample.click(_owned(self._import_sample), None, [*read, *described], **QUIET),
-        ]
+        named = [self._dataset, self._config, self._columns]
+        for event in (self._dataset.submit, self._dataset.blur, self._config.input):
+            _on(event, self._describe, named, named[1:])
+        read = [self._data, self._report, self._examples, *self._languages, self._columns]
+        read.append(self._origin)
+        for event in (self._files.upload, self._import.click):
+            _on(event, self._read, [self._files, *named, *self._languages], read)
+        _on(self._sample.click, self._read_sample, None, read)
         # 2. Start.
-        options = [self._data, self._minutes, self._start_from, self._threads]
-        changed: list[Any] = [each.success for each in imported]
-        changed += [self._minutes.change, self._start_from.input, self._threads.change]
-        for event in changed:  # a click before the recipe is there would start another one
-            waiting = event(
-                lambda: gr.Button(interactive=False),
-                *(None, self._start),
-                **QUIET | {"trigger_mode": "always_last"},
-            )
-            suggested = waiting.then(_owned(self._suggest), options, self._recipe, **QUIET)
-            suggested.success(_enable_with_data, self._data, self._start, **QUIET)
-        self._recipe.change(
-            _owned(self._write_recipe), self._recipe, self._download_recipe, **QUIET
-        )
-        poll = [self._job, self._seen]
-        shown = [self._job, self._seen, self._state, self._charts, self._samples, self._attention]
-        shown += [self._scores, self._pause, self._resume, self._finish, self._delete, self._folder]
-        started = self._start.click(
-            _owned(self._begin), [self._recipe, *self._card.values()], self._job, **QUIET
-        )
+        options = [self._data, self._minutes, self._origin]
+        for event in (self._data.change, self._minutes.change, self._origin.input):
+            # A click before the new recipe is there would start the old one.
+            waits = _on(event, _disabled, None, self._start, trigger_mode="always_last")
+            _on(waits.then, self._suggest, options, [self._recipe, self._start])
+        started = _on(self._start.click, self._begin, self._recipe, self._job)
         # 3. Watch.
+        poll = [self._job, self._seen]
+        shown = [self._job, self._seen, self._phase, self._state, self._charts, self._samples]
+        shown += [self._attention, self._scores, self._folder]
+        shown += [self._pause, self._resume, self._finish, self._delete]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
-        for event in (started.success, self._job.input, tab.select, self._timer.tick):
-            event(self._tick, poll, shown, **QUIET)
-        for button, act, question in (
-            (self._pause, self._jobs.pause, None),
-            (self._resume, self._jobs.resume, None),
-            (self._finish, self._jobs.finish, None),
-            (self._delete, self._delete_run, CONFIRM),
+        changed = [started.success, self._job.input, tab.select, self._timer.tick]
+        for button, act in (
+            (self._pause, self._jobs.pause),
+            (self._resume, self._jobs.resume),
+            (self._finish, self._jobs.finish),
         ):
-            acted = button.click(_owned(act), self._job, None, js=question, **QUIET)
-            acted.then(self._tick, poll, shown, **QUIET)
+            changed.append(_on(button.click, act, self._job, None).then)
+        changed.append(_on(self._delete.click, self._delete_run, self._job, None, js=CONFIRM).then)
+        for event in changed:
+            event(self._tick, poll, shown, **QUIET)
         # 4. Try and publish.
         for name, button in self._open.items():
             field = compared if name == "compare" else model
-            button.click(_owned(self._offer(name)), self._folder, [field, tabs], **QUIET)
-        self._pack_button.click(_owned(self._pack), self._folder, self._zip, **QUIET)
-        target = [self._folder, self._repo, self._is_private]
-        shows = QUIET | {"show_progress": "full"}
-        self._push.click(_owned(self._publish), target, self._pushed, **shows)
-        self._space.click(_owned(self._serve), target, self._pushed, **shows)
+            _on(button.click, self._offer(name), self._folder, [field, tabs])
+        for event in (self._folder.change, self._phase.change):
+            _on(event, self._read_card, self._folder, self._card)
+        where = [self._folder, self._repo, self._is_private]
+        for event, publish, target in (
+            (self._push.click, self._publish, self._pushed),
+            (self._space.click, self._serve, self._pushed),
+            (self._pack.click, self._zip_model, self._zip),
+        ):
+            saved = _on(event, self._save_card, [self._folder, *self._card], None)
+            _on(saved.success, publish, where, target, show_progress="full")
 
     # --- data ---
 
-    def _import_sample(self) -> Any:
-        return *self._import_pairs([str(training_jobs.SAMPLE)]), SAMPLE_NOTE, SAMPLE_LICENSE
+    def _describe(self, dataset: str, config: str | None, columns: list[str]) -> Any:
+        if not dataset.strip():
+            return gr.Dropdown(visible=False), gr.skip()
+        found = self._jobs.describe(dataset.strip(), config)
+        configs, names = found["configs"], found["columns"]
+        shown = config if config in configs else configs[0]
+        kept = [name for name in columns or [] if name in names]
+        return gr.Dropdown(configs, value=shown, visible=True), gr.Dropdown(names, value=kept)
 
-    def _import_chosen(
-        self, files: list[str] | None, dataset: str, src: str | None, tgt: str | None, columns: Any
+    def _read_sample(self) -> Any:
+        return self._import_pairs([str(training_jobs.SAMPLE), "--note", training_jobs.SAMPLE_NOTE])
+
+    def _read(
+        self, files: list[str] | None, dataset: str, config: str, columns: Any, *languages: Any
     ) -> Any:
-        source = list(files or [])
-        if not source:
-            name, *config = dataset.split()[:2] or [""]
-            if not name:
-                raise InputError("upload a file, or name a dataset")
-            source = ["--dataset", name, *(["--config", *config] if config else [])]
-        languages = [src, tgt] if src and tgt else []
-        return self._import_pairs(source, languages, columns or [])
+        source = files or ["--dataset", dataset.strip(), *(["--config", config] if config else [])]
+        if not source[-1]:
+            raise InputError("upload a file, or name a dataset")
+        return self._import_pairs(source, languages if all(languages) else [], columns or [])
 
     def _import_pairs(
         self, source: Sequence[str], languages: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> Any:
         folder, report = self._jobs.import_pairs(source, languages, columns)
-        starts = [NOTHING]
+        src, tgt = report["languages"]
+        origins = [NOTHING]
         for name, pair in list_pairs(self._registry).items():
-            starts += [f"{WHOLE} {name}"] if list(pair) == report["languages"] else []
-            starts += [f"{ENCODER} {name}"] if pair[0] == report["languages"][0] else []
+            origins += [f"{WHOLE} {name}"] if list(pair) == [src, tgt] else []
+            origins += [f"{ENCODER} {name}"] if pair[0] == src else []
         return (
             str(folder),
-            training_job.import_report(report),
+            report["summary"],
+            gr.Dataframe(report["examples"], headers=["", src, tgt], visible=True),
             *report["languages"],
-            gr.Dropdown(choices=report["columns"]),
-            gr.Dropdown(choices=starts, value=NOTHING),
+            gr.Dropdown(report["columns"]),
+            gr.Dropdown(origins, value=NOTHING),
         )
 
     # --- start ---
 
-    def _suggest(self, data: str, minutes: float, start: str, threads: float) -> Any:
+    def _suggest(self, data: str, minutes: float, origin: str) -> Any:
         if not data:
-            return gr.skip()
-        kind, _, name = start.rpartition(" ")
-        starts = {"start": name, "part": "encoder" if kind == ENCODER else "model"}
-        recipe = self._jobs.suggest(Path(data), minutes, **(starts if start != NOTHING else {}))
-        n_threads = f"n_threads = {int(threads)}\n\n[data]"
-        return recipe.replace("\n[data]", n_threads, 1) if threads else recipe
+            return gr.skip(), gr.skip()
+        kind, _, name = origin.rpartition(" ")
+        part = "encoder" if kind == ENCODER else "model"
+        options = [] if origin == NOTHING else ["--start", name, "--part", part]
+        return self._jobs.suggest(Path(data), minutes, *options), gr.Button(interactive=True)
 
-    def _write_recipe(self, recipe: str) -> str:
-        path = self._downloads / "recipe.toml"
-        path.write_text(recipe, "utf-8")
-        return str(path)
-
-    def _begin(self, recipe: str, *card: str | None) -> Any:
-        texts = [text or "" for text in card]
-        name = self._jobs.start(recipe, dict(zip(self._card, texts, strict=True)))
-        return gr.Dropdown(choices=self._names(self._jobs.list()), value=name)
+    def _begin(self, recipe: str) -> Any:
+        name = self._jobs.start(recipe)
+        return gr.Dropdown([name], value=name)
 
     # --- watch ---
 
-    def _names(self, jobs: list[Job]) -> list[tuple[str, str]]:
-        return [(f"{job.name} ({job.state})", job.name) for job in jobs]
-
-    def _tick(self, name: str | None, seen: Any) -> Any:
-        """Show the selected run if it has changed since `seen`; nothing to visitors."""
-        if not may_train():
-            return (gr.skip(),) * 12
-        jobs = self._jobs.list()
+    def _tick(self, name: str | None, seen: Any) -> dict[Any, Any]:
+        """Show the selected run, the newest by default; visitors see none."""
+        jobs = self._jobs.list() if may_train() else []
         job = next((job for job in jobs if job.name == name), jobs[0] if jobs else None)
-        choices = self._names(jobs)
-        if job is None:
-            hidden = gr.Button(visible=False)
-            return (
-                gr.Dropdown(choices=[], value=None),
-                None,
-                "",
-                "",
-                None,
-                None,
-                "",
-                *[hidden] * 4,
-                "",
-            )
-        now = [choices, job.name, job.message, job.minutes]
+        state, folder = (job.state, job.folder) if job else ("", Path(os.devnull))
+        metrics = folder / "metrics.jsonl"
+        choices = [(f"{job.name} ({job.state})", job.name) for job in jobs]
+        now = [choices, name, metrics.stat().st_mtime if metrics.is_file() else 0]
+        left = job.seconds_left if job and state == "training" else None
+        about = "" if left is None else f", about {left / 60:.1f} minutes left"
+        message = job.message if job and state != "finished" else ""
+        shown: dict[Any, Any] = {self._state: f"{state}{about}\n{message}"}
         if now == seen:
-            return (gr.skip(),) * 12
-        run = read_run(job.folder) if (job.folder / "metrics.jsonl").is_file() else None
-        best = job.folder / "best"
-        return (
-            gr.Dropdown(choices=choices, value=job.name),
-            now,
-            training_job.job_state(job),
-            f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
-            samples_figure(run) if run else None,
-            training_jobs.attention_maps(job.folder),
-            training_job.score_table(training_jobs.read_scores(job.folder)),
-            gr.Button(visible=job.state in ALIVE),
-            gr.Button(visible=job.state in ("paused", "failed")),
-            gr.Button(visible=job.state in ("training", "paused")),
-            gr.Button(visible=job.state not in ALIVE),
-            str(best) if best.is_dir() else "",
-        )
+            return shown
+        run = read_run(folder) if metrics.is_file() else None
+        best = folder / "best"
+        return shown | {
+            self._seen: now,
+            self._phase: f"{job}",
+            self._job: gr.Dropdown(choices, value=job.name if job else None),
+            self._charts: f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
+            self._samples: samples_figure(run) if run else None,
+            self._attention: training_jobs.attention_maps(folder),
+            self._scores: training_jobs.read_scores(folder),
+            self._folder: str(best) if best.is_dir() else "",
+            self._pause: gr.Button(visible=state in ALIVE),
+            self._resume: gr.Button(visible=state in ("paused", "failed")),
+            self._finish: gr.Button(visible=state in ("training", "paused")),
+            self._delete: gr.Button(visible=state != "" and state not in ALIVE),
+        }
 
     def _delete_run(self, name: str | None) -> None:
         if name is not None:  # confirmed
@@ -342,7 +330,7 @@ class TrainTab:
     # --- try and publish ---
 
     def _model_folder(self, folder: str) -> Path:
-        path = Path(folder.strip() or ".").expanduser().resolve()
+        path = Path(folder.strip() or os.devnull).expanduser().resolve()
         is_run = path.is_relative_to(self._jobs.folder)
         if not (path / "config.json").is_file() or not (is_run or self._registry.allow_local):
             raise InputError("no model there yet: wait for the first validation, or name a folder")
@@ -356,11 +344,17 @@ class TrainTab:
 
         return open_model
 
-    def _pack(self, folder: str) -> Any:
+    def _read_card(self, folder: str) -> Any:
+        return read_form(self._model_folder(folder)) if folder else [""] * len(self._card)
+
+    def _save_card(self, folder: str, *texts: str) -> None:
+        fill_form(self._model_folder(folder), *texts)
+
+    def _zip_model(self, folder: str, *_: Any) -> Any:
         path = self._model_folder(folder)
         name = path.parent.name if path.name in ("best", "last") else path.name
         packed = shutil.make_archive(str(self._downloads / name), "zip", path)
-        return gr.DownloadButton(value=packed, visible=True)
+        return gr.File(packed, visible=True)
 
     def _publish(
         self,
@@ -369,15 +363,11 @@ class TrainTab:
         is_private: bool,
         progress: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
     ) -> str:
-        path = self._model_folder(folder)
-        pushed = push(path, repo.strip(), private=is_private, token=_sign_in().get("access_token"))
-        return training_job.link(pushed.url, f"{repo} is on the Hub")
+        path, name = self._model_folder(folder), repo.strip()
+        pushed = push(path, name, private=is_private, token=_sign_in().get("access_token"))
+        return f"[{name} is on the Hub]({pushed.url})"
 
-    def _serve(self, folder: str, repo: str, is_private: bool) -> str:
+    def _serve(self, _: str, repo: str, is_private: bool) -> str:
         name, token = repo.strip(), _sign_in().get("access_token")
-        opened = open_space(name, name, private=is_private, token=token)
-        return training_job.link(opened.url, f"the Space {name} is being built")
-
-
-def _enable_with_data(data: str) -> Any:
-    return gr.Button(interactive=bool(data))
+        opened = open_space(name, name, private=is_private, with_token=is_private, token=token)
+        return f"[The Space {name} is being built]({opened.url})"

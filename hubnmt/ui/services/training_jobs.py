@@ -1,7 +1,6 @@
 """Training runs of the page: processes of their own, whose state is read from their folders.
 
-A process holds the lock file of its run until it ends. So a restarted page finds it again, and no
-other process is ever mistaken for it.
+`training` writes `status.json` in the folder of a run, also of one that a terminal has started.
 """
 
 import dataclasses
@@ -10,35 +9,33 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-try:
-    import fcntl
-except ImportError:  # not available on Windows, where the page does not train
-    fcntl = None  # type: ignore[assignment]  # checked by `can_train`
+import psutil
 
 from hubnmt.errors import ConfigError, InputError
 
 SAMPLE = Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv"
-"""2,000 pairs of Tatoeba, CC BY 2.0 FR."""
+SAMPLE_NOTE = (
+    "2,000 short sentences of [Tatoeba](https://tatoeba.org), by its contributors. "
+    "CC BY 2.0 FR, with attribution to Tatoeba."
+)
 DATA, TURN = ".data", ".turn"
 """In the folder of runs: imported pairs, and the lock file of the run whose turn it is."""
-LOG, LOCK, RECIPE, METRICS = "log.txt", "process.lock", "recipe.toml", "metrics.jsonl"
+LOG, STATUS, RECIPE, METRICS = "log.txt", "status.json", "recipe.toml", "metrics.jsonl"
 MIN_FREE_MIB = 1024
 """Disk and memory that must be free before a run starts."""
-ERROR = re.compile(r"^(error: .*|\w+Error\b.*)$", re.MULTILINE)
+CLOCK_S = 5.0
+"""Error of the time at which a process began."""
+ERROR = re.compile(r"^(?:error: .*|\w+Error\b.*)$", re.MULTILINE)
 ALIVE = ("waiting", "preparing", "training")
-
-_CHILDREN: list["subprocess.Popen[bytes]"] = []
-"""Processes started here that have not ended yet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,16 +45,14 @@ class Job:
     name: str
     folder: Path
     state: str
-    minutes: float
-    """Time used until the last validation."""
-    max_minutes: float | None
+    seconds_left: float | None
     message: str
-    """Last line of the log; of a failed run the error that the command prints."""
+    """Last line of the log, if the page started the run; of a failed one the command's error."""
 
 
 def can_train() -> bool:
-    """Return whether the package `training` and the locks of POSIX are there."""
-    return fcntl is not None and importlib.util.find_spec("training") is not None
+    """Return whether the package `training` is there."""
+    return importlib.util.find_spec("training") is not None
 
 
 class TrainingJobs:
@@ -66,10 +61,15 @@ class TrainingJobs:
     def __init__(self, folder: Path) -> None:
         """Name the folder, which is created on first use."""
         self.folder = folder
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+
+    def describe(self, dataset: str, config: str | None) -> dict[str, list[str]]:
+        """Return the `configs` of a Hub dataset, and the `columns` of one, or of the first."""
+        words = ["--describe", "--dataset", dataset, *(["--config", config] if config else [])]
+        return dict(json.loads(_run_command(["training.import_pairs", *words])))
 
     def import_pairs(
-        self, source: Sequence[str], languages: Sequence[str], columns: Sequence[str]
+        self, source: Sequence[str], languages: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> tuple[Path, dict[str, Any]]:
         """Import files, or `--dataset NAME`; return their new folder and the report."""
         dest = self.folder / DATA / time.strftime("%Y%m%d-%H%M%S")
@@ -79,51 +79,44 @@ class TrainingJobs:
         _run_command(words)
         return dest, _read_json(dest / "report.json")
 
-    def suggest(self, data: Path, minutes: float, **starts: str) -> str:
-        """Return a recipe for imported data; `starts` are options of `training.suggest`."""
+    def suggest(self, data: Path, minutes: float, *options: str) -> str:
+        """Return a recipe for imported data; `options` are those of `training.suggest`."""
         stem, n = "-".join(_read_json(data / "report.json")["languages"]), 1
         while (self.folder / f"{stem}-{n}").exists():
             n += 1
         words = ["training.suggest", str(data), "--name", f"{stem}-{n}", "--minutes", f"{minutes}"]
-        return _run_command([*words, *(f"--{key}={name}" for key, name in starts.items())])
+        return _run_command([*words, *options])
 
     def list(self) -> "list[Job]":
         """Return all runs, the newest first."""
-        recipes = sorted(self.folder.glob(f"*/{RECIPE}"), key=lambda path: -path.stat().st_mtime)
-        return [self.read(path.parent.name) for path in recipes]
+        folders = {
+            path.parent for name in (RECIPE, METRICS) for path in self.folder.glob(f"*/{name}")
+        }
+        return [
+            self.read(each.name) for each in sorted(folders, key=lambda each: -each.stat().st_mtime)
+        ]
 
     def read(self, name: str) -> Job:
         """Return a run."""
         folder = self._run_folder(name)
-        is_alive, metrics = self._is_alive(folder), _read(folder / METRICS)
-        session = _read(folder / LOG).rpartition("\n$ ")[2]  # since the last command
-        lines = [line for line in session.splitlines()[1:] if line.strip()]
-        message = re.sub(r"^\d\d:\d\d:\d\d ", "", lines[-1]) if lines else ""
-        if is_alive:
-            state = "training" if metrics else "preparing" if lines else "waiting"
-        elif error := ERROR.search(session):
-            state, message = "failed", error[1]
-        else:
-            state = "finished" if "model card: " in session else "paused"
-        times = re.findall(r'"minutes": ([\d.]+)', metrics) or ["0"]
-        limit = re.search(r"(?m)^max_minutes = ([\d.]+)", _read(folder / RECIPE))
-        max_minutes = float(limit[1]) if limit else None
-        return Job(name, folder, state, float(times[-1]), max_minutes, message)
+        status, log = _read_json(folder / STATUS), _read(folder / LOG)
+        state = status.get("state", "finished")  # by an earlier version
+        lines = [line for line in log.splitlines() if line.strip()][-1:]
+        if state in ALIVE and _process(folder) is None:
+            errors = ERROR.findall(log)
+            state, lines = ("failed", errors[-1:]) if errors else ("paused", lines)
+        message = re.sub(r"^\d\d:\d\d:\d\d ", "", "".join(lines))
+        return Job(name, folder, state, status.get("seconds_left"), message)
 
-    def start(self, recipe: str, card: Mapping[str, str]) -> str:
-        """Start a run with the texts of its card, or let it wait for its turn; return its name."""
+    def start(self, recipe: str) -> str:
+        """Start a run, or let it wait for its turn; return its name."""
         try:
-            tables = tomllib.loads(recipe)
-            name = str(tables.get("run", {}).get("name", ""))
+            name = str(tomllib.loads(recipe).get("run", {}).get("name", ""))
         except (tomllib.TOMLDecodeError, AttributeError) as error:
             raise ConfigError(f"the recipe is not valid TOML ({error})") from None
         if not re.fullmatch(r"\w[\w.-]{0,80}", name) or (self.folder / name).exists():
             raise ConfigError(f"run.name = {name[:80]!r} must be a word that no other run has")
         self._check_room()
-        if "card" not in tables:
-            filled = {key: text.strip() for key, text in card.items() if text.strip()}
-            lines = [f"{key} = {json.dumps(text)}\n" for key, text in filled.items()]
-            recipe = f"{recipe.rstrip()}\n\n[card]\n{''.join(lines)}"
         (self.folder / name).mkdir()
         (self.folder / name / RECIPE).write_text(recipe, "utf-8")
         self.resume(name)
@@ -135,37 +128,35 @@ class TrainingJobs:
         has_state = (folder / "machine.json").is_file()
         words = ["--resume", str(folder)] if has_state else [str(folder / RECIPE)]
         words += ["--set", f"run.folder={self.folder}", "--wait", str(self.folder / TURN), *more]
-        with self._lock, (folder / LOG).open("ab") as log:
-            if self._is_alive(folder):
+        with self._lock, (folder / LOG).open("wb") as log:
+            if _process(folder):
                 raise InputError(f"{name} is running already")
-            log.write(f"\n$ python -m training.train {' '.join(words)}\n".encode())
-            log.flush()
-            with (folder / LOCK).open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # inherited by the process
-                child = subprocess.Popen(
-                    [sys.executable, "-m", "training.train", *words],
-                    env=_environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[lock.fileno()],
-                    start_new_session=True,
-                )
-                lock.write(str(child.pid).encode())
-                _CHILDREN.append(child)
+            child = subprocess.Popen(
+                [sys.executable, "-m", "training.train", *words],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # ignored on Windows, where the flag does it
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+            status = {"pid": child.pid, "state": "waiting"}
+            (folder / STATUS).write_text(json.dumps(status), "utf-8")
+        threading.Thread(target=child.wait, daemon=True).start()  # or it stays as a zombie
 
     def pause(self, name: str) -> None:
-        """Let a run save its state and stop; does nothing if it does not run."""
-        folder = self._run_folder(name)
-        with self._lock:
-            if self._is_alive(folder):  # so the number is that of its process
-                os.kill(int(_read(folder / LOCK)), signal.SIGTERM)
+        """Let a run save its state and stop; does nothing if it does not run.
+
+        Windows ends it at once: it continues from the state that was saved last.
+        """
+        if process := _process(self._run_folder(name)):
+            process.terminate()
 
     def finish(self, name: str) -> None:
         """Stop training for good: measure what is learned so far, and write the card."""
         folder = self._run_folder(name)
         self.pause(name)
-        while self._is_alive(folder):
+        while _process(folder):
             time.sleep(0.2)
         if (folder / "machine.json").is_file():
             self.resume(name, "--set", "run.max_minutes=0.001")
@@ -173,41 +164,43 @@ class TrainingJobs:
     def delete(self, name: str) -> None:
         """Delete a run that does not run, and its data unless another one uses them."""
         folder = self._run_folder(name)
-        if self._is_alive(folder):
+        if _process(folder):
             raise InputError(f"{name} is running: pause it first")
         recipe = _read(folder / RECIPE)
         shutil.rmtree(folder)
         others = "".join(map(_read, self.folder.glob(f"*/{RECIPE}")))
         for data in (self.folder / DATA).glob("*/"):
-            if str(data) in recipe and str(data) not in others:
+            if data.as_posix() in recipe and data.as_posix() not in others:
                 shutil.rmtree(data)
 
     def _run_folder(self, name: str) -> Path:
         folder = self.folder / str(name)
-        if folder.parent != self.folder or not (folder / RECIPE).is_file():
+        is_run = any((folder / file).is_file() for file in (RECIPE, METRICS))
+        if folder.parent != self.folder or not is_run:
             raise InputError(f"there is no run {str(name)[:80]!r}")
         return folder
 
-    def _is_alive(self, folder: Path) -> bool:
-        _CHILDREN[:] = [child for child in _CHILDREN if child.poll() is None]  # ends zombies
-        with self._lock:  # one check must not look like a process to another
-            try:
-                with (folder / LOCK).open("rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except FileNotFoundError:
-                return False
-            except BlockingIOError:
-                return True
-        return False
-
     def _check_room(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        memory = re.search(r"MemAvailable:\s*(\d+) kB", _read(Path("/proc/meminfo")))
-        free = {"disk": shutil.disk_usage(self.folder).free / 2**20}
-        free |= {"memory": int(memory[1]) / 2**10} if memory else {}
-        for kind, mib in free.items():
-            if mib < MIN_FREE_MIB:
-                raise ConfigError(f"only {mib:.0f} MiB of {kind} are free, not {MIN_FREE_MIB}")
+        disk, memory = shutil.disk_usage(self.folder).free, psutil.virtual_memory().available
+        for kind, n_bytes in (("disk", disk), ("memory", memory)):
+            if n_bytes < MIN_FREE_MIB * 2**20:
+                raise ConfigError(
+                    f"only {n_bytes >> 20} MiB of {kind} are free, not {MIN_FREE_MIB}"
+                )
+
+
+def _process(folder: Path) -> psutil.Process | None:
+    """Return the process of a run; None if it has ended, even if its number is another's now."""
+    status = _read_json(folder / STATUS)
+    if status.get("state") not in ALIVE:
+        return None
+    try:
+        process = psutil.Process(status["pid"])
+        is_older = process.create_time() < (folder / STATUS).stat().st_mtime + CLOCK_S
+        return process if is_older and "training.train" in process.cmdline() else None
+    except (OSError, psutil.Error):
+        return None
 
 
 def read_scores(folder: Path) -> list[tuple[str, float, float]]:
@@ -218,7 +211,8 @@ def read_scores(folder: Path) -> list[tuple[str, float, float]]:
     data = re.search(r'valid = \["(.+)/valid.tsv"\]', _read(folder / RECIPE))
     report = _read_json(Path(data[1], "report.json")) if data else {}
     records["copying the source"] = report.get("copying", {})
-    return [(name, each["bleu"], each["chrf"]) for name, each in records.items() if each]
+    scores = [(name, each["bleu"], each["chrf"]) for name, each in records.items() if each]
+    return [(name, round(bleu, 1), round(chrf, 1)) for name, bleu, chrf in scores]
 
 
 def attention_maps(folder: Path) -> dict[str, Any] | None:
@@ -235,15 +229,15 @@ def _read(path: Path) -> str:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    return dict(json.loads(_read(path) or "{}"))
+    try:
+        return dict(json.loads(_read(path)))
+    except ValueError:  # missing, or being written
+        return {}
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of a command, in which `training` can be found."""
-    spec = importlib.util.find_spec("training")
-    places = [str(Path(place).parent) for place in (spec and spec.submodule_search_locations) or ()]
-    path = os.pathsep.join(filter(None, [*places, os.environ.get("PYTHONPATH")]))
-    return os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
 
 
 def _run_command(words: Sequence[str]) -> str:
