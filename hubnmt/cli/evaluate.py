@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -80,8 +79,11 @@ def _decode(
         for chunk in in_chunks(sources):
             translations += translator.translate(chunk, **translating.keywords())
             bar.update(len(chunk))
-    _print_warnings(translations)
     seconds = time.perf_counter() - started
+    counts = Counter(warning for found in translations for warning in set(found.warnings))
+    for warning, n_lines in counts.most_common():
+        share = 100 * n_lines / len(translations)
+        print_note(f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}")
     n_fallbacks = sum(translation.n_fallbacks for translation in translations)
     n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
     values = (translating.guard, n_fallbacks, seconds, n_tokens / seconds)
@@ -89,29 +91,13 @@ def _decode(
     return texts, dict(zip(DECODING_FACTS, values, strict=True))
 
 
-def _print_warnings(translations: "Sequence[Translation]") -> None:
-    counts = Counter(warning for found in translations for warning in set(found.warnings))
-    for warning, n_lines in counts.most_common():
-        share = 100 * n_lines / len(translations)
-        summary = f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}"
-        print(summary, file=sys.stderr)
-
-
 def _print_scores(scores: "Scores", decoding: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
+        facts = dataclasses.asdict(scores).items()
         values = {
-            "n": scores.n,
-            "bleu": scores.bleu,
-            "bleu_signature": scores.bleu_signature,
-            "chrf": scores.chrf,
-            "chrf_signature": scores.chrf_signature,
-            "chrf++": scores.chrf_plus_plus,
-            "chrf++_signature": scores.chrf_plus_plus_signature,
-            **decoding,
+            key.replace("_plus_plus", "++"): value for key, value in facts if value is not None
         }
-        if scores.bleu_interval is not None:
-            values["bleu_interval"] = scores.bleu_interval
-        print(json.dumps(values))
+        print(json.dumps(values | decoding))
         return
     interval = "" if scores.bleu_interval is None else f" ± {scores.bleu_interval:.2f}"
     print(f"BLEU   {scores.bleu:.2f}{interval}  {scores.bleu_signature}")

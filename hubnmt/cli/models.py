@@ -15,7 +15,7 @@ from hubnmt.cli.options import AsJson
 from hubnmt.errors import InputError
 
 if TYPE_CHECKING:
-    from hubnmt.checkpoint.folder import StoredModel
+    from hubnmt.types import Translation
 
 ModelArgument = Annotated[str, Argument(metavar="MODEL", help="bundled name, folder, or user/name")]
 
@@ -26,56 +26,22 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show the configuration of a model and test it, for bug reports."""
-    from hubnmt.hub.pull import locate_model
-
-    translator = hubnmt.Translator.from_pretrained(model)
-    place = {
-        "name": model,
-        "folder": str(locate_model(model)[0]),
-        "weights": str(translator.stored_dtype).removeprefix("torch."),
-    }
-    if translator.commit:
-        place["commit"] = translator.commit
-    facts = {"model": place, **inspect_model(translator, text)}
-    if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
-        return
-    shown = facts["translation"]
-    del shown["score"]  # meaningful only for ranking
-    shown["token probability"] = f"{shown.pop('token_probability'):.0%}"
-    for title, values in facts.items():
-        print(title)
-        for key, value in values.items():
-            print(f"  {key}: {value}")
-
-
-def inspect_model(
-    translator: "hubnmt.Translator", text: str | None = None
-) -> dict[str, dict[str, Any]]:
-    """Return versions, config, parameters per module, a tokenizer round trip and a translation."""
     import torch
 
+    from hubnmt.hub.pull import locate_model
     from hubnmt.text.languages import example_sentence
-    from hubnmt.text.tokenizer import ROUND_TRIP
 
-    config, model = translator.config, translator.model
+    translator = hubnmt.Translator.from_pretrained(model)
+    config = translator.config
     text = text or example_sentence(config.src_lang)
     translation = translator.translate(text)
-    parts = {
-        name: sum(parameter.numel() for parameter in part.parameters())
-        for name, part in model.named_children()
-        if any(True for _ in part.parameters())
-    }
-    if config.tie_output:
-        parts["output_proj"] = 0
-    if config.share_embeddings:
-        parts["tgt_embedding"] = 0
-    decoded = translator.tokenizers.src.decode(translator.tokenizers.src.encode(ROUND_TRIP))
-    pieces = {
-        "source": (len(translation.src_tokens) - 1, text),
-        "translation": (len(translation.tgt_tokens) - 1, translation.text),
-    }
-    return {
+    facts: dict[str, dict[str, Any]] = {
+        "model": {
+            "name": model,
+            "folder": str(locate_model(model)[0]),
+            "weights": str(translator.stored_dtype).removeprefix("torch."),
+            **({"commit": translator.commit} if translator.commit else {}),
+        },
         "versions": {
             "hubnmt": hubnmt.__version__,
             "torch": torch.__version__,
@@ -83,14 +49,8 @@ def inspect_model(
         },
         "config": config.to_dict(),
         "decoding": translator.decoding.to_dict(),
-        "parameters": {**parts, "total": config.n_parameters},
-        "tokenizer": {
-            "round trip": "exact" if decoded == ROUND_TRIP else f"BROKEN: {decoded!r}",
-            **{
-                f"pieces per word, {side}": round(n_pieces / max(len(words.split()), 1), 2)
-                for side, (n_pieces, words) in pieces.items()
-            },
-        },
+        "parameters": {**_count_parameters(translator), "total": config.n_parameters},
+        "tokenizer": _test_tokenizer(translator, translation),
         "translation": {
             "src": text,
             "text": translation.text,
@@ -100,6 +60,42 @@ def inspect_model(
             "tgt_log_probs": [round(value, 3) for value in translation.tgt_log_probs],
             "warnings": list(translation.warnings),
         },
+    }
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+        return
+    for title, values in facts.items():
+        print(title)
+        for key, value in values.items():
+            print(f"  {key}: {value}")
+
+
+def _count_parameters(translator: "hubnmt.Translator") -> dict[str, int]:
+    """Count the parameters of each module; tied ones belong to the first."""
+    counts = {
+        name: sum(parameter.numel() for parameter in part.parameters())
+        for name, part in translator.model.named_children()
+        if any(True for _ in part.parameters())
+    }
+    config = translator.config
+    tied = {"output_proj": config.tie_output, "tgt_embedding": config.share_embeddings}
+    return counts | {name: 0 for name, is_tied in tied.items() if is_tied}
+
+
+def _test_tokenizer(
+    translator: "hubnmt.Translator", translation: "Translation"
+) -> dict[str, str | float]:
+    """Return a round trip, and the pieces per word of a source and its translation."""
+    from hubnmt.text.tokenizer import ROUND_TRIP
+
+    tokenizer = translator.tokenizers.src
+    decoded = tokenizer.decode(tokenizer.encode(ROUND_TRIP))
+    n_src, n_tgt = len(translation.src_tokens) - 1, len(translation.tgt_tokens) - 1
+    n_src_words, n_tgt_words = len(translation.src.split()), len(translation.text.split())
+    return {
+        "round trip": "exact" if decoded == ROUND_TRIP else f"BROKEN: {decoded!r}",
+        "pieces per word, source": round(n_src / max(n_src_words, 1), 2),
+        "pieces per word, translation": round(n_tgt / max(n_tgt_words, 1), 2),
     }
 
 
@@ -116,7 +112,10 @@ def export(
     ] = None,
 ) -> None:
     """Convert a model for CTranslate2, or to another type of weights."""
-    from hubnmt.checkpoint.folder import load_model
+    import torch
+
+    from hubnmt.checkpoint.files import MAX_RECORD_MIB, METRICS, SAMPLES
+    from hubnmt.checkpoint.folder import load_model, save_model
     from hubnmt.hub.pull import locate_model
     from hubnmt.inference.ctranslate2_export import export_ctranslate2
 
@@ -129,20 +128,9 @@ def export(
     if to == "ctranslate2":
         export_ctranslate2(stored, folder, quantization=quantization)
     else:
-        _convert(stored, source, folder, weight_type=to)
+        card = re.sub(r"(?m)^(- weights stored as: ).*$", rf"\g<1>{to}", stored.card)
+        save_model(folder, dataclasses.replace(stored, dtype=getattr(torch, to), card=card))
+        for record in (source / METRICS, source / SAMPLES):
+            if record.is_file() and record.stat().st_size <= MAX_RECORD_MIB * 2**20:
+                shutil.copyfile(record, folder / record.name)
     print(folder)
-
-
-def _convert(stored: "StoredModel", folder: Path, new: Path, *, weight_type: str) -> None:
-    """Write a model folder with another type of weights, and the record of its training."""
-    import torch
-
-    from hubnmt.checkpoint.files import MAX_RECORD_MIB, METRICS, SAMPLES
-    from hubnmt.checkpoint.folder import save_model
-
-    card = re.sub(r"(?m)^(- weights stored as: ).*$", rf"\g<1>{weight_type}", stored.card)
-    save_model(new, dataclasses.replace(stored, dtype=getattr(torch, weight_type), card=card))
-    for name in (METRICS, SAMPLES):
-        record = folder / name
-        if record.is_file() and record.stat().st_size <= MAX_RECORD_MIB * 2**20:
-            shutil.copyfile(record, new / name)
