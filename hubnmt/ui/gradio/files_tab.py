@@ -10,17 +10,16 @@ from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import LONG, QUIET, as_client, error_notice, heading, line
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.html import results
-from hubnmt.ui.services import tables
+from hubnmt.ui.services import files
 from hubnmt.ui.services.decoding_controls import read_options
-from hubnmt.ui.services.files import FileProgress, translate_file
 from hubnmt.ui.services.registry import ModelRegistry
 
 JOB = "file"
 """The job of a session that the next one, or Cancel, ends."""
 
 LEAD = (
-    f"Upload a {', '.join(tables.KINDS)} file in UTF-8, up to {tables.MAX_FILE_MIB} MB and "
-    f"{tables.MAX_ROWS:,} lines. Each line, or each row of one column, is translated with the "
+    f"Upload a {', '.join(files.KINDS)} file in UTF-8, up to {files.MAX_FILE_MIB} MB and "
+    f"{files.MAX_ROWS:,} lines. Each line, or each row of one column, is translated with the "
     "model selected above and the decoding options of the Translate tab. With a column of "
     "references, scores and the lowest-scoring sentences are shown."
 )
@@ -38,7 +37,7 @@ class FilesTab:
         with gr.Row(elem_id="file-row"):
             with gr.Column(min_width=300):
                 self._upload = gr.File(
-                    label="File", file_types=list(tables.KINDS), height=150, elem_id="upload"
+                    label="File", file_types=list(files.KINDS), height=150, elem_id="upload"
                 )
             with gr.Column(min_width=300):
                 column: dict[str, Any] = hidden | {"interactive": True}
@@ -87,10 +86,10 @@ class FilesTab:
 
     def _describe(self, path: str | None, has_header: bool) -> dict[Any, Any]:
         """Offer the columns of a file; one of several is chosen by the user."""
-        names: tuple[str, ...] = ()
+        names: list[str] = []
         if path is not None:
             try:
-                names = tables.read_table(Path(path), has_header=has_header).columns
+                names = files.read_table(Path(path), has_header=has_header).columns
             except HubNMTError as error:
                 return {self._notice: error_notice(error)}
         is_table = path is not None and path.lower().endswith((".tsv", ".csv"))
@@ -98,7 +97,7 @@ class FilesTab:
         references = [("none", ""), *((name, name) for name in names)]
         return {
             self._notice: "",
-            self._source: gr.Dropdown(list(names), value=None, visible=has_choice),
+            self._source: gr.Dropdown(names, value=None, visible=has_choice),
             self._reference: gr.Dropdown(references, value="", visible=has_choice),
             self._has_header: gr.Checkbox(visible=is_table),
             self._cancel: gr.Button(visible=path is not None),
@@ -118,10 +117,10 @@ class FilesTab:
         options |= {"source": source or "", "reference": reference or ""}
         hidden = gr.DownloadButton(visible=False)
         try:
-            for found in translate_file(
+            for found in files.translate_file(
                 self._registry, path, model, has_header=has_header, **options
             ):
-                if isinstance(found, FileProgress):
+                if isinstance(found, files.FileProgress):
                     yield "", results.progress(found), hidden
                 else:
                     ready = gr.DownloadButton(value=str(found.path), visible=found.n_done > 0)

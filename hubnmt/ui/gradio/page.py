@@ -31,8 +31,8 @@ from hubnmt.ui.gradio.libretranslate import libretranslate_routes
 from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import card_html, model_line
-from hubnmt.ui.services import tables
 from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.files import MAX_FILE_MIB
 from hubnmt.ui.services.registry import language_lists
 from hubnmt.ui.services.translate import Handlers, SelectedModel
 
@@ -79,7 +79,7 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
 def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, Any]:
     """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
     trains = train_tab.tab_kind(handlers) == "working"
-    max_mib = train_tab.MAX_FILE_MIB if trains else tables.MAX_FILE_MIB
+    max_mib = train_tab.MAX_FILE_MIB if trains else MAX_FILE_MIB
     return {
         "mcp_server": has_mcp,
         "theme": _theme(),

@@ -153,7 +153,7 @@ class Endpoints:
         beam_size: float | None = None,
         length_penalty: float | None = None,
     ) -> Iterator[tuple[str | None, dict[str, Any]]]:
-        """Translate one column of a txt, tsv, csv or jsonl file, and score it against another.
+        """Translate one column of a txt, tsv or csv file, and score it against another.
 
         Progress is reported in the details until the last message, which contains the result.
 

@@ -8,7 +8,7 @@ import pytest
 from hubnmt.ui.gradio import page
 from hubnmt.ui.gradio.events import ASSETS
 from hubnmt.ui.gradio.page import build_demo, launch_options
-from hubnmt.ui.services import tables
+from hubnmt.ui.services import files
 from hubnmt.ui.services.translate import Handlers
 
 LINES = ("model", "files", "opening")
@@ -40,7 +40,7 @@ def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, handlers: Handle
     every, age = demo.delete_cache
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
     options = launch_options(handlers)
-    assert options["max_file_size"] == f"{tables.MAX_FILE_MIB}mb"
+    assert options["max_file_size"] == f"{files.MAX_FILE_MIB}mb"
     assert options["state_session_capacity"] == page.MAX_SESSIONS
     assert options["run_history"] is False
 

@@ -1,14 +1,25 @@
 import contextvars
 import csv
+import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hubnmt.errors import InputError
 from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.services import files
-from hubnmt.ui.services.files import FileProgress, FileResult, translate_file
+from hubnmt.ui.services.files import (
+    FileProgress,
+    FileResult,
+    Table,
+    read_table,
+    translate_file,
+    write_table,
+)
 from hubnmt.ui.services.translate import Handlers
 from hubnmt.ui.services.turns import CLIENT, Client
 
@@ -97,3 +108,101 @@ def test_references_give_scores_and_the_worst_sentences(handlers: Handlers, uplo
     assert len(result.worst) == files.N_WORST
     assert result.worst[0].row == N_ROWS
     assert result.worst[0][2:] == ("der letzte", "DER LETZTE", "something else")
+
+
+# --- Reading and writing ---
+
+
+def _read(folder: Path, name: str, content: str | bytes, **options: bool) -> Table:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_table(path, **options)
+
+
+@pytest.mark.parametrize("kind", [".tsv", ".csv"])
+@pytest.mark.parametrize(
+    ("source", "text", "written"),
+    [
+        ("Summe", "=1+1", "'=1+1"),
+        ("Summe", " @SUM(A1)", "' @SUM(A1)"),
+        ("Summe", "-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
+        ("Summe", "\uff1d1+1", "'\uff1d1+1"),
+        ("- Ja.", "- Yes.", "- Yes."),  # two people speaking, as in subtitles
+        ("Ja.", "Yes - 1", "Yes - 1"),
+    ],
+)
+def test_a_formula_that_the_translation_made_is_text_to_a_spreadsheet(
+    tmp_path: Path, kind: str, source: str, text: str, written: str
+):
+    table = _read(tmp_path, f"a{kind}", f"src\n{source}\n")
+    again = _read(tmp_path, f"b{kind}", write_table(table, [text], [source]))
+    assert again.column("translation") == [written]
+
+
+def test_a_packed_file_is_no_table(tmp_path: Path):
+    for kind in files.KINDS:
+        for packed in (gzip.compress(bytes(10**7)), zlib.compress(bytes(10**7))):
+            with pytest.raises(InputError, match="the file, line 1"):
+                _read(tmp_path, f"a{kind}", packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.exe", "text", "unsupported file type; upload .txt or .tsv"),
+        ("txt", "text", "unsupported file type"),
+        ("a.txt", "", "no lines"),
+        ("a.csv", "a,b\n", "no lines"),
+        ("a.txt", b"\xff\xfe\x00", "line 1: not valid UTF-8"),
+        ("a.txt", "one\nt\0o", "line 2: contains a null byte"),
+        ("a.tsv", "a\tb\n1\t2\n3\n", "line 3: 1 columns, but the first line has 2"),
+        ("a.tsv", "a\ta\n1\t2\n", "two columns named 'a'"),
+        ("a.csv", 'a\n"open', "not valid CSV"),
+        ("a.csv", 'a\n"' + ("x" * 40_000 + "\n") * 4 + '"', "not valid CSV"),
+        ("a.csv", "a\n" + "x" * 200_000, "line 2: 200,000 characters"),
+        ("a.tsv", "\t".join(map(str, range(101))) + "\n", "101 columns; at most 100"),
+    ],
+)
+def test_what_cannot_be_read_is_said_without_our_path(
+    tmp_path: Path, name: str, content: str | bytes, said: str
+):
+    with pytest.raises(InputError, match=said) as caught:
+        _read(tmp_path, name, content)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_file_too_long_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "MAX_ROWS", 3)
+    assert len(_read(tmp_path, "a.tsv", "head\n" + "a\n" * 3).rows) == 3
+    for name, content in (("a.tsv", "head\n" + "a\n" * 4), ("a.txt", "a\n" * 5)):
+        with pytest.raises(InputError, match="more than 3 lines"):
+            _read(tmp_path, name, content)
+    monkeypatch.setattr(files, "MAX_FILE_MIB", 0)
+    with pytest.raises(InputError, match="larger than 0 MiB"):
+        _read(tmp_path, "a.txt", "a")
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kind=st.sampled_from(sorted(files.KINDS)),
+    content=st.one_of(
+        st.binary(max_size=200),
+        st.text(max_size=200).map(str.encode),
+        st.text('ab,;"\t\r\n=\x00é', max_size=80).map(str.encode),
+    ),
+    has_header=st.booleans(),
+)
+def test_any_file_is_read_and_written_again_or_refused(
+    kind: str, content: bytes, has_header: bool, tmp_path: Path
+):
+    path = tmp_path / f"any{kind}"
+    path.write_bytes(content)
+    try:
+        table = read_table(path, has_header=has_header)
+        sources = table.column(table.columns[0])
+    except InputError:
+        return
+    path.write_text(write_table(table, sources, sources), encoding="utf-8", newline="")
+    assert len(read_table(path).rows) == len(table.rows)
