@@ -10,7 +10,11 @@ from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.checkpoint.weights import SCALE_SUFFIX
 from hubnmt.errors import ModelFolderError
+from hubnmt.hub.pull import pull
+from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
+from tests.hub import REPO, read_folder
+from tests.hub_server import HubServer
 
 TEXTS = ["Ein Hund rennt im Schnee.", "Zwei Frauen essen an einem Tisch."]
 MATRIX = "encoder.layers.0.feed_forward.linear1.weight"
@@ -24,9 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_an_8_bit_folder_is_small_and_translates_as_before(folder: Path):
+def test_an_8_bit_folder_is_small_and_translates_as_before(folder: Path, hub: HubServer):
     old, new = Translator.from_pretrained("de-en-multi30k"), Translator.from_pretrained(folder)
     assert new.stored_dtype is torch.int8
+    hub.store.put(REPO, read_folder(folder))
+    assert load_model(pull(HubReference(REPO))).dtype is torch.int8
     n_parameters = old.config.n_parameters
     assert (folder / "model.safetensors").stat().st_size < 1.1 * n_parameters
     assert [each.text for each in new.translate(TEXTS)] == [

@@ -108,23 +108,19 @@ def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     assert output.read_bytes() == as_file(expected)
 
 
-def open_pipe(content: bytes) -> str:
-    read_end, write_end = os.pipe()
-    os.write(write_end, content)
-    os.close(write_end)
-    return f"/dev/fd/{read_end}"
-
-
 def test_going_on_behind_more_lines_than_there_are_is_refused(
     lines: list[str], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a file, and of a pipe, whose lines cannot be counted before."""
-    source, part, pipe = tmp_path / "in.txt", tmp_path / "out.part", open_pipe(as_file(lines))
+    source, part = tmp_path / "in.txt", tmp_path / "out.part"
     source.write_bytes(as_file(lines))
+    read_end, write_end = os.pipe()
+    os.write(write_end, as_file(lines))
+    os.close(write_end)
     part.write_text("of another job\n" * (len(lines) + 1), encoding="utf-8")
     before = part.read_bytes()
     command = ["translate", "--output", str(tmp_path / "out"), "--continue", "--model", model]
-    for name in (source, pipe):
+    for name in (source, f"/dev/fd/{read_end}"):
         assert main([*command, "--input", str(name)]) == 2
         assert f"has {len(lines)} lines, fewer than the {len(lines) + 1}" in capsys.readouterr().err
         assert part.read_bytes() == before
