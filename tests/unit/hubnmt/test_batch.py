@@ -1,7 +1,6 @@
 """The callable for `datasets`, Ray Data and Spark."""
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import datasets
@@ -47,12 +46,8 @@ def test_bad_rows_stop_nothing(
 
 
 def test_data_frames_as_in_sparks_map_in_pandas(model_folder: Path, expected: list[str]) -> None:
-    translate = make(model_folder)
-
-    def run(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        return map(translate, frames)
-
-    (frame,) = run(iter([pd.DataFrame({"id": [7, 8, 9], "de": TEXTS})]))
+    frames = iter([pd.DataFrame({"id": [7, 8, 9], "de": TEXTS})])
+    (frame,) = map(make(model_folder), frames)
     assert list(frame.columns) == ["id", "de", "translation"]
     assert list(frame["translation"]) == expected
 
