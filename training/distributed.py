@@ -9,7 +9,7 @@ import datetime
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -59,12 +59,6 @@ class ProcessGroup:
         if is_last or not isinstance(module, DistributedDataParallel):
             return nullcontext()
         return module.no_sync()
-
-    def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by that of rank 0, in place; the order must be equal on all ranks."""
-        if self.size > 1:
-            for tensor in tensors:
-                distributed.broadcast(tensor, src=0)
 
     def gather(self, value: _Value) -> list[_Value]:
         """Return the values of all processes, ordered by rank, on every process."""

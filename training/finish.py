@@ -167,7 +167,7 @@ def finish_untuned(run: Run) -> None:
     """
     folder, best = run.folder, run.folder / "best"
     record = read_validation(best)
-    if run.best is None or record is None:
+    if record is None:
         log.info("no validation yet, so there is no best model; resume the run")
         return
     log.info(

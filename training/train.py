@@ -22,9 +22,8 @@ from types import FrameType
 import torch
 
 from hubnmt.errors import HubNMTError
-from hubnmt.text.tokenizer import Tokenizers
 from training.command import make_parser
-from training.config.recipe import RunConfig, Tables, load_recipe
+from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.finish import finish_untuned
@@ -99,19 +98,33 @@ def run(
     try:
         with contextlib.ExitStack() as stack:
             # 1. Load the pretrained model, whose settings complete the recipe.
-            start: Pretrained | None = None  # rank 0 only; the others receive the weights
+            start: Pretrained | None = None
             if is_new:
                 group.run_on_rank0(lambda: check_unused(folder))
             group.run_on_rank0(lambda: write_status(folder, "preparing"))
             if is_new and config.run.pretrained:
-                config, start = _start_from(config, source, all_overrides, group)
+                settings = config.run
+                start = group.run_on_rank0(
+                    lambda: load_pretrained(settings.pretrained, settings.pretrained_part)
+                )
+                log.info("starting from %s", describe_pretrained(start.record()))
+                config = load_recipe(source, all_overrides, inherited=start.settings(config))
             # 2. Prepare the data, build the model, and set or restore its state.
-            tokenizers = start.tokenizers if start else None
-            corpus = _prepare_together(config, folder, group, stack, is_new, tokenizers)
+            corpus = _prepare_together(config, folder, group, stack, is_new, start)
             current = Run(config, folder, corpus, group)
             if is_new:
                 plan_run(current)
-                _record_start(current, all_overrides, start)
+                if start:
+                    current.begin_with(start.weights)
+                group.run_on_rank0(
+                    lambda: claim_folder(
+                        folder,
+                        current.config,
+                        overrides=all_overrides,
+                        device=group.device,
+                        pretrained=start.record() if start else None,
+                    )
+                )
             else:
                 current.resume()
             # 3. Train. The arguments of the first session are stored in the run folder.
@@ -129,50 +142,20 @@ def run(
     return current
 
 
-def _start_from(
-    config: RunConfig, recipe: Path | Tables, overrides: Sequence[str], group: ProcessGroup
-) -> tuple[RunConfig, Pretrained | None]:
-    """Load the pretrained model on rank 0; merge its settings into the recipe on all ranks."""
-    found: list[Pretrained] = []
-
-    def load() -> Tables:
-        found.append(load_pretrained(config.run.pretrained, config.run.pretrained_part))
-        log.info("starting from %s", describe_pretrained(found[0].record()))
-        return found[0].settings(config)
-
-    config = load_recipe(recipe, overrides, inherited=group.run_on_rank0(load))
-    return config, found[0] if found else None
-
-
-def _record_start(current: Run, overrides: Sequence[str], start: Pretrained | None) -> None:
-    """Set the pretrained weights, if any, and record how the run was started."""
-    if current.config.run.pretrained:
-        current.begin_with(start.weights if start else None)
-    current.group.run_on_rank0(
-        lambda: claim_folder(
-            current.folder,
-            current.config,
-            overrides=overrides,
-            device=current.group.device,
-            pretrained=start.record() if start else None,
-        )
-    )
-
-
 def _prepare_together(
     config: RunConfig,
     folder: Path,
     group: ProcessGroup,
     stack: contextlib.ExitStack,
     is_new: bool,
-    tokenizers: Tokenizers | None,
+    start: Pretrained | None,
 ) -> Corpus:
     """Prepare the corpus and lock the folder on rank 0; the other ranks load it from the cache."""
     corpora: list[Corpus] = []
 
     def prepare() -> None:
         if is_new:  # the folder is made late, so that a mistake in the recipe leaves none
-            corpora.append(prepare_corpus(config, None, tokenizers))
+            corpora.append(prepare_corpus(config, None, start.tokenizers if start else None))
             make_folder(folder)
         stack.enter_context(lock_folder(folder))
         if is_new:

@@ -127,11 +127,8 @@ def drop_removed(tables: dict[str, Any]) -> list[str]:
     """Remove settings of earlier versions, in place; return those not at their default."""
     problems = []
     run = tables.get("run")
-    if isinstance(run, dict) and "judged" in run:
-        n_snapshots = {"raw": 1, "average": run.get("average_last", 10)}.get(run.pop("judged"))
-        if n_snapshots is None:
-            problems.append("run.judged is no longer a setting: set run.average_last")
-        run["average_last"] = n_snapshots or 1
+    if isinstance(run, dict) and run.pop("judged", None) == "raw":
+        run["average_last"] = 1
     for section, settings in REMOVED.items():
         table = tables.get(section)
         if not isinstance(table, dict):

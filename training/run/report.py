@@ -22,10 +22,10 @@ try:  # TensorBoard is optional
 except ImportError:
     SummaryWriter = None  # type: ignore[assignment,misc]  # optional dependency
 
-if sys.platform == "win32":
-    import psutil
-else:
+try:
     import resource
+except ImportError:  # not available on Windows
+    resource = None  # type: ignore[assignment]  # checked before use
 
 log = logging.getLogger("training")
 
@@ -145,10 +145,10 @@ class Throughput:
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """Return the peak memory in MiB: allocated on the GPU, or resident on a CPU."""
+    """Return the peak memory in MiB: allocated on the GPU, or resident on a CPU; else NaN."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    if sys.platform == "win32":
-        return psutil.Process().memory_info().peak_wset / 2**20
+    if resource is None:
+        return math.nan
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB elsewhere

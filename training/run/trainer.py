@@ -13,7 +13,6 @@ from torch import Tensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
@@ -27,7 +26,7 @@ from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
-from training.run.run_dir import remove_start_record, write_status
+from training.run.run_dir import read_validation, remove_start_record, write_status
 from training.run.validation import Validator
 
 log = logging.getLogger("training")
@@ -93,16 +92,9 @@ class Run:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
 
-    def begin_with(self, weights: Mapping[str, Tensor] | None) -> None:
-        """Start from pretrained weights, which rank 0 broadcasts; others keep their values."""
-        if weights is not None:
-            put_weights(self.model, {**self.model.state_dict(), **weights})
-        self.group.broadcast(tensor.detach() for tensor in own_tensors(self.model).values())
-
-    @property
-    def best(self) -> Mapping[str, Any] | None:
-        """Record of the validation in `best/`; None on other ranks and before training."""
-        return None if self._validator is None else self._validator.best
+    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
+        """Start from pretrained weights; those that are not among them keep their values."""
+        put_weights(self.model, {**self.model.state_dict(), **weights})
 
     def train(self) -> None:
         """Train until finished, out of patience, or interrupted; then save the state.
@@ -198,8 +190,9 @@ class Run:
         return has_baseline and progress.step == 0 and progress.best_bleu < 0
 
     def _is_validated(self) -> bool:
-        assert self._validator is not None, "set by _open_report on rank 0"
-        return self._validator.has_validated(self.progress.step)
+        """Return whether the weights were validated, in this session or before."""
+        record = read_validation(self.folder / "last")
+        return record is not None and record["step"] == self.progress.step
 
     def _is_done(self) -> bool:
         settings, progress = self.config.run, self.progress

@@ -179,13 +179,7 @@ class Validator:
         self._pairs: HeldOutPairs | None = None
         self._report = report
         repair_folder(folder / "best")
-        self.best: Mapping[str, Any] | None = read_validation(folder / "best")
-        """Record of the validation in `best/`; the earliest of equal scores."""
-
-    def has_validated(self, step: int) -> bool:
-        """Return whether the weights of a step were validated, in this session or before."""
-        record = read_validation(self._folder / "last")
-        return record is not None and record["step"] == step
+        self._best: Mapping[str, Any] | None = read_validation(folder / "best")
 
     def validate(self, model: Transformer, progress: Progress) -> None:
         """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress."""
@@ -202,10 +196,10 @@ class Validator:
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
-        is_best = self.best is None or rank(record) > rank(self.best)
+        is_best = self._best is None or rank(record) > rank(self._best)
         if is_best:
             self._save("best", stored, record)
-            self.best = record
+            self._best = record
         self._save("last", stored, record)
         # 3. Count for early stopping, at scheduled validations only.
         if progress.step % self._settings.eval_every == 0:

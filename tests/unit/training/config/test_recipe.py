@@ -116,7 +116,7 @@ def test_a_recipe_with_removed_settings_at_their_defaults_is_accepted() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    ["optimizer.weight_decay=0.1", "run.judged=ema", "log.hook=x"],
+    ["optimizer.weight_decay=0.1", "log.hook=x"],
 )
 def test_a_removed_setting_with_another_value_is_named_in_one_line(setting: str) -> None:
     name = setting.partition("=")[0]

@@ -7,6 +7,7 @@ import pytest
 from hubnmt import Translator
 from tests.runs import RunFarm, differing, score_as
 from training.optim.averaging import average
+from training.run.run_dir import read_validation
 
 
 def test_best_is_the_model_of_the_best_validation(
@@ -27,5 +28,6 @@ def test_chrf_chooses_while_bleu_is_low(
     score_as([1, 2, 6, 5.5], monkeypatch, chrf=[40, 39, 20, 41])
     done = run_farm(tmp_path, "run.eval_every=1", "run.max_steps=4")
     assert done.progress.best_step == 3
-    assert done.best is not None
-    assert done.best["step"] == 3
+    record = read_validation(done.folder / "best")
+    assert record is not None
+    assert record["step"] == 3
