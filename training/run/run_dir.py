@@ -20,12 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from filelock import FileLock
-
-try:
-    import fcntl
-except ImportError:  # not available on Windows, where folders are not locked
-    fcntl = None  # type: ignore[assignment]  # checked before use
+from filelock import FileLock, Timeout
 
 import hubnmt
 from hubnmt.checkpoint.files import METRICS, SAMPLES, read_json
@@ -145,20 +140,21 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
     On a file system without locks, such as some mounted buckets, this does nothing.
     """
+    lock = FileLock(folder / LOCK_FILE, blocking=False)
     with reporting_full_disk(folder):
-        file = (folder / LOCK_FILE).open("ab")
-    with file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.acquire()
+        except Timeout:
             raise ConfigError(
                 f"{folder}: another process is training there; wait for it to end, or use "
                 "another name: --set run.name=NAME"
             ) from None
-        except OSError:
+        except NotImplementedError:
             log.debug("%s: no locks on this file system", folder)
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def make_folder(folder: Path) -> None:
