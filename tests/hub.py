@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import torch
+from huggingface_hub import close_session, constants
 
 from hubnmt.checkpoint.card import CardFacts, TestResult, write_card
 from hubnmt.checkpoint.folder import StoredModel, save_model
@@ -33,16 +33,16 @@ def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer
         hub.store.users |= {TOKEN: User("user"), READER: User("reader", can_write=False)}
         monkeypatch.setenv("HF_ENDPOINT", hub.url)  # of processes that a test starts
         template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        constants = {"ENDPOINT": hub.url, "HUGGINGFACE_CO_URL_TEMPLATE": template}
-        for name, value in constants.items():  # read from the environment at import
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        known = {"ENDPOINT": hub.url, "HUGGINGFACE_CO_URL_TEMPLATE": template}
+        for name, value in known.items():  # read from the environment at import
+            monkeypatch.setattr(constants, name, value)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
         no_time = types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
         monkeypatch.setattr("huggingface_hub.utils._http.time", no_time)
         monkeypatch.setattr("huggingface_hub.file_download.time", no_time)
         yield hub
-        huggingface_hub.close_session()
+        close_session()
 
 
 def save_with_card(

@@ -50,12 +50,7 @@ def read_json(path: Path) -> dict[str, Any]:
     content = read_small(path, MAX_JSON_MIB * 2**20)
     try:
         values = json.loads(content.decode("utf-8"))
-        json.dumps(values, ensure_ascii=False).encode()  # finds surrogates at any depth
-    except UnicodeEncodeError as error:
-        surrogate = error.object[error.start : error.end]
-        raise ModelFolderError(
-            f"{path}: contains a lone surrogate ({surrogate!a}), not a valid character; remove it"
-        ) from None
+        json.dumps(values, ensure_ascii=False).encode()  # refuses lone surrogates at any depth
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(values, dict):
@@ -85,21 +80,21 @@ def replace_folder(
     try:
         yield draft
         _flush(draft)
-        if folder.is_dir():
-            new = {path.name for path in draft.iterdir()}
-            for path in folder.iterdir():
-                if path.name not in new and path.name not in dropped:
-                    _copy(path, draft / path.name)
-            old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
-            folder.rename(old)
-            try:
-                draft.rename(folder)
-            except OSError:
-                old.rename(folder)
-                raise
-            shutil.rmtree(old)
-        else:
+        if not folder.is_dir():
             draft.rename(folder)
+            return
+        new = {path.name for path in draft.iterdir()}
+        for path in folder.iterdir():
+            if path.name not in new and path.name not in dropped:
+                _copy(path, draft / path.name)
+        old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
+        folder.rename(old)
+        try:
+            draft.rename(folder)
+        except OSError:
+            old.rename(folder)
+            raise
+        shutil.rmtree(old)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

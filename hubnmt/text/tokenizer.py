@@ -61,28 +61,22 @@ class Tokenizer:
             ModelFolderError: if it is not a byte-level BPE with the special tokens of hubnmt.
         """
         vocab: dict[str, int] = inner.get_vocab()
-        if sorted(vocab.values()) != list(range(len(vocab))):
-            raise ModelFolderError("tokenizer: ids are not 0 to n - 1; not a hubnmt tokenizer")
-        missing = [piece for piece in SPECIAL_PIECES if piece not in vocab]
-        if missing:
-            raise ModelFolderError(f"tokenizer: no {', '.join(missing)}; not a hubnmt tokenizer")
-        uncovered = [byte for char, byte in BYTE_OF_CHAR.items() if char not in vocab]
-        if uncovered:
+        needed = {*SPECIAL_PIECES, *BYTE_OF_CHAR}
+        is_in_row = sorted(vocab.values()) == list(range(len(vocab)))
+        is_bytes = set("".join(vocab.keys() - {*SPECIAL_PIECES})) <= BYTE_OF_CHAR.keys()
+        if not (is_in_row and is_bytes and needed <= vocab.keys()):
             raise ModelFolderError(
-                f"tokenizer: no piece for {len(uncovered)} of the 256 bytes, such as "
-                f"0x{uncovered[0]:02X}; not a hubnmt tokenizer"
+                f"tokenizer: its ids are not 0 to n - 1, or its pieces not {SPECIAL_PIECES}, the "
+                "256 bytes and their merges; not a hubnmt tokenizer"
             )
         self._inner, self._vocab = inner, vocab
         self.pad_id, self.bos_id, self.eos_id = (vocab[piece] for piece in SPECIAL_PIECES)
         self._spans: tuple[str, ...] = ()
         self._span_bytes: dict[int, bytes] = {}
-        self._piece_bytes = [b""] * len(vocab)
-        for piece, token_id in vocab.items():
-            if piece in SPECIAL_PIECES:
-                continue
-            if any(char not in BYTE_OF_CHAR for char in piece):
-                raise ModelFolderError(f"tokenizer: {piece!r} is not a byte-level piece")
-            self._piece_bytes[token_id] = bytes(BYTE_OF_CHAR[char] for char in piece)
+        self._piece_bytes = [
+            b"" if piece in SPECIAL_PIECES else bytes(BYTE_OF_CHAR[char] for char in piece)
+            for piece in self.pieces
+        ]
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int, *, show_progress: bool = False) -> Self:
@@ -137,7 +131,7 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """Number of pieces, including special ones."""
-        return len(self._piece_bytes)
+        return len(self._vocab)
 
     @property
     def pieces(self) -> list[str]:
