@@ -24,7 +24,7 @@ from hubnmt.ui.services.decoding_controls import read_options
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.inspection import Inspector
 from hubnmt.ui.services.translate import Handlers, PageTranslation, SelectedModel
-from hubnmt.ui.services.turns import n_waiting
+from hubnmt.ui.services.turns import TURNS
 
 SCRIPT = (ASSETS / "translate.js").read_text("utf-8")
 
@@ -215,7 +215,7 @@ class TranslateTab:
                         **asked,
                         "shown": [warnings, found.text, timing, state, state],
                         "said": found.text,
-                        "n_waiting": n_waiting(),
+                        "n_waiting": len(TURNS),
                         "better": answer.better_language,
                     }
                 else:

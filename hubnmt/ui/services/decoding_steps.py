@@ -16,7 +16,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import whole
 from hubnmt.ui.services.subject import Subject, is_index
-from hubnmt.ui.services.turns import model_turn
+from hubnmt.ui.services.turns import TURNS
 
 N_TOKENS = 10
 """Number of next tokens shown."""
@@ -53,7 +53,7 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
         raise InputError("this translation has no such position; select a token")
     options = {name: whole(asked.get(name, value)) for name, value in DEFAULTS.items()}
     translator.decoding.with_options(**options)  # validates them
-    with model_turn():
+    with TURNS.turn():
         log_probs = next_log_probs(
             translator.model, pair.src_ids, pair.tgt_ids[:position], tokenizers
         )  # (V)
@@ -105,7 +105,7 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
     if not isinstance(engine, TorchEngine):
         engine = TorchEngine(translator.model, translator.tokenizers)
     observed: list[list[Continuation]] = []
-    with model_turn():
+    with TURNS.turn():
         found = engine.observe_beam(pair.src_ids, decoding, observed.append)
     steps = _link_steps(observed, decoding.length_penalty, tokenizer)
     best = _find_path(observed, steps, (*found[0].ids, tokenizer.eos_id)) if found else []

@@ -22,7 +22,7 @@ from hubnmt.text.textfile import read_stream
 from hubnmt.types import Translation
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.turns import AbandonedError, model_turn
+from hubnmt.ui.services.turns import TURNS, AbandonedError
 
 KINDS = (".txt", ".tsv", ".csv")
 
@@ -133,7 +133,7 @@ def translate_file(
         for chunk in _chunks(sources, limits.count_hypotheses(decoding)):
             seconds = time.perf_counter() - started
             yield FileProgress(n_done=len(found), n_rows=len(sources), seconds=seconds)
-            with model_turn():
+            with TURNS.turn():
                 found += translator.translate(sources[chunk], decoding=decoding)
     # 3. Evaluate and write.
     texts = [translation.text for translation in found]

@@ -19,7 +19,7 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, bind_sentence, read_index, read_subject
 from hubnmt.ui.services.text_format import with_message
-from hubnmt.ui.services.turns import model_turn
+from hubnmt.ui.services.turns import TURNS
 
 N_CHOICES = 6
 """Number of token alternatives; further ones have negligible probability."""
@@ -59,7 +59,7 @@ class Inspector:
         try:
             translator, subject = read_subject(self.registry, state)
             prefix = _prefix_ids(subject, steering)
-            with model_turn():
+            with TURNS.turn():
                 found = translator.alternatives(
                     subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
                 )
@@ -131,6 +131,6 @@ def _steered_row(
         return tuple(tokenizer.encode(text))
     # Only the continuation counts towards the limits: the rest is of an admitted translation.
     limits.check_search(subject.src, decoding, text.removeprefix(prefix))
-    with model_turn():
+    with TURNS.turn():
         found = translator.translate(subject.src, decoding=decoding, prefix=text, split=False)
     return found.n_best[0].tgt_ids[0]

@@ -15,7 +15,7 @@ from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services.subject import Subject, is_index
-from hubnmt.ui.services.turns import model_turn
+from hubnmt.ui.services.turns import TURNS
 
 MAX_SHOWN_TOKENS = 24
 """Tokens shown on each side: more rows do not fit a screen, and the data grows with them."""
@@ -41,7 +41,7 @@ def layer_values(translator: Translator, subject: Subject, asked: Any = None) ->
     src = [*pair.src_ids, tokenizers.src.eos_id]  # S
     tgt = [tokenizers.tgt.bos_id, *pair.tgt_ids]  # T
     src_ids, tgt_in = (torch.tensor([ids], device=translator.device) for ids in (src, tgt))
-    with model_turn():
+    with TURNS.turn():
         trace = trace_layer(translator.model, src_ids, tgt_in, kind=kind, layer=layer)
     src_side = _side(src, tokenizers.src, is_src=True)
     tgt_side = _side(tgt, tokenizers.tgt, is_src=False)

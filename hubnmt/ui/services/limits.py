@@ -16,7 +16,7 @@ from hubnmt.errors import InputError
 from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore, Translation
-from hubnmt.ui.services.turns import in_turns, model_turn
+from hubnmt.ui.services.turns import TURNS, in_turns
 
 MAX_TEXT_CHARS = 10_000
 """Maximum length of a text, about four printed pages."""
@@ -110,7 +110,7 @@ def attend(translator: Translator, text: str, translation: str) -> Attention:
     else:
         check_text(translation)
     check_drawable(*_count_tokens(translator, text, translation), translator.config)
-    with model_turn():
+    with TURNS.turn():
         return translator.attend(text, translation)
 
 
@@ -118,7 +118,7 @@ def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> 
     """Compute the attention of one sentence with the candidate's original tokenization."""
     n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
     check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
-    with model_turn():
+    with TURNS.turn():
         return translator.attend(src, candidate, split=False)
 
 
@@ -154,7 +154,7 @@ def occlude_words(translator: Translator, src: str, candidate: Candidate) -> Occ
     n_words = len(find_words(translator, src).tokens)
     if not 2 <= n_words <= MAX_OCCLUDED_WORDS:
         return None
-    with model_turn():
+    with TURNS.turn():
         return occlude(translator, src, candidate)
 
 
@@ -168,7 +168,7 @@ def score(translator: Translator, src: str, tgt: str) -> PairScore:
             f"too long to score: {n_tokens:,} tokens; the limit is {MAX_SCORED_TOKENS:,}; "
             "score one sentence at a time"
         )
-    with model_turn():
+    with TURNS.turn():
         return translator.score(src, tgt)
 
 

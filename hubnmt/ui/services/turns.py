@@ -53,7 +53,7 @@ CLIENT: contextvars.ContextVar[Client] = contextvars.ContextVar("client", defaul
 
 
 class Turns:
-    """A lock that goes round the clients who wait for it."""
+    """A lock that goes round the clients who wait for it; its length is the number of requests."""
 
     def __init__(self) -> None:
         """Create a lock that is free."""
@@ -106,18 +106,9 @@ class Turns:
             self._holder.set()
 
 
-_TURNS = Turns()
-"""The turns of this process, whose processor all models share."""
-
-
-def n_waiting() -> int:
-    """Return the number of requests that wait."""
-    return len(_TURNS)
-
-
-def model_turn() -> contextlib.AbstractContextManager[None]:
-    """Return a context that takes less than about half a second in one turn, see `Turns.turn`."""
-    return _TURNS.turn()
+TURNS = Turns()
+"""The turns of this process, whose processor all models share. What does not yield, as a search
+does, takes one turn of at most about half a second."""
 
 
 def in_turns(steps: Generator[Value, None, Result]) -> Generator[Value, None, Result]:
@@ -130,7 +121,7 @@ def in_turns(steps: Generator[Value, None, Result]) -> Generator[Value, None, Re
     used_s = 0.0
     with contextlib.closing(steps):
         while True:
-            with _TURNS.turn():
+            with TURNS.turn():
                 started = time.monotonic()
                 try:
                     value = next(steps)

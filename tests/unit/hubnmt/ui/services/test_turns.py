@@ -10,11 +10,11 @@ from hubnmt.errors import InputError
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import (
     CLIENT,
+    TURNS,
     AbandonedError,
     BusyError,
     Client,
     in_turns,
-    model_turn,
 )
 
 
@@ -76,12 +76,12 @@ def test_a_request_that_is_cancelled_stops_where_it_is_or_waits():
         is_cancelled = True
         with pytest.raises(AbandonedError):
             next(searching)
-        with pytest.raises(AbandonedError), model_turn():
+        with pytest.raises(AbandonedError), TURNS.turn():
             pytest.fail("it had a turn")
         return n_steps
 
     assert contextvars.Context().run(ask) < 999
-    with model_turn():  # the model is free
+    with TURNS.turn():  # the model is free
         pass
 
 
@@ -89,7 +89,7 @@ def test_a_search_that_is_closed_gives_its_turn_back():
     searching = in_turns(search(1000, [], "closed"))
     next(searching)
     searching.close()
-    with model_turn():
+    with TURNS.turn():
         pass
 
 
@@ -99,9 +99,9 @@ def test_a_search_and_the_requests_of_an_address_are_bounded(monkeypatch: pytest
         run_search(in_turns(search(1000, [], "endless")))
     monkeypatch.setattr(turns, "MAX_WAITING", 3)
     done: list[str] = []
-    with model_turn():
+    with TURNS.turn():
         threads = [start("10.0.0.1", 1, done, str(n)) for n in range(3)]
-        while turns.n_waiting() < 3:
+        while len(TURNS) < 3:
             time.sleep(0.01)
         CLIENT.set(Client("10.0.0.1"))
         with pytest.raises(BusyError):
