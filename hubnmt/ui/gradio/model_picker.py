@@ -26,14 +26,15 @@ class ModelPicker:
     ) -> None:
         """Create the components; `name` is a unique element id."""
         registry = handlers.registry
+        also = ["a folder"] * registry.allow_local + [HUB] * registry.allow_hub
         self._handlers = handlers
         self._chosen = chosen
         self.field = gr.Dropdown(
             choices=list(registry.names),
             value=chosen.facts.name,
             label=label,
-            info=_info(registry.allow_local, registry.allow_hub),
-            allow_custom_value=registry.allow_local or registry.allow_hub,
+            info=f"Or type {' or '.join(also)}." if also else None,
+            allow_custom_value=bool(also),
             elem_id=name,
             elem_classes="picker",
             min_width=220,
@@ -73,8 +74,3 @@ class ModelPicker:
 
     def _suggest(self) -> gr.Dropdown:
         return gr.Dropdown(choices=suggest_models(self._handlers.registry))
-
-
-def _info(allow_local: bool, allow_hub: bool) -> str | None:
-    also = ["a folder"] * allow_local + [HUB] * allow_hub
-    return f"Or type {' or '.join(also)}." if also else None

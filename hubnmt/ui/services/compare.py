@@ -64,7 +64,14 @@ def compare(
     """Translate a text with two models, each with its options, and score it under both."""
     limits.check_text(text)
     names = [handlers.registry.name(model) for model in models]
-    _check_pairs(handlers, names)
+    configs = [handlers.registry.get(name).config for name in names]
+    first, second = (
+        f"{language_name(each.src_lang)} to {language_name(each.tgt_lang)}" for each in configs
+    )
+    if first != second:
+        raise InputError(
+            f"A translates {first} and B {second}: choose models of the same language pair"
+        )
     timed = [
         handlers.translate_text(text, model, **overrides)
         for model, overrides in zip(names, options, strict=True)
@@ -90,18 +97,6 @@ def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
         if name not in ("beam_size", "sample", "seed", "n_best") and value != getattr(own, name)
     ]
     return ", ".join([method, *others, *([f"prefix “{prefix}”"] if prefix else [])])
-
-
-def _check_pairs(handlers: Handlers, names: Sequence[str]) -> None:
-    configs = [handlers.registry.get(name).config for name in names]
-    first, second = (
-        f"{language_name(config.src_lang)} to {language_name(config.tgt_lang)}"
-        for config in configs
-    )
-    if first != second:
-        raise InputError(
-            f"A translates {first} and B {second}: choose models of the same language pair"
-        )
 
 
 def _score(handlers: Handlers, model: str, src: str, tgt: str) -> PairScore | None:

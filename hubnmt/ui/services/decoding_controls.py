@@ -37,33 +37,32 @@ class Group(NamedTuple):
     """Name of a switch outside the group; its controls have an effect only while it is on."""
 
 
-BEAM_SIZE = "Hypotheses kept during beam search; 1 is greedy decoding."
-N_BEST_INFO = "Number of translations to return, at most the beam size."
-LENGTH = "Above 1 favours longer translations, below 1 shorter ones."
-MAX_TOKENS = "Per sentence; 0 derives the limit from the source length."
-TEMPERATURE = "Below 1 favours probable tokens, above 1 increases diversity."
-TOP_P = "Sample from the smallest set of tokens with this total probability; 1 is off."
-TOP_K = "Sample from this many most probable tokens; 0 is off."
-SEED = "The same seed gives the same text; empty, each translation has one."
-NGRAM = "Forbid repeated n-grams of this many tokens; 0 is off."
-REPETITION = "Above 1 penalizes tokens already generated; 1 is off."
-
 SEARCH = (
-    Control("beam_size", "Beam size", BEAM_SIZE, (1, 16, 1)),
-    Control("n_best", "Alternatives", N_BEST_INFO, (1, 16, 1)),
-    Control("length_penalty", "Length penalty", LENGTH, (0, 2, 0.05)),
-    Control("max_new_tokens", "Max new tokens", MAX_TOKENS, (0, 512, 1)),
+    Control("beam_size", "Beam size", "Hypotheses kept in the search; 1 is greedy.", (1, 16, 1)),
+    Control("n_best", "Alternatives", "Translations returned, at most the beam size.", (1, 16, 1)),
+    Control("length_penalty", "Length penalty", "Above 1 favours long translations.", (0, 2, 0.05)),
+    Control("max_new_tokens", "Max new tokens", "Per sentence; 0 follows the source.", (0, 512, 1)),
 )
 SAMPLE = Control("sample", "Random sampling", "Sample tokens instead of using beam search.")
 SAMPLING = (
-    Control("temperature", "Temperature", TEMPERATURE, (0.1, 2, 0.05)),
-    Control("top_p", "Top p", TOP_P, (0.05, 1, 0.05)),
-    Control("top_k", "Top k", TOP_K, (0, 200, 1)),
-    Control("seed", "Seed", SEED),
+    Control("temperature", "Temperature", "Below 1 favours probable tokens.", (0.1, 2, 0.05)),
+    Control("top_p", "Top p", "Sample from this total probability; 1 is off.", (0.05, 1, 0.05)),
+    Control("top_k", "Top k", "Sample from this many probable tokens; 0 is off.", (0, 200, 1)),
+    Control("seed", "Seed", "The same seed gives the same text; empty, each translation has one."),
 )
 REPEATS = (
-    Control("no_repeat_ngram_size", "No-repeat n-gram size", NGRAM, (0, 10, 1)),
-    Control("repetition_penalty", "Repetition penalty", REPETITION, (0.8, 2, 0.05)),
+    Control(
+        "no_repeat_ngram_size",
+        "No-repeat n-gram size",
+        "Forbid repeated n-grams of this many tokens; 0 is off.",
+        (0, 10, 1),
+    ),
+    Control(
+        "repetition_penalty",
+        "Repetition penalty",
+        "Above 1 penalizes tokens already generated; 1 is off.",
+        (0.8, 2, 0.05),
+    ),
 )
 PREFIX = Control("prefix", "Forced prefix", "Text the translation must start with.")
 

@@ -42,11 +42,6 @@ CAPTIONS = {
         "A dog is running in the snow.",
         "A boy in a red shirt jumps into the water.",
     ),
-    "fr": (
-        "Deux femmes rient, assises sur un banc.",
-        "Un chien court dans la neige.",
-        "Un garçon saute dans l'eau.",
-    ),
 }
 """Image captions."""
 

@@ -72,35 +72,25 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
 
 def find_run(model_folder: Path | None) -> Path | None:
     """Find the record of a model's training: in the folder of its run, or in its own."""
-    if model_folder is None:
-        return None
-    is_in_run = model_folder.name in ("best", "last")
-    candidates = [model_folder.parent, model_folder] if is_in_run else [model_folder]
-    return next((folder for folder in candidates if (folder / METRICS).is_file()), None)
+    folders = [model_folder] if model_folder else []
+    if model_folder and model_folder.name in ("best", "last"):
+        folders.insert(0, model_folder.parent)
+    return next((folder for folder in folders if (folder / METRICS).is_file()), None)
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder.
-
-    Raises:
-        InputError: if the folder contains no run, or a file is too large.
-    """
-    if not (folder / METRICS).is_file():
-        raise InputError(f"{METRICS} not found: this is not the folder of a training run")
+    """Read a run folder."""
     samples, steps = _read_samples(_read(folder / SAMPLES))
     return Run(_read_curves(_read(folder / METRICS)), samples, steps, _read_start(folder))
 
 
 def _read(path: Path) -> str:
     """Read a file; empty if there is none."""
-    try:
-        if path.stat().st_size > MAX_FILE_MIB * 2**20:
-            raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    if not path.is_file():
         return ""
-    except OSError as error:
-        raise InputError(f"{path.name} cannot be read ({error.strerror})") from None
+    if path.stat().st_size > MAX_FILE_MIB * 2**20:
+        raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _read_curves(text: str) -> dict[str, Points]:
