@@ -5,7 +5,7 @@ All rules about valid values are in the `__post_init__` methods of this module.
 
 import dataclasses
 import re
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
 from hubnmt.schema import FromDict, above_zero, require, within
 
@@ -147,35 +147,34 @@ class DecodingOptions(TypedDict, total=False):
 class DecodingConfig(FromDict):
     """Decoding options, with the same names in Python, JSON, commands and the app.
 
+    The annotations are the help of the commands.
+
     Example:
         >>> from hubnmt.config import DecodingConfig
         >>> DecodingConfig(beam_size=4).with_options(length_penalty=1.2).beam_size
         4
     """
 
-    beam_size: int = 5
-    """Number of hypotheses per sentence; 1 is greedy search."""
-    length_penalty: float = 1.0
-    """Exponent a of `score = log_prob / length ** a`; above 1 favours longer translations."""
-    n_best: int = 1
-    """Translations returned per sentence, at most `beam_size` (or that many samples)."""
-    sample: bool = False
-    """Sample instead of using beam search."""
-    temperature: float = 1.0
-    """Sampling temperature; below 1 favours probable tokens, above 1 flattens the distribution."""
-    top_k: int = 0
-    """Sample from the k most probable tokens; 0 means all."""
-    top_p: float = 1.0
-    """Sample from the smallest set of tokens with total probability at least p."""
-    seed: int = 0
-    """Random seed of sampling; the same seed gives the same text."""
-    no_repeat_ngram_size: int = 0
-    """Forbid repeated n-grams of this many tokens; 0 means no limit."""
-    repetition_penalty: float = 1.0
-    """Above 1 makes already generated tokens less likely (Keskar et al. 2019, §4.1)."""
-    max_new_tokens: int | None = None
-    """Maximum number of new tokens per sentence, without those of a forced prefix; a piece that
-    extends beyond the prefix counts. Null means 2 x source tokens + 10."""
+    beam_size: Annotated[int, "hypotheses kept per sentence; 1 is greedy search"] = 5
+    length_penalty: Annotated[
+        float, "exponent a of score = log_prob / length ** a; above 1 favours longer translations"
+    ] = 1.0
+    n_best: Annotated[int, "translations per text: at most beam size, or samples"] = 1
+    sample: Annotated[bool, "sample tokens instead of beam search"] = False
+    temperature: Annotated[float, "of sampling: below 1 sharpens the distribution"] = 1.0
+    top_k: Annotated[int, "sample from the k most probable tokens; 0: all"] = 0
+    top_p: Annotated[float, "sample from the smallest set with this probability; 1: all"] = 1.0
+    seed: Annotated[int, "random seed of sampling; the same seed gives the same text"] = 0
+    no_repeat_ngram_size: Annotated[
+        int, "forbid repeated n-grams of this many tokens; 0: allow all"
+    ] = 0
+    repetition_penalty: Annotated[
+        float, "above 1 makes generated tokens less likely (Keskar et al. 2019, section 4.1)"
+    ] = 1.0
+    max_new_tokens: Annotated[
+        int | None,
+        "most tokens per sentence, without those of a prefix (default: 2 x source tokens + 10)",
+    ] = None
 
     def __post_init__(self) -> None:
         """Validate ranges.

@@ -51,6 +51,7 @@ def evaluate(
     *,
     placement: Placement,
     translating: Translating,
+    **decoding: Any,
 ) -> None:
     """Compute BLEU and chrF of a model or a file."""
     from hubnmt.text.metrics import score_corpus
@@ -59,25 +60,26 @@ def evaluate(
         raise ConfigError("give either --model MODEL with --src FILE, or --hyp FILE")
     if hypothesis:
         hypotheses, references = read_aligned(hypothesis, reference)
-        decoding: dict[str, Any] = dict.fromkeys(DECODING_FACTS)
+        facts: dict[str, Any] = dict.fromkeys(DECODING_FACTS)
     elif model and source:
         sources, references = read_aligned(source, reference)
-        hypotheses, decoding = _decode(sources, placement.load(model), translating)
+        options = {**vars(translating), **decoding}
+        hypotheses, facts = _decode(sources, placement.load(model), options)
     else:
         raise ConfigError("--model needs --src FILE")
     scores = score_corpus(hypotheses, references, bootstrap=bootstrap)
-    _print_scores(scores, decoding, as_json=as_json)
+    _print_scores(scores, facts, as_json=as_json)
 
 
 def _decode(
-    sources: Sequence[str], translator: "Translator", translating: Translating
+    sources: Sequence[str], translator: "Translator", options: dict[str, Any]
 ) -> tuple[list[str], dict[str, Any]]:
     """Return a model's translations, and `DECODING_FACTS`."""
     started = time.perf_counter()
     translations: list[Translation] = []
     with progress_bar(len(sources)) as bar:
         for chunk in in_chunks(sources):
-            translations += translator.translate(chunk, **translating.keywords())
+            translations += translator.translate(chunk, **options)
             bar.update(len(chunk))
     seconds = time.perf_counter() - started
     counts = Counter(warning for found in translations for warning in set(found.warnings))
@@ -86,7 +88,7 @@ def _decode(
         print_note(f"{n_lines:,} of {len(translations):,} lines ({share:.2f} %): {warning}")
     n_fallbacks = sum(translation.n_fallbacks for translation in translations)
     n_tokens = sum(len(translation.tgt_tokens) for translation in translations)
-    values = (translating.guard, n_fallbacks, seconds, n_tokens / seconds)
+    values = (options["guard"], n_fallbacks, seconds, n_tokens / seconds)
     texts = [translation.text for translation in translations]
     return texts, dict(zip(DECODING_FACTS, values, strict=True))
 

@@ -6,13 +6,13 @@ import inspect
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from tqdm import tqdm
 from typer import Option
 
 import hubnmt  # its `Translator` brings torch, which files of translations do not need
-from hubnmt.config import DEFAULT_BATCH_TOKENS, DTYPE_NAMES, ENGINES
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DTYPE_NAMES, ENGINES, DecodingConfig
 
 CHUNK_LINES = 256
 """Lines translated per call: enough to sort by length, few enough for constant memory."""
@@ -44,7 +44,7 @@ class Placement:
     ] = "float32"
 
     def load(self, model: str) -> "hubnmt.Translator":
-        """Load a model; see `Translator.from_pretrained`."""
+        """Load a model."""
         return hubnmt.Translator.from_pretrained(
             model, device=self.device, dtype=self.dtype, engine=self.engine
         )
@@ -52,7 +52,7 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translating:
-    """Keyword arguments of `Translator.translate`; None stands for the model's own default."""
+    """Keyword arguments of `Translator.translate` beside the decoding options."""
 
     guard: Annotated[
         bool, Option(help="decode degenerate output (repetition, copy, far too short) again")
@@ -64,67 +64,44 @@ class Translating:
     max_batch_tokens: Annotated[
         int, Option("--batch-tokens", help="source tokens times hypotheses per batch")
     ] = DEFAULT_BATCH_TOKENS
-    beam_size: Annotated[
-        int | None, Option(help="hypotheses kept per sentence; 1 is greedy search")
-    ] = None
-    length_penalty: Annotated[
-        float | None, Option(help="above 1 favours longer translations, below 1 shorter ones")
-    ] = None
-    n_best: Annotated[
-        int | None,
-        Option(help="translations per text (see --json): at most beam size, or samples"),
-    ] = None
-    sample: Annotated[bool | None, Option(help="sample tokens instead of beam search")] = None
-    temperature: Annotated[
-        float | None, Option(help="of sampling: below 1 sharpens the distribution")
-    ] = None
-    top_k: Annotated[int | None, Option(help="sample from the k most probable tokens; 0: all")] = (
-        None
-    )
-    top_p: Annotated[
-        float | None, Option(help="sample from the smallest set with this probability; 1: all")
-    ] = None
-    seed: Annotated[int | None, Option(help="random seed of sampling")] = None
-    no_repeat_ngram_size: Annotated[
-        int | None, Option(help="forbid repeated n-grams of this many tokens; 0: allow all")
-    ] = None
-    repetition_penalty: Annotated[
-        float | None, Option(help="above 1 makes tokens that were generated less likely")
-    ] = None
-    max_new_tokens: Annotated[
-        int | None,
-        Option(help="most tokens per sentence (default: a limit based on the source length)"),
-    ] = None
-
-    def keywords(self) -> dict[str, Any]:
-        """Return the options that are not left to the model."""
-        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace parameters that are dataclasses, as above, by an option for each of their fields."""
-    parameters = inspect.signature(command).parameters.values()
-    groups = {
-        parameter.name: parameter.annotation
-        for parameter in parameters
-        if isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation)
-    }
-    options = [parameter for parameter in parameters if parameter.name not in groups]
-    for group in groups.values():
-        hints = get_type_hints(group, include_extras=True)
-        for field in dataclasses.fields(group):
-            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY)
-            options.append(option.replace(default=field.default, annotation=hints[field.name]))
+    """Replace parameters that stand for several options.
+
+    A dataclass, as above, becomes an option for each of its fields, and `**decoding` one for each
+    field of `DecodingConfig`, which is passed on if it is given: the model has its own defaults.
+    """
+    options: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            hints = get_type_hints(DecodingConfig, include_extras=True)
+            for option, hint in hints.items():
+                kind, text = get_args(hint)
+                options.append(_option(option, Annotated[kind | None, Option(help=text)], None))
+        elif dataclasses.is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            hints = get_type_hints(parameter.annotation, include_extras=True)
+            fields = dataclasses.fields(parameter.annotation)
+            options += [_option(field.name, hints[field.name], field.default) for field in fields]
+        else:
+            options.append(parameter)
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         for name, group in groups.items():
-            fields = dataclasses.fields(group)
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields})
-        command(**values)
+            fields = [field.name for field in dataclasses.fields(group)]
+            values[name] = group(**{field: values.pop(field) for field in fields})
+        command(**{name: value for name, value in values.items() if value is not None})
 
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # set for typer
     return run
+
+
+def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 def in_chunks(lines: Iterable[_Item]) -> Iterator[list[_Item]]:

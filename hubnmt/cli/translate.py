@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 from typer import Argument, Option
 
@@ -52,6 +52,7 @@ def translate(
     as_json: AsJson = False,
     placement: Placement,
     translating: Translating,
+    **decoding: Any,
 ) -> None:
     """Translate arguments, a file or standard input."""
     if texts and source:
@@ -66,7 +67,7 @@ def translate(
     lines = _read_input(texts, source)
     # 2. Load the model; no text at all checks the options.
     translator = placement.load(model)
-    options = translating.keywords()
+    options = {**vars(translating), **decoding}
     translator.translate([], **options)
     # 3. Translate and write chunk by chunk.
     with contextlib.ExitStack() as stack:
