@@ -190,10 +190,8 @@ def make_batches(
         pairs = [(sentence(), sentence()) for _ in range(max(29_000, n * batch_tokens // 10))]
     plan = plan_epoch(measure_lengths(pairs), batch_tokens=batch_tokens, seed=1)
     return [
-        collate([pairs[row] for row in rows], tokenizers=Tokenizers(tokenizer, tokenizer)).to(
-            device
-        )
-        for rows in list(plan)[:n]
+        collate([pairs[row] for row in rows.tolist()], Tokenizers(tokenizer, tokenizer)).to(device)
+        for rows in plan[:n]
     ]
 
 

@@ -40,26 +40,8 @@ class Batch(NamedTuple):
         return hidden.flatten(0, 1).index_select(0, self.places)
 
 
-class Plan(Sequence[list[int]]):
-    """The batches of an epoch, each a list of pair indices; uses 8 bytes per pair."""
-
-    def __init__(self, rows: Tensor, bounds: Sequence[tuple[int, int]]) -> None:
-        """Store pair indices (N,) and the bounds of each batch in them."""
-        self._rows = rows
-        self._bounds = bounds
-
-    def __len__(self) -> int:
-        """Return the number of batches."""
-        return len(self._bounds)
-
-    def __getitem__(self, number: int) -> list[int]:  # type: ignore[override]  # no slices
-        """Return the pair indices of a batch."""
-        start, end = self._bounds[number]
-        return self._rows[start:end].tolist()
-
-    def of_rows(self, rows: Tensor) -> "Plan":
-        """Return the plan with each index replaced by its value in `rows` (M,)."""
-        return Plan(rows[self._rows], self._bounds)
+Plan = list[Tensor]
+"""The batches of an epoch, each the indices of its pairs (B,) int64."""
 
 
 def mix_seed(*parts: int) -> int:
@@ -131,7 +113,8 @@ def plan_epoch(
         ]
         largest = sorted(turn, key=sizes.__getitem__, reverse=True)[:n_together]
         turn = largest + [number for number in turn if number not in set(largest)]
-    return Plan(shuffled[order], [bounds[number] for number in turn])
+    rows = shuffled[order]
+    return [rows[start:end] for start, end in (bounds[number] for number in turn)]
 
 
 def _cut(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:

@@ -59,10 +59,9 @@ class PairDataset(Sequence[Pair]):
         )
         return src, tgt
 
-    def gather(self, rows: Sequence[int]) -> tuple[Ragged, Ragged]:
-        """Return sources and targets of some pairs, without copying their ids."""
-        indices = torch.tensor(rows)
-        starts, lengths = self._starts[indices], self.lengths[indices].long()
+    def gather(self, rows: Tensor) -> tuple[Ragged, Ragged]:
+        """Return sources and targets of pairs, given by their indices (B,), without a copy."""
+        starts, lengths = self._starts[rows], self.lengths[rows].long()
         src, tgt = (Ragged(self._values, starts[:, side], lengths[:, side]) for side in (0, 1))
         return src, tgt
 

@@ -147,7 +147,7 @@ class Loader:
                 f"an epoch of {len(rows)} pairs is too small for {self._n_together} batches per "
                 "step; lower optimizer.accumulate, raise the weights, or start fewer processes"
             )
-        return plan.of_rows(rows)
+        return [rows[batch] for batch in plan]
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:
         """Yield this process's batches of an epoch, on the CPU, without the first `skip`."""
@@ -157,7 +157,7 @@ class Loader:
             rows = plan[number]
             if any(self._droppers):
                 rng = random.Random(mix_seed(self._seed, epoch, 2, number))
-                pairs = [self._drop(corpus.train[row], rng) for row in rows]
+                pairs = [self._drop(corpus.train[row], rng) for row in rows.tolist()]
                 yield collate(pairs, corpus.tokenizers)
             else:
                 yield collate_rows(*corpus.train.gather(rows), corpus.tokenizers)

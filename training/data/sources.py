@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from hubnmt.errors import InputError
+from hubnmt.text.textfile import can_be_read_twice
 from training.config.data import CorpusConfig, group_files, suffix_of
 
 TextPair = tuple[str, str]
@@ -149,11 +150,8 @@ def _expand(name: str) -> Path:
     path = Path(name)
     with contextlib.suppress(RuntimeError):  # an unknown user, so there is no such file
         path = path.expanduser()
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise InputError(
-            f"{path}: a pipe or a device, which cannot be read repeatedly; save it as a "
-            "regular file first"
-        )
+    if not can_be_read_twice(path):
+        raise InputError(f"{path}: a pipe or a device; save it as a regular file first")
     return path
 
 

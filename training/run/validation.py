@@ -155,7 +155,7 @@ def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: i
     total = torch.zeros((), device=translator.device)
     n_tokens = 0
     for rows in plan_epoch(measure_lengths(pairs.ids), batch_tokens=batch_tokens, seed=0):
-        batch = collate([pairs.ids[row] for row in rows], translator.tokenizers).to(
+        batch = collate([pairs.ids[row] for row in rows.tolist()], translator.tokenizers).to(
             translator.device
         )
         memory = model.encode(*batch.src)

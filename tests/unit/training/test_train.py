@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from hubnmt import Translator
-from hubnmt.errors import HubNMTError
+from hubnmt.errors import ConfigError, HubNMTError
 from tests.runs import FarmOptions, RunFarm, break_at, differing, stop_at
+from training.run.run_dir import lock_folder
 from training.run.trainer import Run
 from training.train import main
 
@@ -80,3 +81,14 @@ def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
     assert len(said) == 1
     assert said[0].endswith(hint)  # what it was started with is remembered
     assert (tmp_path / "farm" / "state.pt").is_file()
+
+
+def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path),
+        pytest.raises(ConfigError, match="another process is training there"),
+        lock_folder(tmp_path),
+    ):
+        pass
+    with lock_folder(tmp_path):  # free again, although the file stays
+        assert (tmp_path / ".lock").exists()

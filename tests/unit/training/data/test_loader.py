@@ -99,7 +99,7 @@ def test_weights_decide_how_often_a_pair_is_met(
     )
     quarters = []
     for epoch in (0, 1):
-        met = Counter(row for rows in loader.plan(epoch) for row in rows)
+        met = Counter(row for rows in loader.plan(epoch) for row in rows.tolist())
         assert all(met[row] == 2 for row in range(40))
         quarters.append({row for row in met if row >= 40})
         assert all(met[row] == 1 for row in quarters[-1])

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt import Translator
 from tests.runs import (
     RunFarm,
     curve,
@@ -65,54 +64,39 @@ def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "step"),
-    [(partial(stop_at, 3), 3), (partial(stop_at, 4), 4), (stop_in_validation, 4)],
-    ids=["in step 3", "in step 4", "in the validation"],
+    ("stop", "step", "settings"),
+    [
+        (partial(stop_at, 3), 3, []),
+        (partial(stop_at, 4), 4, []),
+        (stop_in_validation, 4, []),
+        (partial(stop_at, 5), 5, ["optimizer.schedule=cosine", "optimizer.decay_steps=7"]),
+        (partial(stop_at, 5), 5, ["run.dtype=float16"]),
+    ],
+    ids=["in step 3", "in step 4", "in the validation", "cosine", "float16"],
 )
 def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     stop: Callable[[pytest.MonkeyPatch], None],
     step: int,
+    settings: list[str],
     farm_run: Run,
     run_farm: RunFarm,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    straight = run_farm(tmp_path / "straight", *settings) if settings else farm_run
     with monkeypatch.context() as patch:
         stop(patch)
-        stopped = run_farm(tmp_path)
+        stopped = run_farm(tmp_path, *settings)
     assert stopped.progress.step == step
     seed_everything(99)  # a new process starts from another random state
-    resumed = run_farm(tmp_path, resume=True)
-    assert differing(resumed, farm_run) == []
-    assert same_models(resumed.folder, farm_run.folder)
-    compare_optimizers(resumed, farm_run)
-    progress = [dataclasses.asdict(run.progress) for run in (farm_run, resumed)]
+    resumed = run_farm(tmp_path, *settings, resume=True)
+    assert differing(resumed, straight) == []
+    assert same_models(resumed.folder, straight.folder)
+    assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
+    compare_optimizers(resumed, straight)
+    progress = [dataclasses.asdict(run.progress) for run in (straight, resumed)]
     for values in progress:
         del values["seconds"], values["validation_s"], values["snapshots"]
     assert progress[0] == progress[1]
-    assert curve(resumed.folder) == curve(farm_run.folder)
-    assert read_samples(resumed.folder) == read_samples(farm_run.folder)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["optimizer.schedule=cosine", "optimizer.decay_steps=7"],
-        ["run.dtype=float16"],
-    ],
-    ids=lambda settings: settings[0],
-)
-def test_other_ways_of_learning_go_on_alike_too(
-    settings: list[str], run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    straight = run_farm(tmp_path / "straight", *settings)
-    with monkeypatch.context() as patch:
-        stop_at(5, patch)
-        run_farm(tmp_path / "cut", *settings)
-    seed_everything(99)
-    resumed = run_farm(tmp_path / "cut", *settings, resume=True)
-    assert differing(resumed, straight) == []
-    one, other = (Translator.from_pretrained(run.folder / "last") for run in (resumed, straight))
-    assert differing(one, other) == []
-    assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
-    compare_optimizers(resumed, straight)
+    assert curve(resumed.folder) == curve(straight.folder)
+    assert read_samples(resumed.folder) == read_samples(straight.folder)

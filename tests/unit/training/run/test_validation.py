@@ -1,13 +1,75 @@
-"""A validation: the weights that the recipe names are judged, and the best of them are kept."""
+"""Validation: its loss and its scores, and the best weights of those that it is given."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
 
-from hubnmt import Translator
+from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.config import DecodingConfig
+from hubnmt.translator import Translator
 from tests.runs import RunFarm, differing, score_as
 from training.optim.averaging import average
 from training.run.run_dir import read_validation
+from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
+
+PAIRS = [
+    ("Ein Hund rennt.", "A dog is running in the snow."),
+    ("Zwei Männer stehen am Herd.", "Two men."),
+    ("Eine Frau in Blau fährt mit dem Fahrrad.", "A woman in blue rides a bicycle."),
+    ("Ein Hund rennt. Eine Frau fährt.", "A dog is running. A woman rides."),
+    ("EIN KLEINES MÄDCHEN KLETTERT!", "A LITTLE GIRL CLIMBS!"),
+    ("Ein Hund 🐕", "A dog 🐕"),
+]
+"""The last three are what a page would split, put in small letters, or take apart."""
+
+
+@pytest.fixture
+def translator(tiny_stored: StoredModel) -> Translator:
+    decoding = DecodingConfig(max_new_tokens=9)
+    return Translator(dataclasses.replace(tiny_stored, decoding=decoding))
+
+
+def held_out(translator: Translator, pairs: list[tuple[str, str]]) -> HeldOutPairs:
+    return encode_pairs(translator, *([pair[side] for pair in pairs] for side in (0, 1)))
+
+
+def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
+    return evaluate(translator, held_out(translator, pairs), batch_tokens=1000)
+
+
+def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
+    """One sentence and one token at a time, eos included."""
+    tokenizer, total, n_tokens = translator.tokenizers.src, 0.0, 0
+    for src, tgt in pairs:
+        src_ids = torch.tensor([[*tokenizer.encode(src), tokenizer.eos_id]])
+        labels = [*tokenizer.encode(tgt), tokenizer.eos_id]
+        tgt_in = torch.tensor([[tokenizer.bos_id, *labels[:-1]]])
+        with torch.no_grad():
+            logits = translator.model(src_ids, tgt_in, torch.zeros_like(src_ids, dtype=torch.bool))
+        log_probs = logits[0].log_softmax(-1)
+        total -= sum(float(log_probs[at, label]) for at, label in enumerate(labels))
+        n_tokens += len(labels)
+    return total / n_tokens
+
+
+def test_dev_loss_is_the_mean_price_of_a_token(translator: Translator) -> None:
+    mine = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=1000)
+    assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
+
+
+def test_loss_and_scores_are_of_the_same_pairs(
+    translator: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that would take all the memory there is counts for neither, and that is said."""
+    endless = "lang " * 20_000
+    found = judge(translator, [PAIRS[0], (endless, "long"), ("kurz", endless), *PAIRS[1:]])
+    expected = judge(translator, PAIRS)
+    assert found.translations == expected.translations
+    assert found.dev_loss == pytest.approx(expected.dev_loss)
+    assert found.scores == expected.scores
+    assert "skipped 2 of 8 evaluation pairs with 256 tokens or more" in caplog.text
 
 
 def test_best_is_the_model_of_the_best_validation(
