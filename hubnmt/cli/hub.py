@@ -35,9 +35,10 @@ def list_models(
 def _find_models(author: str, search: str, limit: int) -> "Iterator[ListedModel]":
     from hubnmt.hub.listing import list_bundled, list_cached, list_hub
 
-    if not author:
-        yield from list_bundled(search=search)
-    yield from list_cached(author=author, search=search)
+    for model in (*list_bundled(), *list_cached()):
+        name, owner = model.name.lower(), model.name.lower().rpartition("/")[0]
+        if author.lower() in ("", owner) and search.lower() in name:
+            yield model
     if os.environ.get("HUBNMT_HUB") == "0" or not limit:
         return
     try:

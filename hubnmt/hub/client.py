@@ -20,6 +20,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from hubnmt.checkpoint.description import LIBRARY
 from hubnmt.errors import HubError, HubNMTError, HubUnreachableError
 from hubnmt.hub.reference import COMMIT, MAIN
 
@@ -63,19 +64,33 @@ def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> 
 
 
 def open_repo(
-    api: HfApi, repo: str, branch: str, *, kind: Kind = "model", private: bool
+    api: HfApi, repo: str, branch: str = MAIN, *, kind: Kind = "model", private: bool
 ) -> RepoInfo:
-    """Read a repository as `read_repo` does, creating it and the branch if missing."""
+    """Read a repository as `read_repo` does, creating it and the branch if missing.
+
+    Raises:
+        HubError: if it has other content than hubnmt's, or should be `private` and is public.
+    """
     try:
-        return read_repo(api, repo, branch, kind=kind)
-    except RepositoryNotFoundError:
-        sdk = "gradio" if kind == "space" else None
-        api.create_repo(repo, repo_type=kind, space_sdk=sdk, private=private or None, exist_ok=True)
-    except RevisionNotFoundError:
-        pass
-    if branch != MAIN:
-        api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
-    return read_repo(api, repo, branch, kind=kind)
+        info = read_repo(api, repo, branch, kind=kind)
+    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
+        if isinstance(error, RepositoryNotFoundError):
+            sdk = "gradio" if kind == "space" else None
+            api.create_repo(
+                repo, repo_type=kind, space_sdk=sdk, private=private or None, exist_ok=True
+            )
+        if branch != MAIN:
+            api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
+        info = read_repo(api, repo, branch, kind=kind)
+    library = getattr(info, "library_name", None)
+    names = {file.rfilename for file in info.siblings or ()} - {".gitattributes", "README.md"}
+    if LIBRARY not in (library, *(info.tags or ())) and (library or names):
+        raise HubError(f"{kind} {repo} has other content: choose a new name, or empty it first")
+    if private and not info.private:
+        raise HubError(
+            f"{kind} {repo} is public: make it private in its settings, or choose a new name"
+        )
+    return info
 
 
 # --- exceptions ---

@@ -48,31 +48,26 @@ class ListedModel:
     is_private: bool = False
 
 
-def list_bundled(*, search: str = "") -> list[ListedModel]:
+def list_bundled() -> list[ListedModel]:
     """List the models bundled with the package."""
-    found = {name: path for name, path in bundled_models().items() if search.lower() in name}
-    return [_from_folder(name, path, "bundled") for name, path in found.items()]
+    return [_from_folder(name, folder, "bundled") for name, folder in bundled_models().items()]
 
 
-def list_cached(*, author: str = "", search: str = "") -> list[ListedModel]:
+def list_cached() -> list[ListedModel]:
     """List the complete hubnmt models in the cache of `huggingface_hub`, newest first."""
-    listed = []
     try:
         repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
-    for repo in sorted(repos, key=lambda repo: -repo.last_modified):
-        is_owner = author.lower() in ("", repo.repo_id.partition("/")[0].lower())
-        is_found = search.lower() in repo.repo_id.lower()
-        if repo.repo_type != "model" or not is_owner or not is_found:
-            continue
-        for revision in sorted(repo.revisions, key=lambda revision: -revision.last_modified):
-            reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
-            folder = find_cached(reference)
-            with contextlib.suppress(HubNMTError):  # a model of another library
-                if folder is not None:
-                    model = _from_folder(str(reference), folder, "cached")
-                    listed.append(dataclasses.replace(model, commit=folder.name))
+    revisions = [(repo, each) for repo in repos for each in repo.revisions]
+    listed = []
+    for repo, revision in sorted(revisions, key=lambda pair: -pair[1].last_modified):
+        reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
+        folder = find_cached(reference) if repo.repo_type == "model" else None
+        with contextlib.suppress(HubNMTError):  # a model of another library
+            if folder is not None:
+                model = _from_folder(str(reference), folder, "cached")
+                listed.append(dataclasses.replace(model, commit=folder.name))
     return listed
 
 

@@ -14,11 +14,9 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, SpaceInfo
 
 from hubnmt.checkpoint.card import CardFacts, address_card, write_card
-from hubnmt.checkpoint.description import LIBRARY
 from hubnmt.checkpoint.files import (
     BOARD,
     CARD,
-    CONFIG,
     LIMITS_MIB,
     MAX_BOARD_MIB,
     MODEL_FILES,
@@ -60,16 +58,10 @@ def push(
     message: str | None = None,
     token: str | None = None,
 ) -> Pushed:
-    """Publish the model files of a folder; unchanged ones are not uploaded again.
+    """Publish the model files of a folder as `user/name`, which is created if missing.
 
-    Args:
-        folder: a model folder.
-        repo: `user/name`; created if missing.
-        private: create a new repository as private; a public one is refused.
-        revision: branch, created if missing; defaults to `main`.
-        create_pr: open a pull request instead of committing to the branch.
-        message: title of the commit or the pull request.
-        token: defaults to `HF_TOKEN` or the stored login.
+    Unchanged files are not uploaded again. With `private` a public repository is refused;
+    `revision` is a branch, created if missing; `create_pr` opens a pull request instead.
 
     Raises:
         ModelFolderError: if the folder is invalid; nothing was uploaded.
@@ -83,11 +75,6 @@ def push(
     contents = collect(Path(folder), repo)
     with readable_errors(repo):
         info = open_repo(api, repo, revision or MAIN, private=private)
-        if private and not info.private:
-            raise HubError(
-                f"{repo} is public: make it private in its settings, or push to a new name"
-            )
-        _check_target(info, repo)
         message = message or "Push with hubnmt"
         unwanted = [file.rfilename for file in info.siblings or () if file.rfilename in MODEL_FILES]
         return commit(
@@ -133,15 +120,6 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
             f"{path}: {shorten(error)}; correct its YAML metadata, between the --- lines"
         ) from None
     return address_card(text, repo).encode()
-
-
-def _check_target(info: RepoInfo, repo: str) -> None:
-    """Check that the repository is empty or contains a hubnmt model."""
-    library = getattr(info, "library_name", None)
-    has_model = any(file.rfilename in (CONFIG, WEIGHTS) for file in info.siblings or ())
-    if LIBRARY not in (library, *(info.tags or ())) and (library or has_model):
-        kind = f"a model of the library {library!r}" if library else "another model"
-        raise HubError(f"{repo} contains {kind}: push to a new name, or empty it first")
 
 
 def commit(

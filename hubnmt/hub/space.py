@@ -9,12 +9,12 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, SpaceCard, constants, get_token
 
-from hubnmt.checkpoint.description import LIBRARY, PRETRAINED, bundled_models
+from hubnmt.checkpoint.description import PRETRAINED, bundled_models
 from hubnmt.errors import HubError
 from hubnmt.hub.client import connect, open_repo, read_repo, readable_errors
 from hubnmt.hub.pull import check_model
 from hubnmt.hub.push import Content, Pushed, commit
-from hubnmt.hub.reference import MAIN, check_repo, parse_reference
+from hubnmt.hub.reference import check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
 WHEEL_FILES = PACKAGE / "hub" / "space_files"
@@ -29,9 +29,6 @@ KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png", ".tsv"}
 OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|hubnmt/.+)")
 """Files of a Space that may be replaced or removed; others belong to its owner."""
 
-APPS = {"app.py", "Dockerfile", "index.html"}
-"""Files that show that a Space already serves an app."""
-
 VARIABLE, SECRET = "HUBNMT_MODEL", "HF_TOKEN"
 
 
@@ -44,15 +41,11 @@ def open_space(
     with_token: bool = False,
     token: str | None = None,
 ) -> Pushed:
-    """Create or update a Space that serves a model; idempotent.
+    """Create or update a Space `user/name` that serves a bundled model or one of the Hub.
 
-    Args:
-        repo: `user/name` of the Space.
-        model: bundled name or Hub reference.
-        private: create a new Space as private; an existing public one is refused.
-        public: allow public use of a private or gated model; otherwise its Space must be private.
-        with_token: store the token as a secret of the Space, to read a private or gated model.
-        token: defaults to `HF_TOKEN` or the stored login.
+    A new Space is private with `private`; an existing public one is then refused. `with_token`
+    stores the token as a secret of the Space, to read a private or gated model. Such a Space must
+    be private as well, unless `public` allows everybody to use the model.
 
     Raises:
         HubError: if a Space cannot load the model, or the Hub refuses.
@@ -62,23 +55,16 @@ def open_space(
     with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
     with readable_errors(f"Space {repo}"):
-        needs_private = private or (is_closed and not public)
-        info = open_repo(api, repo, MAIN, kind="space", private=needs_private)
-        if needs_private and not info.private:
-            raise HubError(
-                f"Space {repo} is public: make it private in its settings, or choose a new name; "
-                f"for everybody to use {model} give --public"
-            )
-        names = {file.rfilename for file in info.siblings or ()}
-        if APPS & names and LIBRARY not in (info.tags or ()):
-            raise HubError(f"Space {repo} serves another app: choose a new name, or empty it first")
+        private = private or (is_closed and not public)
+        info = open_repo(api, repo, kind="space", private=private)
         # Variable and secret first: the commit starts the build, which reads them.
         variable = api.get_space_variables(repo).get(VARIABLE)
         if variable is None or variable.value != model:
             api.add_space_variable(repo, VARIABLE, model)
         if with_token:
             api.add_space_secret(repo, SECRET, token or get_token() or "")
-        unwanted = sorted(filter(OURS.fullmatch, names))
+        names = [file.rfilename for file in info.siblings or ()]
+        unwanted = list(filter(OURS.fullmatch, names))
         message = f"Serve {model} with hubnmt"
         return commit(api, info, collect(repo, model), unwanted, message=message)
 

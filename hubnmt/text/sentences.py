@@ -48,11 +48,8 @@ class Segment(NamedTuple):
 def split_sentences(text: str, language: str) -> list[Segment]:
     """Split a text into sentences, which concatenate to the original text.
 
-    Leading white space becomes a segment with an empty text.
-
-    Args:
-        text: any text, line breaks included.
-        language: BCP 47 tag; an unknown language is split by general rules.
+    Leading white space becomes a segment with an empty text. A language, given by its BCP 47 tag,
+    of which no rules are known is split by general ones.
     """
     segments: list[Segment] = []
     for line in text.splitlines(keepends=True):

@@ -143,10 +143,8 @@ def count_lines(path: Path) -> int:
 def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
     """Open an output file, which is `FILE.part` until the block succeeds.
 
-    Args:
-        path: the file; a pipe or device is written to directly.
-        overwrite: replace an existing file at the end.
-        carry_on: append to the part that an interrupted job left.
+    A pipe or device is written to directly. `overwrite` replaces an existing file at the end,
+    `carry_on` appends to the part that an interrupted job left.
 
     Yields:
         the open file, and the number of lines in it.

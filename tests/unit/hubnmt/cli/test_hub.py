@@ -64,6 +64,7 @@ def test_list_tells_pair_bleu_and_size(stored: HubServer, run: Run):
     run("pull", REPO)
     rows = [json.loads(line) for line in run("list", "--author", "user", "--json").splitlines()]
     assert [(row["name"], row["source"]) for row in rows] == [(REPO, "cached"), (REPO, "hub")]
+    assert "source" not in run("list", "--author", "nobody", "--search", "tiny", "--json")
     assert rows[1]["bleu"] == 41.25
     assert rows[1]["chrf"] == 60.5
 

@@ -81,7 +81,6 @@ def test_the_cache_lists_whole_models_of_ours(full_hub: HubServer, model_folder:
     (model,) = list_cached()
     assert (model.name, model.commit, model.source) == (REPO, pulled.name, "cached")
     assert model.size_bytes == sum(map(len, read_folder(model_folder).values()))
-    assert list_cached(search="nope") == list_cached(author="other") == []
     (pulled / "tokenizer.json").unlink()
     assert list_cached() == []
 

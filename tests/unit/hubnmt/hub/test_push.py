@@ -106,7 +106,7 @@ def test_another_librarys_model_is_not_overwritten(
     files: dict[str, bytes], hub: HubServer, model_folder: Path
 ):
     hub.store.put(REPO, files)
-    with pytest.raises(HubError, match="push to a new name"):
+    with pytest.raises(HubError, match="choose a new name"):
         push(model_folder, REPO)
     assert hub.repo(REPO).files() == files
 
