@@ -1,7 +1,7 @@
 """Create or update a Hugging Face Space that serves one model.
 
 The Space runs this installation's code: the package, and `app.py`, `requirements.txt` and the head
-of the README from the checkout or the wheel.
+of the README from the checkout or the wheel. From a checkout it gets `training` too, for its owner.
 """
 
 import re
@@ -26,7 +26,7 @@ EXCLUDED = {"__pycache__", "pretrained", "space_files"}
 KINDS = {".py", ".typed", ".md", ".html", ".css", ".js", ".png", ".tsv"}
 """Suffixes of the package files that are uploaded."""
 
-OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|hubnmt/.+)")
+OURS = re.compile(r"(app\.py|requirements\.txt|README\.md|(hubnmt|training)/.+)")
 """Files of a Space that may be replaced or removed; others belong to its owner."""
 
 VARIABLE, SECRET = "HUBNMT_MODEL", "HF_TOKEN"
@@ -101,10 +101,13 @@ def collect(repo: str, model: str) -> dict[str, Content]:
         "requirements.txt": find_beside("requirements.txt"),
         "README.md": write_readme(repo, model).encode(),
     }
-    for path in sorted(PACKAGE.rglob("*")):
-        inside = path.relative_to(PACKAGE)
-        if path.suffix in KINDS and path.is_file() and not EXCLUDED & set(inside.parts):
-            contents[f"hubnmt/{inside.as_posix()}"] = path
+    # In site-packages, a package `training` would be another's.
+    is_checkout = (PACKAGE.parent / "pyproject.toml").is_file()
+    for package in [PACKAGE, PACKAGE.parent / "training"][: 1 + is_checkout]:
+        for path in sorted(package.rglob("*")):
+            inside = path.relative_to(PACKAGE.parent)
+            if path.suffix in KINDS and path.is_file() and not EXCLUDED & set(inside.parts):
+                contents[inside.as_posix()] = path
     if model in bundled_models():
         for path in sorted((PRETRAINED / model).iterdir()):
             contents[f"hubnmt/pretrained/{model}/{path.name}"] = path
@@ -127,8 +130,6 @@ PICTURE = "hubnmt/ui/assets/share.png"
 def write_readme(repo: str, model: str) -> str:
     """Return the README of the Space: the head of ours, with its build settings, and a sentence."""
     card = SpaceCard(find_beside("README.md").read_text("utf-8"))
-    for name in ("hf_oauth", "hf_oauth_scopes"):  # of the tab Train
-        card.data.pop(name, None)
     card.data["title"] = repo.partition("/")[2]
     card.data["thumbnail"] = f"{constants.ENDPOINT}/spaces/{repo}/resolve/main/{PICTURE}"
     reference = None if model in bundled_models() else parse_reference(model)

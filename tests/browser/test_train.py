@@ -1,7 +1,9 @@
 """The Train tab: from the sample set to a model that translates, with the page restarted."""
 
+import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.browser.conftest import Visit
 from tests.conftest import BUNDLED
-from tests.hub import REPO
-from tests.hub_server import HubServer
+from tests.hub import REPO, TOKEN
+from tests.hub_server import HubServer, User
 from tests.page import serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -31,6 +33,7 @@ def handlers(bundled_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def _visit(browser: Any, url: str) -> Visit:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(WAIT_MS)
+    context.set_default_navigation_timeout(WAIT_MS)
     visit = Visit(context.new_page(), url, "train")
     visit.open_tab("Train")
     return visit
@@ -67,14 +70,88 @@ def test_the_sample_set_becomes_a_model_on_the_hub(
         page.wait_for_function("document.body.innerText.includes('de-en-1/best')")
         assert visit.translate("Tom ist hier.")
         visit.open_tab("Train")
+        page.fill("#train-limits textarea", "Only short sentences.")
         page.get_by_label("Hub repository").fill(REPO)
         page.click("#train-push")
-        page.wait_for_selector("#train-pushed a")
-        assert "model.safetensors" in hub.repo(REPO).files()
-        assert hub.repo(REPO).private
+        page.click("#train-pushed a >> text=is on the Hub", trial=True)
+        pushed = hub.repo(REPO)
+        assert pushed.private
+        card = pushed.files()["README.md"].decode()
+        assert "Tatoeba" in card
+        assert "## Limits\n\nOnly short sentences." in card
+        page.click("#train-space")
+        page.click("#train-pushed a >> text=is being built", trial=True)
+        assert hub.repo(REPO, "space").private
+        assert hub.repo(REPO, "space").secrets == {"HF_TOKEN": TOKEN}
+        assert TOKEN not in page.content()
+        runs = Path(os.environ["HUBNMT_RUNS"])
+        texts = [path.read_bytes() for path in runs.rglob("*") if path.is_file()]
+        assert not [text for text in texts if TOKEN.encode() in text]
         page.once("dialog", lambda dialog: dialog.accept())
         page.click("#train-delete")
         page.wait_for_selector("#train-actions button", state="hidden")
-        assert not list(Path(os.environ["HUBNMT_RUNS"]).glob("*/recipe.toml"))
+        assert not list(runs.glob("*/recipe.toml"))
         assert [said for said in visit.complaints if "dialog" not in said] == []
+        page.context.close()
+
+
+PAIR = {"cy": "Brawddeg rhif {} am y tywydd heddiw.", "en": "Sentence number {} about the weather."}
+
+
+@pytest.mark.filterwarnings("ignore:Gradio does not support OAuth")  # it simulates a sign-in
+def test_on_a_space_the_owner_signs_in_and_publishes_a_run_of_the_terminal(
+    browser: Any,
+    handlers: Handlers,
+    hub: HubServer,
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    pytest.importorskip("itsdangerous")  # Spaces have it
+    hub.store.users["mock-oauth-token-for-local-dev"] = User("user")
+    pairs = [{name: text.format(n) for name, text in PAIR.items()} for n in range(40)]
+    lines = "\n".join(json.dumps({"id": n, "translation": each}) for n, each in enumerate(pairs))
+    configs = [{"config_name": name, "data_files": f"{name}.jsonl"} for name in ("cy-en", "test")]
+    card = f"---\n{json.dumps({'configs': configs})}\n---\n".encode()
+    files = {"README.md": card, "cy-en.jsonl": lines.encode(), "test.jsonl": b'{"a": 1}'}
+    hub.store.put("someone/pairs", files, kind="dataset")
+    shutil.copytree(model_folder, tmp_path / "runs" / "mine" / "best")
+    (tmp_path / "runs" / "mine" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n')
+    for name, value in (
+        ("HUBNMT_TRAIN", "1"),
+        ("SPACE_AUTHOR_NAME", "user"),
+        ("OAUTH_CLIENT_ID", "x"),
+        ("HF_HOME", str(tmp_path)),
+    ):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", hub.url)  # read at import
+    handlers.registry.allow_local = False
+    with serving(handlers) as url:
+        page = (visit := _visit(browser, url)).page
+        page.click("#train-sample")
+        page.wait_for_selector("text=sign in as the owner of this Space")
+        assert page.locator("#train-runs input").input_value() == ""
+        with page.expect_navigation():
+            page.click("text=Sign in with Hugging Face")
+        visit.open_tab("Train")
+        page.wait_for_selector("text=Logout (user)")
+        visit.until_value(page.locator("#train-runs input"), "mine (finished)")
+        # The columns of a dataset are there to choose from.
+        page.fill("#train-dataset textarea", "someone/pairs")
+        page.press("#train-dataset textarea", "Enter")
+        visit.until_value(page.locator("#train-config input"), "cy-en")
+        page.click("#train-columns input")
+        assert page.locator("[role=option]").all_inner_texts() == ["id", "cy", "en"]
+        page.click("#train-import")
+        page.wait_for_selector("#train-report >> text=40 of 40 pairs are usable")
+        visit.until_value(page.locator("#train-folder textarea"), re.compile("best$"))
+        page.fill("#train-licence textarea", "cc-by-4.0")
+        page.get_by_label("Hub repository").fill(REPO)
+        page.get_by_label("Private").uncheck()
+        page.click("#train-push")
+        page.click("#train-pushed a >> text=is on the Hub", trial=True)
+        assert b"license: cc-by-4.0" in hub.repo(REPO).files()["README.md"]
+        page.click("#train-space")
+        page.click("#train-pushed a >> text=is being built", trial=True)
+        assert "training/train.py" in hub.repo(REPO, "space").files()
         page.context.close()

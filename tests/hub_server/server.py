@@ -20,8 +20,8 @@ from tests.hub_server.faults import Fault, Faults
 from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
-REPO = r"/api/(?P<kind>model|space)s/(?P<id>[^/]+/[^/]+)"
-FILE = r"/(?P<prefix>spaces/)?(?P<id>[^/]+/[^/]+)"
+REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
+FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
 ANY_REPO = rf"{FILE}\.git"
 
 
@@ -337,6 +337,18 @@ class _Handler(BaseHTTPRequestHandler):
                     found.append(row)
         self._json(found[: int(query["limit"])])
 
+    def whoami(self, body: bytes) -> dict[str, Any]:
+        user = self._user()
+        if user is None:
+            raise RefusedError(401, "Invalid username or password.")
+        return {
+            "type": "user",
+            "name": user.name,
+            "fullname": user.name,
+            "avatarUrl": "",
+            "orgs": [],
+        }
+
     def variables(self, body: bytes, id: str) -> dict[str, Any]:
         repo = self._writable("space", id)
         if self.command == "POST":
@@ -355,7 +367,8 @@ class _Handler(BaseHTTPRequestHandler):
 ROUTES: list[tuple[str, str, str]] = [
     ("POST", r"/api/repos/create", "create_repo"),
     ("POST", r"/api/validate-yaml", "validate_yaml"),
-    ("GET", r"/api/(?P<kind>model|space)s", "list_repos"),
+    ("GET", r"/api/whoami-v2", "whoami"),
+    ("GET", r"/api/(?P<kind>model|space|dataset)s", "list_repos"),
     ("GET", REPO, "repo_info"),
     ("GET", rf"{REPO}/revision/(?P<revision>[^/]+)", "repo_info"),
     ("GET", rf"{REPO}/tree/(?P<revision>[^/]+)", "tree"),

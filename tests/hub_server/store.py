@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import threading
 
-PREFIXES = {"model": "", "space": "spaces/"}
+PREFIXES = {"model": "", "space": "spaces/", "dataset": "datasets/"}
 KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}
 LFS_SUFFIXES = (".safetensors", ".bin", ".parquet", ".pt")
 LFS_BYTES = 10 * 2**20

@@ -369,5 +369,6 @@ class TrainTab:
 
     def _serve(self, _: str, repo: str, is_private: bool) -> str:
         name, token = repo.strip(), _sign_in().get("access_token")
-        opened = open_space(name, name, private=is_private, with_token=is_private, token=token)
+        keeps_token = is_private and token is None  # that of a sign-in expires
+        opened = open_space(name, name, private=is_private, with_token=keeps_token, token=token)
         return f"[The Space {name} is being built]({opened.url})"

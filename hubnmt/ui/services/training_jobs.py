@@ -125,7 +125,7 @@ class TrainingJobs:
     def resume(self, name: str, *more: str) -> None:
         """Continue a stopped run from its last saved state, with `more` options."""
         folder = self._run_folder(name)
-        has_state = (folder / "machine.json").is_file()
+        has_state = (folder / "state.pt").is_file()
         words = ["--resume", str(folder)] if has_state else [str(folder / RECIPE)]
         words += ["--set", f"run.folder={self.folder}", "--wait", str(self.folder / TURN), *more]
         with self._lock, (folder / LOG).open("wb") as log:
@@ -158,7 +158,7 @@ class TrainingJobs:
         self.pause(name)
         while _process(folder):
             time.sleep(0.2)
-        if (folder / "machine.json").is_file():
+        if (folder / "state.pt").is_file():
             self.resume(name, "--set", "run.max_minutes=0.001")
 
     def delete(self, name: str) -> None:

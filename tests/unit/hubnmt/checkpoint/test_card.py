@@ -2,13 +2,22 @@
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from hubnmt.checkpoint.card import CardFacts, TestResult, address_card, write_card
+from hubnmt.checkpoint.card import (
+    CardFacts,
+    TestResult,
+    address_card,
+    fill_form,
+    read_form,
+    write_card,
+)
+from hubnmt.checkpoint.metadata import check_metadata, read_metadata
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores
 
@@ -131,3 +140,19 @@ def test_a_reader_sees_the_samples_as_they_were(full: CardFacts) -> None:
     rows = [text for row in (*full.good, *full.bad) for text in row]
     seen = [" ".join(cell.split()) for cell in cells]
     assert [each for each in rows if " ".join(each.split()) not in seen] == []
+
+
+def test_the_form_changes_licence_data_and_limits_alone(model_folder: Path):
+    path = model_folder / "README.md"
+    card = path.read_text()
+    fill_form(model_folder, *read_form(model_folder))
+    assert path.read_text() == card
+    fill_form(model_folder, "cc-by-4.0", "My class.\n\nCC BY 4.0.", "Small talk.")
+    assert read_form(model_folder) == ["cc-by-4.0", "My class.\n\nCC BY 4.0.", "Small talk."]
+    metadata = read_metadata(path.read_text())
+    assert "license_name" not in metadata
+    assert metadata["datasets"] == read_metadata(card)["datasets"]
+    path.unlink()
+    fill_form(model_folder, "other", "", "")
+    check_metadata(path.read_text())
+    assert read_form(model_folder) == ["other", "", ""]

@@ -32,7 +32,7 @@ def test_a_space_is_made_with_what_it_needs(served: HubServer, repo: Path):
     for name in ("app.py", "requirements.txt", "hubnmt/translator.py"):
         assert files[name] == (repo / name).read_bytes()
     beside = {"README.md", "app.py", "requirements.txt"}
-    assert {name.split("/")[0] for name in files} == beside | {"hubnmt"}
+    assert {name.split("/")[0] for name in files} == beside | {"hubnmt", "training"}
     assert not [name for name in files if "pretrained" in name or "__pycache__" in name]
     assert made.variables == {"HUBNMT_MODEL": REPO}
     assert made.secrets == {}
@@ -59,7 +59,7 @@ def test_the_front_matter_is_what_the_hub_builds_by(repo: Path):
     assert head.pop("thumbnail").endswith(picture)
     assert space.PICTURE in collect(SPACE, REPO)
     changed = {"title": "demo", "models": [REPO]}
-    assert head == {k: v for k, v in ours.items() if "oauth" not in k} | changed
+    assert head == ours | changed
 
 
 def test_a_bundled_model_travels_along(

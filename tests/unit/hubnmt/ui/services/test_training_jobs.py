@@ -3,6 +3,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -93,6 +95,18 @@ def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: Trainin
     assert data.is_dir()  # the other run uses it
     jobs.delete("parts")
     assert not data.exists()
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_nothing_starts_where_room_is_short(
+    jobs: TrainingJobs, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    few: Any = SimpleNamespace(free=2**20, available=2**20)
+    name = {"disk": "shutil.disk_usage", "memory": "psutil.virtual_memory"}[kind]
+    monkeypatch.setattr(name, lambda *_: few)
+    with pytest.raises(ConfigError, match=f"only 1 MiB of {kind} are free"):
+        jobs.start(RECIPE.format(name="big", data="nowhere"))
+    assert jobs.list() == []
 
 
 def test_a_run_that_fails_shows_the_line_of_the_command(jobs: TrainingJobs, tmp_path: Path):
