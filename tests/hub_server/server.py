@@ -148,11 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": "application/json", "X-Error-Message": refusal.message}
         if refusal.code:
             headers["X-Error-Code"] = refusal.code
-        self._send(
-            refusal.status,
-            json.dumps({"error": refusal.message, **refusal.facts}).encode(),
-            headers,
-        )
+        body = json.dumps({"error": refusal.message, **refusal.facts}).encode()
+        self._send(refusal.status, body, headers)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         fault = self.fault or Fault("")
@@ -163,12 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        self._send_body(body, fault)
-
-    def _send_body(self, body: bytes, fault: Fault) -> None:
-        for start in range(0, len(body), PIECE):
+        for start in range(0, len(body) if self.command != "HEAD" else 0, PIECE):
             if fault.pause_s:
                 time.sleep(fault.pause_s)
             end = start + PIECE
@@ -237,9 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
         for file in json.loads(body)["files"]:
             mode = "lfs" if is_large(file["path"], file["size"]) else "regular"
             row = {"path": file["path"], "uploadMode": mode, "shouldIgnore": False}
-            if file["path"] in present:
-                row["oid"] = present[file["path"]].etag
-            files.append(row)
+            oid = {"oid": present[file["path"]].etag} if file["path"] in present else {}
+            files.append(row | oid)
         return {"files": files}
 
     def lfs_batch(self, body: bytes, id: str, prefix: str = "") -> dict[str, Any]:
@@ -290,11 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
             pull_request=wants_pr,
         )
         url = f"{self.hub.url}/{PREFIXES[kind]}{id}"
-        answer = {
-            "success": True,
-            "commitOid": commit.oid,
-            "commitUrl": f"{url}/commit/{commit.oid}",
-        }
+        answer = {"commitOid": commit.oid, "commitUrl": f"{url}/commit/{commit.oid}"}
         return answer | ({"pullRequestUrl": f"{url}/discussions/{number}"} if number else {})
 
     def validate_yaml(self, body: bytes) -> dict[str, Any]:
@@ -349,19 +336,13 @@ class _Handler(BaseHTTPRequestHandler):
             "orgs": [],
         }
 
-    def variables(self, body: bytes, id: str) -> dict[str, Any]:
-        repo = self._writable("space", id)
+    def space_settings(self, body: bytes, id: str, which: str) -> dict[str, Any]:
+        stored = {"variables": self._writable("space", id).variables}
+        stored["secrets"] = self._writable("space", id).secrets
         if self.command == "POST":
             wish = json.loads(body)
-            repo.variables[wish["key"]] = wish["value"]
-        return {key: {"value": value} for key, value in repo.variables.items()}
-
-    def secrets(self, body: bytes, id: str) -> dict[str, Any]:
-        repo = self._writable("space", id)
-        if self.command == "POST":
-            wish = json.loads(body)
-            repo.secrets[wish["key"]] = wish["value"]
-        return {key: {} for key in repo.secrets}
+            stored[which][wish["key"]] = wish["value"]
+        return {key: {"value": value} for key, value in stored["variables"].items()}
 
 
 ROUTES: list[tuple[str, str, str]] = [
@@ -379,6 +360,5 @@ ROUTES: list[tuple[str, str, str]] = [
     ("PUT", r"/objects/(?P<oid>[0-9a-f]+)", "put_object"),
     ("GET|HEAD", r"/objects/(?P<oid>[0-9a-f]+)", "get_object"),
     ("GET|HEAD", rf"{FILE}/resolve/(?P<revision>[^/]+)/(?P<name>.+)", "download"),
-    ("GET|POST", r"/api/spaces/(?P<id>[^/]+/[^/]+)/variables", "variables"),
-    ("POST|GET", r"/api/spaces/(?P<id>[^/]+/[^/]+)/secrets", "secrets"),
+    ("GET|POST", r"/api/spaces/(?P<id>[^/]+/[^/]+)/(?P<which>variables|secrets)", "space_settings"),
 ]

@@ -18,7 +18,7 @@ HYPOTHESES = [
 ]
 
 
-def test_scores_are_sacrebleus() -> None:
+def test_scores_are_sacrebleus_and_the_signature_names_every_choice() -> None:
     scores = score_corpus(HYPOTHESES, REFERENCES)
     bleu = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     chrf = sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
@@ -26,10 +26,6 @@ def test_scores_are_sacrebleus() -> None:
     assert (scores.bleu, scores.chrf, scores.chrf_plus_plus) == (bleu, chrf, chrf_plus_plus)
     assert len({bleu, chrf, chrf_plus_plus}) == 3
     assert scores.n == 4
-
-
-def test_the_signature_names_every_choice() -> None:
-    scores = score_corpus(HYPOTHESES, REFERENCES)
     version = f"version:{sacrebleu.__version__}"
     expected = {"nrefs:1", "case:mixed", "eff:no", "tok:13a", "smooth:exp", version}
     assert set(scores.bleu_signature.split("|")) == expected

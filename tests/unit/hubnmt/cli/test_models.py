@@ -1,13 +1,17 @@
-"""`export` writes a new folder, and never into one that is used."""
+"""`inspect` tells the truth about a model; `export` never writes into a folder that is used."""
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import hubnmt
 from hubnmt import Translator
 from hubnmt.__main__ import main
 
@@ -41,3 +45,17 @@ def test_a_folder_in_use_stays_as_it_is(
     assert main(["export", model, str(tmp_path / "out"), "--to", "ctranslate2"]) == 2
     assert "not empty" in capsys.readouterr().err
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_inspect_tells_what_a_model_is(model: str, run: Run, tiny_config: Any) -> None:
+    facts = json.loads(run("inspect", model, "--json"))
+    assert facts["model"] == {"name": model, "folder": model, "weights": "float32"}
+    assert facts["versions"]["hubnmt"] == hubnmt.__version__
+    assert facts["versions"]["torch"] == torch.__version__
+    assert facts["config"]["d_model"] == 12
+    assert facts["decoding"]["beam_size"] == 2
+    assert facts["tokenizer"]["round trip"] == "exact"
+    assert facts["translation"]["text"]
+    parts = facts["parameters"]
+    total = parts.pop("total")
+    assert sum(parts.values()) == total == tiny_config.n_parameters
