@@ -1,4 +1,4 @@
-"""A page's models without a model."""
+"""A page's handlers, with two names for the small bundled model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
-from tests.page import FakeTranslator
+from tests.page import load
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def make_registry(tmp_path: Path) -> Callable[..., ModelRegistry]:
         folder.mkdir()
 
     def make(**options: Any) -> ModelRegistry:
-        return ModelRegistry(FakeTranslator, options.pop("bundled", folders), **options)
+        return ModelRegistry(load, options.pop("bundled", folders), **options)
 
     return make
 

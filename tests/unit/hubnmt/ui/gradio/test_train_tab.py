@@ -8,11 +8,10 @@ from gradio.context import LocalContext
 from hubnmt.ui.gradio.train_tab import may_train, tab_kind
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
-from tests.page import FakeTranslator
+from tests.page import load
 
 
 def _handlers(*, is_own: bool) -> Handlers:
-    load: Any = FakeTranslator
     return Handlers(ModelRegistry(load, {"own": Path("own")}, allow_local=is_own))
 
 

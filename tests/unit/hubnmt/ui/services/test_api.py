@@ -7,22 +7,18 @@ from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.ui.services.api import Endpoints
 
-TEXT = "ein hund rennt im schnee"
+TEXT = "Ein Hund rennt im Schneesturm."
 
 
 def test_attention_may_be_asked_for_by_words(endpoints: Endpoints):
     pieces, words = endpoints.attention(TEXT), endpoints.attention(TEXT, unit="words")
-    assert [word.strip() for word in words["src_tokens"]] == [*TEXT.split(), "<eos>"]
-    assert len(words["weights"]) < len(pieces["weights"])
+    assert [word.strip() for word in words["src_tokens"]][:5] == TEXT.removesuffix(".").split()
+    assert len(words["src_tokens"]) < len(pieces["src_tokens"])
     np.testing.assert_allclose(np.sum(words["weights"], axis=-1), 1, atol=1e-3)
-    assert words["links"] == pieces["links"]
-    links = pieces["links"]
-    assert links
-    assert {link["src"] for link in links} <= set(TEXT.split())
-    assert {link["tgt"] for link in links} <= set(TEXT.upper().split())
+    assert words["links"] == pieces["links"] != []
 
 
-@pytest.mark.parametrize("wrong", [{"layer": 3}, {"head": -1}, {"head": 4}, {"layer": True}])
+@pytest.mark.parametrize("wrong", [{"layer": 99}, {"head": -1}, {"head": 99}, {"layer": True}])
 def test_a_layer_or_head_that_is_not_there_is_named(endpoints: Endpoints, wrong: dict[str, Any]):
     with pytest.raises(InputError, match=r"must be 0 \(average\) to"):
         endpoints.attention(TEXT, **wrong)
@@ -44,5 +40,7 @@ def test_every_decoding_option_reaches_the_model(endpoints: Endpoints):
         "prefix": "A",
     }
     assert sorted(options) == sorted({"prefix", *DecodingConfig().to_dict()})
-    endpoints.translate(TEXT, **options)
-    assert endpoints.handlers.registry.get("").asked == options
+    text, details = endpoints.translate(TEXT, **options)
+    expected = endpoints.handlers.registry.get("").translate(TEXT, **options)
+    assert text == expected.text
+    assert [made["text"] for made in details["n_best"]] == [made.text for made in expected.n_best]

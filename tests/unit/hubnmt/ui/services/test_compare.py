@@ -1,12 +1,12 @@
 """Two translations beside each other: their differences are whole words."""
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from hubnmt.checkpoint.description import bundled_models
 from hubnmt.errors import InputError
+from hubnmt.translator import Translator
 from hubnmt.ui.services.compare import compare, mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
@@ -31,16 +31,14 @@ def test_differences_are_whole_words(first: str, second: str, marked: list[Any])
 TEXT = "ein hund rennt"
 
 
-def test_models_of_different_pairs_are_not_compared(make_registry: Callable[..., ModelRegistry]):
-    registry = make_registry()
-    other = registry.get("second")
-    other.config = dataclasses.replace(other.config, src_lang="ml")
-    with pytest.raises(InputError, match="A translates German to English and B Malayalam to"):
-        compare(Handlers(registry), TEXT, ["first", "second"], [{}, {}])
+def test_models_of_different_pairs_are_not_compared():
+    registry = ModelRegistry(Translator.from_pretrained, bundled_models())
+    with pytest.raises(InputError, match="A translates German to English and B English to"):
+        compare(Handlers(registry), TEXT, ["de-en-multi30k", "en-de"], [{}, {}])
 
 
 def test_each_side_says_its_options(handlers: Handlers):
     options = [{}, {"sample": True, "seed": 7, "top_p": 0.5, "prefix": "Oh"}]
     first, second = compare(handlers, TEXT, ["first", "first"], options)
-    assert first.settings == "Beam size 4"
+    assert first.settings == "Beam size 8"
     assert second.settings == "Sampling, seed 7, top p 0.5, prefix “Oh”"

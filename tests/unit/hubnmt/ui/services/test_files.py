@@ -22,19 +22,27 @@ from hubnmt.ui.services.files import (
 )
 from hubnmt.ui.services.translate import Handlers
 from hubnmt.ui.services.turns import CLIENT, Client
+from tests.page import bundled_translator
 
 N_ROWS = 40
 
 
+SENTENCES = [f"Ein Hund rennt {n} mal." for n in range(39)] + ["Ein Mann lacht."]
+
+
+def translate(texts: list[str]) -> list[str]:
+    return [each.text for each in bundled_translator().translate(texts)]
+
+
 @pytest.fixture
 def upload(tmp_path: Path) -> str:
-    """A table of German captions and references that the stand-in meets, but for one."""
+    """A table of sentences with their translations as references, but for the last."""
     path = tmp_path / "up load.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "de", "en"])
-        writer.writerows([n, f"satz nummer {n} hier", f"SATZ NUMMER {n} HIER"] for n in range(39))
-        writer.writerow([39, "der letzte", "something else"])
+        references = [*translate(SENTENCES[:-1]), "something else"]
+        writer.writerows(zip(range(N_ROWS), SENTENCES, references, strict=True))
     return str(path)
 
 
@@ -54,7 +62,8 @@ def test_a_file_is_translated_in_chunks_with_progress(handlers: Handlers, upload
     progress, result, text = _run(handlers, upload, source="de")
     assert [step.n_done for step in progress] == list(range(0, N_ROWS, files.CHUNK_ROWS))
     assert {step.n_rows for step in progress} == {N_ROWS} == {result.n_rows}
-    assert text.splitlines()[1] == "0,satz nummer 0 hier,SATZ NUMMER 0 HIER,SATZ NUMMER 0 HIER"
+    rows = list(csv.reader(text.splitlines()))
+    assert [row[3] for row in rows] == ["translation", *translate(SENTENCES)]
     assert result.scores is None
     assert result.worst == ()
     with pytest.raises(InputError, match="choose a column; its columns are: id, de, en"):
@@ -65,10 +74,13 @@ def test_a_semicolon_separates_columns_as_in_a_german_spreadsheet(
     handlers: Handlers, tmp_path: Path
 ):
     path = tmp_path / "Liste.csv"
-    path.write_bytes("\ufeffNr;Deutsch\r\n1;Guten Tag, du\r\n2;so long\r\n".encode())
+    path.write_bytes("\ufeffNr;Deutsch\r\n1;Ein Hund, du\r\n2;7\r\n".encode())
     _, result, text = _run(handlers, str(path), source="Deutsch")
-    assert text.splitlines()[:2] == ["Nr;Deutsch;translation", "1;Guten Tag, du;GUTEN TAG, DU"]
-    assert result.warnings == ((2, ("<b>cut</b>",)),)
+    first, second = bundled_translator().translate(["Ein Hund, du", "7"])
+    rows = list(csv.reader(text.splitlines(), delimiter=";"))
+    assert rows[:2] == [["Nr", "Deutsch", "translation"], ["1", "Ein Hund, du", first.text]]
+    assert second.warnings
+    assert result.warnings == ((2, second.warnings),)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +114,11 @@ def test_a_cancelled_file_keeps_what_is_done(handlers: Handlers, upload: str):
 
 def test_references_give_scores_and_the_worst_sentences(handlers: Handlers, upload: str):
     _, result, _ = _run(handlers, upload, source="de", reference="en")
-    texts = [f"SATZ NUMMER {n} HIER" for n in range(39)]
-    expected = score_corpus([*texts, "DER LETZTE"], [*texts, "something else"])
-    assert result.scores == expected
+    *texts, last = translate(SENTENCES)
+    assert result.scores == score_corpus([*texts, last], [*texts, "something else"])
     assert len(result.worst) == files.N_WORST
     assert result.worst[0].row == N_ROWS
-    assert result.worst[0][2:] == ("der letzte", "DER LETZTE", "something else")
+    assert result.worst[0][2:] == (SENTENCES[-1], last, "something else")
 
 
 # --- Reading and writing ---

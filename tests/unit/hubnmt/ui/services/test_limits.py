@@ -5,20 +5,16 @@ import pytest
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.ui.services import limits
-from tests.page import FakeTranslator
+from tests.page import bundled_translator
 
 TEXT = "ein hund rennt im schnee"
-
-
-@pytest.fixture
-def translator() -> Any:
-    return FakeTranslator("stand-in")
 
 
 @pytest.mark.parametrize(
     "text", ["", " \n\t ", None, 3, ["a"], "a \ud800 b", "x" * (limits.MAX_TEXT_CHARS + 1)]
 )
-def test_what_is_no_text_or_too_much_is_refused(translator: Any, text: Any):
+def test_what_is_no_text_or_too_much_is_refused(text: Any):
+    translator = bundled_translator()
     for call in (
         lambda: limits.check_text(text),
         lambda: limits.attend(translator, text, "a"),
@@ -55,9 +51,9 @@ def test_the_longest_text_passes(options: dict[str, Any]):
     limits.check_search("x" * limits.MAX_TEXT_CHARS, DecodingConfig(**options), "a" * 300)
 
 
-def test_a_pair_too_long_to_score_is_refused(translator: Any):
+def test_a_pair_too_long_to_score_is_refused():
     with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens; the limit is 1,000"):
-        limits.score(translator, TEXT, "ab " * 600)
+        limits.score(bundled_translator(), TEXT, "x7 " * 600)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.ui.services import decoding_controls
-from hubnmt.ui.services.limits import N_TOGETHER
 from hubnmt.ui.services.translate import Handlers, PageTranslation
 
 TEXT = "ein hund rennt im schnee"
@@ -23,16 +22,14 @@ def _translate(
 
 
 def test_the_page_gets_text_timing_and_alternatives(handlers: Handlers):
-    timed, alternatives, _ = _translate(handlers, model="second", length_penalty=0.5, n_best=2)
-    text = timed.translation.text
-    assert text == TEXT.upper()
+    timed, state, _ = _translate(handlers, model="second", length_penalty=0.5, n_best=2)
+    expected = handlers.registry.get("").translate(TEXT, length_penalty=0.5, n_best=2)
+    assert timed.translation.text == expected.text
     assert timed.seconds > 0
-    assert alternatives["src"] == TEXT
-    assert alternatives["model"] == "second"
-    assert alternatives["sentences"] == [[0, len(TEXT)]]
-    candidates = [(c["text"], c["rows"]) for c in alternatives["candidates"]]
-    assert candidates == [(text, [[7, 8]]), (text + "!", [[7, 9]])]
-    assert handlers.registry.get("second").asked["length_penalty"] == 0.5
+    assert (state["src"], state["model"]) == (TEXT, "second")
+    assert state["sentences"] == [[0, len(TEXT)]]
+    candidates = [(made["text"], made["rows"]) for made in state["candidates"]]
+    assert candidates == [(made.text, [[*made.tgt_ids[0]]]) for made in expected.n_best]
 
 
 def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers):
@@ -40,11 +37,3 @@ def test_refused_options_are_refused_before_anything_is_shown(handlers: Handlers
         _translate(handlers, n_best=9)
     with pytest.raises(InputError):
         _translate(handlers, "")
-
-
-@pytest.mark.parametrize(("n_words", "n_together"), [(1, 1), (600, N_TOGETHER)])
-def test_sentences_of_a_long_text_are_searched_side_by_side(
-    n_words: int, n_together: int, handlers: Handlers
-):
-    list(handlers.translate_page("ja " * n_words, ""))
-    assert handlers.registry.get("").n_together == n_together  # type: ignore[attr-defined]
