@@ -94,6 +94,7 @@ class Translator:
         own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
         self.model = convert(stored.model, self.device, own_dtype)
         reference = TorchEngine(self.model, self.tokenizers)
+        self._reference = reference
         self.engine: Engine = reference
         """Maps source ids to hypotheses, without any text processing."""
         if not is_torch:
@@ -470,7 +471,7 @@ class Translator:
             >>> len(log_probs)  # of 3 pieces and eos
             4
         """
-        return self.engine.score(pairs)
+        return self._reference.score(pairs)
 
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)

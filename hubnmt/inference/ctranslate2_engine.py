@@ -42,8 +42,8 @@ class CTranslate2Engine:
         self._ct2 = open_ctranslate2(stored, device=device, compute_type=dtype)
         self._tokenizers = stored.tokenizers
         self._src_pieces = stored.tokenizers.src.pieces
-        pieces = stored.tokenizers.tgt.pieces
-        self._tgt_ids = {piece: token_id for token_id, piece in enumerate(pieces)}
+        self._tgt_pieces = stored.tokenizers.tgt.pieces
+        self._tgt_ids = {piece: token_id for token_id, piece in enumerate(self._tgt_pieces)}
 
     def search(
         self,
@@ -51,9 +51,10 @@ class CTranslate2Engine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
+        require_spans: bool = True,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
-        """Translate rows of ids; see `pipeline.Engine`. A batch in beam search is one step."""
+        """Translate rows of ids; see `TorchEngine.search`. A batch in beam search is one step."""
         if prefix is not None or not _is_supported(decoding):
             return (
                 yield from self._reference.search(
@@ -65,23 +66,32 @@ class CTranslate2Engine:
         supported = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
         for group in group_by_length([len(rows[index]) + 1 for index in supported], budget):
             batch = [supported[place] for place in group]
-            results = yield from self._search_batch([rows[index] for index in batch], decoding)
+            results = yield from self._search_batch(
+                [rows[index] for index in batch], decoding, require_spans=require_spans
+            )
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = hypotheses
         missing = [index for index, hypotheses in enumerate(found) if not hypotheses]
         sources = [rows[index] for index in missing]
         fallback = yield from self._reference.search(
-            sources, decoding, max_batch_tokens=max_batch_tokens
+            sources, decoding, require_spans=require_spans, max_batch_tokens=max_batch_tokens
         )
         for index, hypotheses in zip(missing, fallback, strict=True):
             found[index] = hypotheses
         return found
 
     def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
-        """See `pipeline.Engine`; the reference engine scores, in float32."""
-        return self._reference.score(pairs)
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
+        if not all(0 < len(src) < N_POSITIONS > len(tgt) for src, tgt in pairs):
+            return self._reference.score(pairs)
+        sources = [[self._src_pieces[token_id] for token_id in src] for src, _ in pairs]
+        targets = [[self._tgt_pieces[token_id] for token_id in tgt] for _, tgt in pairs]
+        scored = self._ct2.score_batch(sources, targets, max_input_length=0)
+        return [tuple(each.log_probs) for each in scored]
 
-    def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
+    def _search_batch(
+        self, rows: Sequence[Sequence[int]], decoding: DecodingConfig, *, require_spans: bool
+    ) -> Search:
         """Search one batch; return an empty list for rows that need the reference engine."""
         caps = [max_tgt_tokens(len(row), decoding) for row in rows]
         sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
@@ -108,7 +118,11 @@ class CTranslate2Engine:
         chosen = []
         for row, cap, hypotheses in zip(rows, caps, found, strict=True):
             required = src.count_placeholders(row)
-            kept = [each for each in hypotheses if tgt.count_placeholders(each.ids) == required]
+            kept = [
+                each
+                for each in hypotheses
+                if not require_spans or tgt.count_placeholders(each.ids) == required
+            ]
             is_complete = self._are_complete(hypotheses, cap)
             chosen.append(choose_distinct(kept, tgt, decoding.n_best) if is_complete else [])
         return chosen

@@ -52,9 +52,22 @@ class TorchEngine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
+        require_spans: bool = True,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
-        """Translate rows of ids, one batch after the other; see `pipeline.Engine`.
+        """Translate rows of ids without special tokens, one batch after the other.
+
+        Args:
+            rows: source ids.
+            decoding: strategy and options.
+            prefix: forced prefix of every target.
+            require_spans: whether each hypothesis must have the placeholders of protected spans of
+                its source, as far as the length limit allows.
+            max_batch_tokens: source tokens times hypotheses per batch.
+
+        Returns:
+            a search that returns up to `n_best` hypotheses per row, best first, with distinct
+            texts.
 
         Raises:
             ModelFolderError: if the model's log-probabilities are not finite.
@@ -63,7 +76,9 @@ class TorchEngine:
         width = decoding.n_best if decoding.sample else decoding.beam_size
         budget = max(1, max_batch_tokens // width)
         for batch in self._group(rows, budget):
-            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
+            results = yield from self._search_batch(
+                [rows[n] for n in batch], decoding, prefix, require_spans=require_spans
+            )
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
@@ -104,6 +119,8 @@ class TorchEngine:
         decoding: DecodingConfig,
         prefix: ForcedPrefix | None,
         observe: BeamObserver | None = None,
+        *,
+        require_spans: bool = True,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
         src, tgt = self._tokenizers
@@ -120,7 +137,7 @@ class TorchEngine:
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [
             *_constraints(decoding, prefix),
-            *_require_placeholders(counts, tgt, longest),
+            *(_require_placeholders(counts, tgt, longest) if require_spans else ()),
         ]
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,

@@ -70,9 +70,8 @@ def check_translation(
     changed = [
         name
         for src, tgt in pairs
-        for name in find_changed_names(
-            src, tgt, tokenizers.tgt, capital_is_sign=True, is_unsure=lambda word: word in unsure()
-        )
+        for name in find_changed_names(src, tgt, tokenizers.tgt, capital_is_sign=True)
+        if name.word in unsure()
     ]
     if changed:
         listed = ", ".join(f"{name} to {word}" for name, word in changed[:MAX_LISTED])

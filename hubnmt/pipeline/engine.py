@@ -17,6 +17,7 @@ class Engine(Protocol):
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
+        require_spans: bool = True,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Decode rows of source ids without special tokens.
@@ -25,6 +26,7 @@ class Engine(Protocol):
             rows: source ids.
             decoding: strategy and options.
             prefix: forced prefix of every target.
+            require_spans: whether hypotheses must have the placeholders of their source.
             max_batch_tokens: source tokens times hypotheses per batch.
 
         Returns:

@@ -22,7 +22,6 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 """Decoded in place of bytes that are not valid UTF-8."""
 SHORT_SHARE = 0.3
 """Smallest plausible ratio of target to source tokens."""
-RETRY_BEAM_SIZE = 8
 RETRY_NGRAM_SIZE = 3
 """Length of the n-grams that the second search does not repeat, tokens."""
 
@@ -81,7 +80,7 @@ def retry_degenerate(
     Args:
         sentences: with their hypotheses; without a forced prefix.
         decoding: options of the first search.
-        engine: searches again, with a wider beam and without repeated n-grams.
+        engine: searches again, greedily if one hypothesis is wanted, without repeated n-grams.
         max_batch_tokens: see `Engine.search`.
 
     Returns:
@@ -92,7 +91,7 @@ def retry_degenerate(
     options = dataclasses.replace(
         decoding,
         sample=False,
-        beam_size=max(decoding.beam_size, decoding.n_best, RETRY_BEAM_SIZE),
+        beam_size=decoding.n_best,
         no_repeat_ngram_size=decoding.no_repeat_ngram_size or RETRY_NGRAM_SIZE,
     )
     rows = [sentence.part.ids for sentence, _ in degenerate]

@@ -155,6 +155,7 @@ class Pipeline:
                 sound,
                 decoding,
                 self.engine,
+                self._tokenizers,
                 src_lang=self._config.src_lang,
                 max_batch_tokens=max_batch_tokens,
             )

@@ -203,7 +203,9 @@ class Tokenizer:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the UTF-8 bytes of the ids, without special tokens."""
-        return b"".join(map(self.piece_bytes, ids)).removeprefix(b" ")
+        spans, pieces = self._span_bytes, self._piece_bytes
+        raw = b"".join([spans[n] if n in spans else pieces[n] for n in ids])
+        return raw.removeprefix(b" ")
 
     def piece_bytes(self, token_id: int) -> bytes:
         """Return the bytes of one id; empty for special tokens."""
