@@ -20,7 +20,6 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from hubnmt.checkpoint.description import bundled_models, check_place, load_config
 from hubnmt.checkpoint.files import CONFIG, LIMITS_MIB, MODEL_FILES, WEIGHTS, replace_folder
-from hubnmt.checkpoint.folder import load_model
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubError, HubUnreachableError, ModelNotFoundError
 from hubnmt.hub.client import RepoInfo, connect, read_repo, readable_errors
@@ -169,6 +168,8 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
         HubError: see `pull`.
         ModelFolderError: if the downloaded model is invalid.
     """
+    from hubnmt.checkpoint.folder import load_model  # which brings torch
+
     check_place(folder)
     pulled = pull(reference)
     load_model(pulled)
