@@ -107,8 +107,8 @@ UNREACHABLE: dict[type[BaseException] | int, str] = {
     ),
     **dict.fromkeys(
         (HTTP_ERROR, LocalEntryNotFoundError),
-        "cannot reach {endpoint} ({name}): check the network, proxy and HF_ENDPOINT, then try "
-        "again; cached models work offline (HF_HUB_OFFLINE=1)",
+        "cannot reach {endpoint} for {target} ({name}): check the network, proxy and HF_ENDPOINT, "
+        "then try again; cached models work offline (HF_HUB_OFFLINE=1)",
     ),
     429: "too many requests to the Hub (429): try again {pause}; a token raises the limit",
     **dict.fromkeys(

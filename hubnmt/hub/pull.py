@@ -6,7 +6,6 @@ commit in use. Cache layout: https://huggingface.co/docs/huggingface_hub/guides/
 """
 
 import contextlib
-import difflib
 import logging
 import os
 import shutil
@@ -22,8 +21,9 @@ from hubnmt.checkpoint.description import bundled_models, check_place, load_conf
 from hubnmt.checkpoint.files import CONFIG, LIMITS_MIB, MODEL_FILES, WEIGHTS, replace_folder
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubError, HubUnreachableError, ModelNotFoundError
-from hubnmt.hub.client import RepoInfo, connect, read_repo, readable_errors
+from hubnmt.hub.client import connect, read_repo, readable_errors
 from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.schema import nearest_name
 from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES
 from hubnmt.text.tokenizer_file import max_file_bytes
 
@@ -55,14 +55,11 @@ def locate_model(
         return folder, None
     reference = parse_reference(name, revision=revision)
     if reference is not None:
-        try:
-            pulled = pull(reference, **hub)
-        except HubUnreachableError as error:
-            raise HubUnreachableError(f"there is no local folder {name!r}, and {error}") from None
+        pulled = pull(reference, **hub)
         return pulled, pulled.name
     known = ", ".join(bundled_models()) or "none"
-    near = difflib.get_close_matches(name[:100], bundled_models(), n=1)
-    suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest_name(name, list(bundled_models()))
+    suggestion = f" (did you mean {near!r}?)" if near else ""
     raise ModelNotFoundError(
         f"no model {name!r}{suggestion}: not a bundled model (available: {known}), not a local "
         "folder, and not user/name on the Hub"
@@ -128,7 +125,8 @@ def _pull_online(
     with readable_errors(target):
         # 1. Check the files and their sizes.
         info = read_repo(api, reference.repo, reference.revision)
-        sizes = check_model(info, target)
+        sizes = {file.rfilename: file.size for file in info.siblings or ()}
+        check_files(sizes, target)
         pinned = HubReference(reference.repo, str(info.sha))
         download: Any = partial(
             api.snapshot_download, pinned.repo, revision=pinned.revision, cache_dir=cache_dir
@@ -199,13 +197,6 @@ def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None)
     except (LocalEntryNotFoundError, HubError):
         return None
     return folder
-
-
-def check_model(info: RepoInfo, target: str) -> dict[str, int | None]:
-    """Check the files of a repository by `check_files`, and return their sizes by name."""
-    sizes = {file.rfilename: file.size for file in info.siblings or ()}
-    check_files(sizes, target)
-    return sizes
 
 
 def check_files(

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi, SpaceCard, constants, get_token
 from hubnmt.checkpoint.description import PRETRAINED, bundled_models
 from hubnmt.errors import HubError
 from hubnmt.hub.client import connect, open_repo, read_repo, readable_errors
-from hubnmt.hub.pull import check_model
+from hubnmt.hub.pull import check_files
 from hubnmt.hub.push import Content, Pushed, commit
 from hubnmt.hub.reference import check_repo, parse_reference
 
@@ -80,7 +80,7 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
             "push it first (hubnmt push DIR USER/NAME), then name it as USER/NAME"
         )
     info = read_repo(api, reference.repo, reference.revision)
-    check_model(info, model)
+    check_files({file.rfilename: file.size for file in info.siblings or ()}, model)
     is_closed = bool(info.private or info.gated)
     if is_closed and not with_token:
         kind = "private" if info.private else "gated"
