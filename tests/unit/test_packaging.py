@@ -24,6 +24,7 @@ EXTRAS_OF = {
     "hubnmt/ui": ["app"],
     "app.py": ["app"],
     "training": ["train"],
+    "training/augment/word_tables.py": ["words"],
 }
 """Which extras a file or folder may import from, beside the core."""
 
