@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hubnmt.checkpoint import folder as checkpoint
 from hubnmt.checkpoint.files import repair_folder
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
@@ -190,29 +189,6 @@ def test_a_broken_folder_is_one_line_that_names_the_file(how: str, folder: Path)
     assert [word for word in words if word not in message] == []
     assert len(message.splitlines()) == 1
     assert len(message) < 1000
-
-
-def refuse_allocation(config: ModelConfig) -> Transformer:
-    """Stand in for `Transformer`: only a model without memory may be built."""
-    assert torch.empty(0).device.type == "meta", "memory is taken before the check"
-    return Transformer(config)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "problem"),
-    [
-        ({"d_model": 3 * 2**12, "d_ff": 2**17, "n_encoder_layers": 256}, "parameters are more"),
-        # 3 billion parameters are allowed, but 60 KB of weights do not hold them.
-        ({"d_model": 3 * 2**10, "d_ff": 2**17, "n_encoder_layers": 2}, WEIGHTS),
-    ],
-)
-def test_a_config_too_large_is_refused_before_memory_is_taken(
-    sizes: dict[str, int], problem: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "Transformer", refuse_allocation)
-    set_keys(CONFIG, **sizes)(folder)
-    with pytest.raises(ModelFolderError, match=problem):
-        load_model(folder)
 
 
 def test_files_a_user_put_there_are_kept(folder: Path, joint: StoredModel) -> None:

@@ -32,14 +32,11 @@ def names(models: object) -> list[str]:
     return [model.name for model in models]  # type: ignore[attr-defined]  # any list of them
 
 
-def test_the_hubs_models_are_those_tagged(full_hub: HubServer):
+def test_the_hubs_models_are_those_tagged(full_hub: HubServer, tiny_config: ModelConfig):
     assert names(list_hub()) == ["other/fr-en-big", REPO, "user/fr-en"]
     assert names(list_hub(author="other")) == ["other/fr-en-big"]
     assert names(list_hub(search="tiny")) == [REPO]
     assert names(list_hub(author="other", search="tiny")) == []
-
-
-def test_facts_come_without_the_weights(full_hub: HubServer, tiny_config: ModelConfig):
     (model,) = list_hub(search="tiny")
     assert (model.src_lang, model.tgt_lang) == ("de", "en")
     assert model.scores == (
@@ -49,7 +46,7 @@ def test_facts_come_without_the_weights(full_hub: HubServer, tiny_config: ModelC
     assert model.n_parameters == tiny_config.n_parameters
     assert model.size_bytes == 4 * tiny_config.n_parameters
     assert model.commit == full_hub.repo(REPO).branches["main"]
-    assert full_hub.asked("resolve|objects") == []
+    assert full_hub.asked("resolve|objects") == []  # from metadata alone
 
 
 @pytest.mark.parametrize(
