@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack, overload
 import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
-from hubnmt.attention.replay import attend, readable_pieces, summarize_score
+from hubnmt.attention.replay import attend, summarize_score
 from hubnmt.checkpoint.description import check_place
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import (
@@ -26,12 +26,11 @@ from hubnmt.hub.push import Pushed, push
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.pipeline.align_sentences import Pair, pair_sentences
 from hubnmt.pipeline.alternatives import find_alternatives
-from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.pipeline import Pipeline
-from hubnmt.pipeline.prefix import check_prefix
 from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.pipeline.targets import Pair, check_prefix, pair_sentences
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
 
@@ -333,7 +332,7 @@ class Translator:
 
         Args:
             src: one sentence or several; the prefix then determines which of them is being
-                translated, see `hubnmt.pipeline.prefix`.
+                translated, see `hubnmt.pipeline.targets`.
             prefix: the translation so far. An incomplete last word may be continued, and the
                 translation may end after it (`<eos>`). Alternatively the exact target ids of the
                 first sentence.
@@ -478,7 +477,7 @@ class Translator:
 
     def _readable(self, pair: Pair) -> list[str]:
         tokenizer = self.tokenizers.tgt.with_spans(pair.protected)
-        return readable_pieces([*pair.tgt_ids, tokenizer.eos_id], tokenizer)
+        return tokenizer.readable([*pair.tgt_ids, tokenizer.eos_id])
 
 
 def _list_texts(texts: Iterable[str]) -> list[str]:

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from hubnmt.attention.maps import Span, TokenSpans
-from hubnmt.attention.replay import locate, readable_pieces
+from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
-from hubnmt.pipeline.align_sentences import pair_sentences
 from hubnmt.pipeline.segmentation import encode_whole
+from hubnmt.pipeline.targets import pair_sentences
 from hubnmt.text.graphemes import number_words
 from hubnmt.text.normalization import single_spaced
 from hubnmt.text.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ def occlude(translator: Translator, src: str, tgt: str | Candidate) -> Occlusion
     return Occlusion(
         src_words=tuple(token.strip() for token in words.tokens),
         spans=words.chars,
-        tgt_tokens=tuple(readable_pieces([*pair.tgt_ids, tokenizers.tgt.eos_id], tokenizers.tgt)),
+        tgt_tokens=tuple(tokenizers.tgt.readable([*pair.tgt_ids, tokenizers.tgt.eos_id])),
         drops=tuple(
             tuple(before - after for before, after in zip(whole, row, strict=True))
             for row in without

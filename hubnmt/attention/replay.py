@@ -17,22 +17,6 @@ from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import PairScore
 
 
-def readable_pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
-    """Return readable pieces: text for complete characters, hexadecimal bytes otherwise.
-
-    A leading space marks the start of a word.
-    """
-    names = {tokenizer.pad_id: "<pad>", tokenizer.bos_id: "<bos>", tokenizer.eos_id: "<eos>"}
-    pieces = []
-    for token_id in ids:
-        raw = tokenizer.piece_bytes(token_id)
-        try:
-            pieces.append(names.get(token_id) or raw.decode("utf-8"))
-        except UnicodeDecodeError:
-            pieces.append(f"<{raw.hex(' ').upper()}>")
-    return pieces
-
-
 def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
     """Return the span of each token of a sentence in its text, with `<eos>` last.
 
@@ -53,7 +37,7 @@ def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
     for start, end in utf8:
         first = char_of[start] if start < len(raw) else len(text)
         chars.append((first, char_of[end - 1] + 1 if end > start else first))
-    return TokenSpans(text, tuple(readable_pieces(ids, tokenizer)), tuple(chars), tuple(utf8))
+    return TokenSpans(text, tuple(tokenizer.readable(ids)), tuple(chars), tuple(utf8))
 
 
 def _batch_sources(

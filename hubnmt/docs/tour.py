@@ -22,7 +22,6 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from hubnmt import Translator
-from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
 from hubnmt.decoding.types import Step, run_search
@@ -59,7 +58,7 @@ for pieces in tokenizer.merge_steps(" Hundeschlitten"):  # "dog sled"; the space
 # %%
 src_rows = [tokenizer.encode(text) for text in (SENTENCE, "Zwei Hundeschlitten 🐕")]
 for row in src_rows:
-    print(list(zip(row, readable_pieces(row, tokenizer), strict=True)))
+    print(list(zip(row, tokenizer.readable(row), strict=True)))
 assert tokenizer.decode(src_rows[0]) == SENTENCE  # pieces are the text: nothing is lost
 
 # %% [markdown]
@@ -74,7 +73,7 @@ TRANSLATION = "Two dogs are running and playing in the snow."
 tgt_row = tokenizer.encode(TRANSLATION)
 tgt_in, tgt_out, _ = batch_targets([tgt_row], pad_id=pad_id, bos_id=bos_id, eos_id=eos_id)
 for read, predicted in zip(tgt_in[0].tolist(), tgt_out[0].tolist(), strict=True):
-    print(*(f"{piece!r:12}" for piece in readable_pieces([read, predicted], tokenizer)), sep=" -> ")
+    print(*(f"{piece!r:12}" for piece in tokenizer.readable([read, predicted])), sep=" -> ")
 
 # %% [markdown]
 # ## 2. One encoder layer by hand
@@ -161,8 +160,8 @@ assert_close(maps.cross_attn.sum(-1), torch.ones(maps.cross_attn.shape[:-1]))
 assert config.alignment_head is not None
 head_layer, head = config.alignment_head
 cross = maps.cross_attn[0, head_layer, head]  # (T, S)
-src_words = readable_pieces([*src_rows[0], eos_id], tokenizer)  # here each word is one piece
-tgt_words = readable_pieces(tgt_row, tokenizer)
+src_words = tokenizer.readable([*src_rows[0], eos_id])  # here each word is one piece
+tgt_words = tokenizer.readable(tgt_row)
 print(" " * 10, *(f"{word.strip():>6}" for word in src_words))
 for t, word in enumerate(tgt_words):
     looked = cross[t + config.alignment_shift]  # (S,)
@@ -252,7 +251,7 @@ def start() -> Step:
 
 def show(ids: list[int]) -> str:
     """Return tokens as text, `<eos>` visible."""
-    return "".join(readable_pieces(ids, tokenizer)).strip()
+    return "".join(tokenizer.readable(ids)).strip()
 
 
 def greedy(step: Step, max_tokens: int) -> tuple[list[int], float]:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.attention.replay import next_log_probs, readable_pieces
+from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
-from hubnmt.pipeline.engine import Engine
-from hubnmt.pipeline.prefix import DistributedPrefix, distribute_prefix
+from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.segmentation import Part, Plan
-from hubnmt.pipeline.sentence import decode_line, keeps_spans, unprotect
+from hubnmt.pipeline.targets import distribute_prefix, keeps_spans, unprotect, unprotect_for_prefix
+from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Alternative
 
@@ -42,8 +42,8 @@ def find_alternatives(
 
     Args:
         plan: segmented source; not empty.
-        prefix: the translation so far, see `hubnmt.pipeline.prefix` if it has several sentences; or
-            the exact ids of the first sentence, without special tokens.
+        prefix: the translation so far, see `hubnmt.pipeline.targets` if it has several sentences;
+            or the exact ids of the first sentence, without special tokens.
         k: number of alternatives.
         decoding: options for completing the texts.
         engine: completes the texts.
@@ -54,105 +54,82 @@ def find_alternatives(
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
     """
-    # 1. Find the sentence that the prefix continues, and translate those after it.
-    distributed = DistributedPrefix()
+    # 1. Find the sentence that the prefix continues; a prefix of ids has no open word.
+    given: list[Segment] = []
     if isinstance(prefix, str):
-        distributed = distribute_prefix(prefix, plan, language=model.config.tgt_lang)
-        prefix = distributed.open
-    part, *later = plan.translatable[len(distributed.complete) :]
-    before = "".join(text + space for text, space in distributed.complete)
-    after = ""
-    if later:
-        after = part.space + _translate(later, decoding, engine, tokenizers)
-    # 2. Rank and complete; with the spans as text if the best completion lost one.
-    explorer = _Explorer(k, decoding, max_new_tokens, engine, model, tokenizers)
-    found, is_kept = explorer.explore(part, prefix)
-    if not is_kept:
-        if not isinstance(prefix, str):  # spelled without placeholders
-            text = decode_line(prefix, tokenizers.tgt.with_spans(part.protected))
-            prefix = tokenizers.tgt.encode(text)
-        found, _ = explorer.explore(unprotect(part, tokenizers.src), prefix)
+        given, open_text = distribute_prefix(prefix, plan, language=model.config.tgt_lang)
+        part, *later = plan.translatable[len(given) :]
+        part = unprotect_for_prefix(part, open_text, tokenizers)
+        bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
+        forced, text = force_prefix(open_text, bound.tgt), open_text
+    else:
+        part, *later = plan.translatable
+        part, ids = _match_ids(part, prefix, tokenizers)
+        bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
+        forced, open_text, text = force_tokens(ids, bound.tgt), "", bound.tgt.decode_line(ids)
+    # 2. Rank the next tokens; a text may end where no protected span is missing.
+    score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=bound)
+    may_end = keeps_spans(part, bound.tgt.encode(text), tokenizers)
+    ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
+    # 3. Complete the text from each, and translate the sentences after it.
+    limit = max_new_tokens
+    is_short = limit is not None and limit < max_tgt_tokens(len(part.ids), decoding)
+    options = dataclasses.replace(decoding, max_new_tokens=limit) if is_short else decoding
+    chosen = [token_id for _, token_id in ranked if token_id != bound.tgt.eos_id]
+    completed = _complete(part, chosen, forced, options, engine, bound.tgt)
+    ends = dict(zip(chosen, completed, strict=True))
+    ends[bound.tgt.eos_id] = (text.rstrip(), False)
+    before = "".join(each.text + each.space for each in given)
+    after = part.space + _translate(later, decoding, engine, tokenizers) if later else ""
     return [
-        dataclasses.replace(alternative, text=before + alternative.text + after)
-        for alternative in found
+        Alternative(
+            piece=bound.tgt.readable([token_id])[0],
+            probability=math.exp(log_prob),
+            text=before + ends[token_id][0] + after,
+            is_whole=not (is_short and ends[token_id][1]),
+        )
+        for log_prob, token_id in ranked
     ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Explorer:
-    k: int
-    decoding: DecodingConfig
-    max_new_tokens: int | None
-    engine: Engine
-    model: Transformer
-    tokenizers: Tokenizers
+def _match_ids(
+    part: Part, ids: Sequence[int], tokenizers: Tokenizers
+) -> tuple[Part, Sequence[int]]:
+    """Return a part and the ids that begin its translation, both without placeholders if needed.
 
-    def explore(self, part: Part, prefix: str | Sequence[int]) -> tuple[list[Alternative], bool]:
-        """Return the alternatives of a part, and whether the first keeps the protected spans."""
-        tokenizer = self.tokenizers.tgt.with_spans(part.protected)
-        if isinstance(prefix, str):
-            forced, open_text, text = force_prefix(prefix, tokenizer), prefix, prefix
-        else:  # a prefix of ids has no open word
-            forced, open_text = force_tokens(prefix, tokenizer), ""
-            text = decode_line(prefix, tokenizer)
-        score_next = functools.partial(
-            next_log_probs,
-            self.model,
-            part.ids,
-            tokenizers=Tokenizers(self.tokenizers.src, tokenizer),
-        )
-        ranked = _rank(score_next, open_text, forced, self.k, tokenizer)
-        # 1. Complete each text.
-        decoding, limit = self.decoding, self.max_new_tokens
-        is_short = limit is not None and limit < max_tgt_tokens(len(part.ids), decoding)
-        if is_short:
-            decoding = dataclasses.replace(decoding, max_new_tokens=limit)
-        chosen = [token_id for _, token_id in ranked if token_id != tokenizer.eos_id]
-        completed = self._complete(part, chosen, forced, decoding, tokenizer)
-        ends = dict(zip(chosen, completed, strict=True))
-        encoded = tokenizer.encode(text)
-        ends[tokenizer.eos_id] = (encoded, text.rstrip(), False)
-        # 2. Look for the spans.
-        first_ids, _, is_first_cut = ends[ranked[0][1] if ranked else tokenizer.eos_id]
-        is_kept = is_first_cut or keeps_spans(part, first_ids, self.tokenizers)
-        if not isinstance(prefix, str):  # which may spell a span as text
-            count = self.tokenizers.tgt.count_placeholders
-            is_kept = is_kept and count(prefix) == count(encoded)
-        found = [
-            Alternative(
-                piece=readable_pieces([token_id], tokenizer)[0],
-                probability=math.exp(log_prob),
-                text=ends[token_id][1],
-                is_whole=not (is_short and ends[token_id][2]),
-            )
-            for log_prob, token_id in ranked
-        ]
-        return found, is_kept or not part.protected
+    They are needed where the ids spell a protected span as text.
+    """
+    tokenizer = tokenizers.tgt.with_spans(part.protected)
+    text, count = tokenizer.decode_line(ids), tokenizer.count_placeholders
+    if not part.protected or count(ids) == count(tokenizer.encode(text)):
+        return part, ids
+    return unprotect(part, tokenizers.src), tokenizers.tgt.encode(text)
 
-    def _complete(
-        self,
-        part: Part,
-        chosen: Sequence[int],
-        forced: ForcedPrefix | None,
-        decoding: DecodingConfig,
-        tokenizer: Tokenizer,
-    ) -> Iterator[tuple[Sequence[int], str, bool]]:
-        """Decode from the prefix plus each token; yield ids, text and whether it was cut."""
-        groups: list[tuple[Sequence[int], ForcedPrefix]]
-        if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
-            groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
-        else:
-            forced_ids = () if forced is None else forced.forced_ids
-            starts = range(0, len(chosen), MAX_TOGETHER)
-            batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
-            groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
-        for forks, prefix in groups:
-            one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
-            rows = [part.ids] * len(forks)
-            search = self.engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
-            for best, *_ in run_search(search):
-                text = decode_line(best.ids, tokenizer)
-                yield best.ids, text, is_cut(best.ids, len(part.ids), decoding, prefix)
+
+def _complete(
+    part: Part,
+    chosen: Sequence[int],
+    forced: ForcedPrefix | None,
+    decoding: DecodingConfig,
+    engine: Engine,
+    tokenizer: Tokenizer,
+) -> Iterator[tuple[str, bool]]:
+    """Decode from the prefix plus each token; yield the text and whether it was cut."""
+    groups: list[tuple[Sequence[int], ForcedPrefix]]
+    if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
+        groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
+    else:
+        forced_ids = () if forced is None else forced.forced_ids
+        starts = range(0, len(chosen), MAX_TOGETHER)
+        batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
+        groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
+    for forks, prefix in groups:
+        one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
+        rows = [part.ids] * len(forks)
+        search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
+        for best, *_ in run_search(search):
+            is_long = is_cut(best.ids, len(part.ids), decoding, prefix)
+            yield tokenizer.decode_line(best.ids), is_long
 
 
 def _translate(
@@ -164,15 +141,14 @@ def _translate(
     """Translate the sentences after the prefix, each followed by its white space."""
     found = run_search(engine.search([part.ids for part in parts], decoding))
     return "".join(
-        decode_line(best.ids, tokenizers.tgt.with_spans(part.protected)) + part.space
+        tokenizers.tgt.with_spans(part.protected).decode_line(best.ids) + part.space
         for part, (best, *_) in zip(parts, found, strict=True)
     )
 
 
-def _choose(token_id: int, forced: ForcedPrefix | None, tokenizer: Tokenizer) -> ForcedPrefix:
-    ids, open_bytes = ((), b"") if forced is None else (forced.forced_ids, forced.open_bytes)
-    remaining = open_bytes[len(tokenizer.piece_bytes(token_id)) :]
-    return force_tokens([*ids, token_id], tokenizer, remaining)
+def _choose(token_id: int, forced: ForcedPrefix, tokenizer: Tokenizer) -> ForcedPrefix:
+    remaining = forced.open_bytes[len(tokenizer.piece_bytes(token_id)) :]
+    return force_tokens([*forced.forced_ids, token_id], tokenizer, remaining)
 
 
 def _rank(
@@ -181,6 +157,8 @@ def _rank(
     forced: ForcedPrefix | None,
     k: int,
     tokenizer: Tokenizer,
+    *,
+    may_end: bool,
 ) -> list[tuple[float, int]]:
     """Return the k best (log-probability, id) that match the prefix, including eos."""
     forced_ids = [] if forced is None else list(forced.forced_ids)
@@ -190,6 +168,8 @@ def _rank(
         first = torch.tensor([0])  # the only sentence of the batch
         log_probs = forced(log_probs[None, None], tokens, first)[0, 0].clone()  # (V,)
         log_probs[tokenizer.eos_id] = _end_log_prob(score_next, prefix, forced_ids, tokenizer)
+    if not may_end:
+        log_probs[tokenizer.eos_id] = -math.inf
     top = log_probs.topk(min(k, len(log_probs)))
     pairs = zip(top.values.tolist(), top.indices.tolist(), strict=True)
     shown = (pair for pair in pairs if pair[0] != -math.inf)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Container
 from typing import NamedTuple
 
+from hubnmt.config import ModelConfig
 from hubnmt.pipeline.names import find_changed_names
 from hubnmt.text.detection import Detected, detect_languages
 from hubnmt.text.languages import NAMES, language_name, main_tag
@@ -46,12 +47,10 @@ MAX_LISTED = 5
 
 
 def check_translation(
-    translation: Translation, tokenizers: Tokenizers, *, src_lang: str, tgt_lang: str
+    translation: Translation, tokenizers: Tokenizers, config: ModelConfig
 ) -> Translation:
-    """Return a translation with a warning for each sign that it is wrong.
-
-    The languages of the model are BCP 47 tags.
-    """
+    """Return a translation with a warning for each sign that it is wrong."""
+    src_lang, tgt_lang = config.src_lang, config.tgt_lang
     warnings = []
     pairs = [
         (translation.src[slice(*src)], translation.text[slice(*tgt)])

@@ -5,8 +5,7 @@ import math
 from collections.abc import Generator, Sequence
 
 from hubnmt.config import DecodingConfig
-from hubnmt.pipeline.engine import Engine
-from hubnmt.pipeline.sentence import Sentence
+from hubnmt.pipeline.draft import Engine, Sentence
 
 MIN_REPEATS = 4
 """Consecutive repetitions that count as a loop ..."""
@@ -81,7 +80,7 @@ def retry_degenerate(
         sentences: with their hypotheses; without a forced prefix.
         decoding: options of the first search.
         engine: searches again, greedily if one hypothesis is wanted, without repeated n-grams.
-        max_batch_tokens: see `Engine.search`.
+        max_batch_tokens: see `TorchEngine.search`.
 
     Returns:
         after the steps of the search, the other sentences.

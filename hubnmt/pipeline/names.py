@@ -14,13 +14,13 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.engine import Engine
-from hubnmt.pipeline.sentence import Sentence, keeps_spans, rescore
+from hubnmt.pipeline.draft import Engine, Sentence, rescore
+from hubnmt.pipeline.targets import keeps_spans
 from hubnmt.text.languages import main_tag
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -185,14 +185,15 @@ def restore_names(
         engine: searches and scores.
         tokenizers: of the model.
         src_lang: language of the source, BCP 47 tag.
-        max_batch_tokens: see `Engine.search`.
+        max_batch_tokens: see `TorchEngine.search`.
 
     Yields:
-        the steps of the search for the sentences that lost names.
+        the steps of the searches for lost names.
     """
     # 1. Find what may be a changed or a lost name, except words that the model can translate.
     capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
-    cases = [_suspect(sentence, capital_is_sign=capital_is_sign) for sentence in sentences]
+    found = [_suspect(sentence, capital_is_sign=capital_is_sign) for sentence in sentences]
+    cases = [case for case in found if case.changed or case.lost]
     words = {name for case in cases for name, _ in case.changed}
     words |= {match.group() for case in cases for match in case.lost}
     known = yield from _find_translatable(sorted(words), engine, tokenizers)
@@ -204,15 +205,31 @@ def restore_names(
     # 3. Search again with placeholders where names were lost, and keep what is surer.
     attempts = [(case, attempt) for case in cases if (attempt := _protect(case))]
     rows = [attempt.part.ids for _, attempt in attempts]
-    options = dataclasses.replace(decoding, beam_size=decoding.n_best)
+    greedy = dataclasses.replace(decoding, beam_size=decoding.n_best)
     again = yield from engine.search(
-        rows, options, require_spans=False, max_batch_tokens=max_batch_tokens
+        rows, greedy, require_spans=False, max_batch_tokens=max_batch_tokens
     )
     for (case, attempt), hypotheses in zip(attempts, again, strict=True):
         gain = hypotheses[0].token_probability - case.sentence.hypotheses[0].token_probability
         if gain > MIN_GAIN and keeps_spans(attempt.part, hypotheses[0].ids, tokenizers):
             case.texts = [attempt.decode(hypothesis) for hypothesis in hypotheses]
-    # 4. Score the new texts, all in one pass.
+    # 4. Score the new texts in one pass.
+    for case, hypotheses in zip(cases, _score(cases, decoding, engine), strict=True):
+        case.sentence.hypotheses = hypotheses or case.sentence.hypotheses
+
+
+def _suspect(sentence: Sentence, *, capital_is_sign: bool) -> _Case:
+    src, text, tokenizers = sentence.src, sentence.text, sentence.tokenizers
+    changed = find_changed_names(src, text, tokenizers.tgt, capital_is_sign=capital_is_sign)
+    lost = find_lost_names(src, text, tokenizers.src) if capital_is_sign else []
+    # In another script the translation spells names itself.
+    return _Case(sentence, changed, lost if lost and _script(src) == _script(text) else [])
+
+
+def _score(
+    cases: Sequence[_Case], decoding: DecodingConfig, engine: Engine
+) -> Iterator[list[Hypothesis]]:
+    """Yield the restored hypotheses of each case, best first."""
     pairs = [
         (case.sentence.part.ids, case.sentence.tokenizers.tgt.encode(text))
         for case in cases
@@ -220,19 +237,8 @@ def restore_names(
     ]
     scored = iter(rescore(engine, pairs, length_penalty=decoding.length_penalty))
     for case in cases:
-        found = list(itertools.islice(scored, len(case.texts)))
-        if found:
-            case.sentence.hypotheses = sorted(found, key=lambda hypothesis: -hypothesis.score)
-
-
-def _suspect(sentence: Sentence, *, capital_is_sign: bool) -> _Case:
-    src, text = sentence.src, sentence.text
-    changed = find_changed_names(
-        src, text, sentence.tokenizers.tgt, capital_is_sign=capital_is_sign
-    )
-    lost = find_lost_names(src, text, sentence.tokenizers.src) if capital_is_sign else []
-    # In another script the translation spells names itself.
-    return _Case(sentence, changed, lost if _script(src) == _script(text) else [])
+        hypotheses = itertools.islice(scored, len(case.texts))
+        yield sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
 
 
 def _find_translatable(
@@ -282,14 +288,12 @@ def _protect(case: _Case) -> Sentence | None:
         or "" in part.protected
         or len(protected) > len(PLACEHOLDERS)
         or not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders)
-        or not can_gain(sentence.hypotheses[0], len(case.lost) + len(case.changed))
+        or not _can_gain(sentence.hypotheses[0], len(case.lost) + len(case.changed))
     ):
         return None
     unprotected = src_tokenizer.with_spans(PLACEHOLDERS)  # each stands for itself
     text = unprotected.decode(part.ids)
-    for name, mark in zip(
-        protected[len(part.protected) :], PLACEHOLDERS[len(part.protected) :], strict=False
-    ):
+    for mark, name in list(zip(PLACEHOLDERS, protected, strict=False))[len(part.protected) :]:
         text = re.sub(_whole(name), mark, text)
     return Sentence(
         part=part._replace(ids=unprotected.encode(text), protected=protected),
@@ -325,7 +329,7 @@ def _join_names(src: str, lost: Sequence[re.Match[str]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def can_gain(first: Hypothesis, n_lost: int) -> bool:
+def _can_gain(first: Hypothesis, n_lost: int) -> bool:
     """Return whether placeholders for lost words can make a translation surer by enough.
 
     A few words change the mean token probability of a long translation too little, so that a second

@@ -9,15 +9,12 @@ from typing import TypeVar
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
 from hubnmt.decoding import run_search
 from hubnmt.inference.engine import force_prefix, is_cut
-from hubnmt.pipeline.align_sentences import match_part
-from hubnmt.pipeline.assemble import Draft, join_draft
 from hubnmt.pipeline.checks import check_translation
-from hubnmt.pipeline.engine import Engine
+from hubnmt.pipeline.draft import Draft, Engine, Sentence, join_draft, rescore
 from hubnmt.pipeline.fallback import retry_degenerate
 from hubnmt.pipeline.names import restore_names
-from hubnmt.pipeline.prefix import distribute_prefix
 from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.pipeline.sentence import Sentence, rescore, unprotect_for_prefix
+from hubnmt.pipeline.targets import distribute_prefix, match_part, unprotect_for_prefix
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Translation
 
@@ -90,28 +87,25 @@ class Pipeline:
             split=split,
             separate_copied=not prefix,
         )
-        distributed = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
-        complete, open_prefix = list(distributed.complete), distributed.open
+        given, open_prefix = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
         parts, sentences, pairs = list(plan.parts), [], []
-        for place, part in enumerate(parts):
-            if not part.ids:
-                continue
-            is_given, own_prefix = bool(complete), ""
-            if complete:
-                given = complete.pop(0)
-                part, ids = match_part(part, given.text, self._tokenizers)
-                part = part._replace(space=given.space)
+        places = [place for place, part in enumerate(parts) if part.ids]
+        for number, place in enumerate(places):
+            part, own_prefix = parts[place], ""
+            if number < len(given):
+                part, ids = match_part(part, given[number].text, self._tokenizers)
+                part = part._replace(space=given[number].space)
                 pairs.append((part.ids, ids))
-            elif open_prefix:
+            elif number == len(given):
                 part = unprotect_for_prefix(part, open_prefix, self._tokenizers)
-                own_prefix, open_prefix = open_prefix, ""
+                own_prefix = open_prefix
             parts[place] = part
             sentences.append(
                 Sentence(
                     part=part,
                     tokenizers=self._tokenizers.with_spans(part.protected),
                     prefix=own_prefix,
-                    is_given=is_given,
+                    is_given=number < len(given),
                 )
             )
         scored = rescore(self.engine, pairs, length_penalty=decoding.length_penalty)
@@ -142,12 +136,8 @@ class Pipeline:
     ) -> Generator[list[int], None, list[Translation]]:
         """Search again where the guard finds something wrong, join the sentences, and check."""
         if guard:
-            free = [
-                sentence
-                for draft in drafts
-                for sentence in draft.sentences
-                if not (sentence.is_given or sentence.prefix)
-            ]
+            sentences = [sentence for draft in drafts for sentence in draft.sentences]
+            free = [each for each in sentences if not (each.is_given or each.prefix)]
             sound = yield from retry_degenerate(
                 free, decoding, self.engine, max_batch_tokens=max_batch_tokens
             )
@@ -164,11 +154,7 @@ class Pipeline:
         ]
         if not guard:
             return joined
-        src_lang, tgt_lang = self._config.src_lang, self._config.tgt_lang
-        return [
-            check_translation(found, self._tokenizers, src_lang=src_lang, tgt_lang=tgt_lang)
-            for found in joined
-        ]
+        return [check_translation(found, self._tokenizers, self._config) for found in joined]
 
 
 def _group_by_prefix(drafts: Iterable[Draft]) -> list[list[Sentence]]:

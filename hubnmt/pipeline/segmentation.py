@@ -147,11 +147,6 @@ def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
     return Part(ids, "", (0, len(text)), protected)
 
 
-def find_protected(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the spans of a sentence that a tokenizer encodes as placeholders."""
-    return choose_spans(text) if tokenizer.has_placeholders else ()
-
-
 def _is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
     """Return whether a protected text is all caps and the vocabulary does not cover that form.
 
@@ -177,10 +172,11 @@ def _encode(
 
     `is_lowered` decides in place of `_is_all_caps`.
     """
+    protected: tuple[str, ...] = ()
     if tokenizer.has_placeholders:
         text = unmark_times(text)
-    protected = find_protected(text, tokenizer)
-    text = protect(text, protected)
+        protected = choose_spans(text)
+        text = protect(text, protected)
     if is_lowered is None:
         is_lowered = lower_capitals and _is_all_caps(text, tokenizer)
     ids = tokenizer.encode(single_spaced(text.lower() if is_lowered else text))

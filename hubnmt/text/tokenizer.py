@@ -201,6 +201,10 @@ class Tokenizer:
         """Return the text of the ids; bytes that are not valid UTF-8 become U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
 
+    def decode_line(self, ids: Iterable[int]) -> str:
+        """Return the text of a sentence; line breaks become spaces, as its source has none."""
+        return " ".join(self.decode(ids).splitlines())
+
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the UTF-8 bytes of the ids, without special tokens."""
         spans, pieces = self._span_bytes, self._piece_bytes
@@ -210,6 +214,21 @@ class Tokenizer:
     def piece_bytes(self, token_id: int) -> bytes:
         """Return the bytes of one id; empty for special tokens."""
         return self._span_bytes.get(token_id, self._piece_bytes[token_id])
+
+    def readable(self, ids: Sequence[int]) -> list[str]:
+        """Return the pieces of ids as text; in hexadecimal if they are not whole characters.
+
+        A leading space marks the start of a word.
+        """
+        special = dict(zip((self.pad_id, self.bos_id, self.eos_id), SPECIAL_PIECES, strict=True))
+        pieces = []
+        for token_id in ids:
+            raw = self.piece_bytes(token_id)
+            try:
+                pieces.append(special.get(token_id) or raw.decode())
+            except UnicodeDecodeError:
+                pieces.append(f"<{raw.hex(' ').upper()}>")
+        return pieces
 
     def offsets(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return the (start, end) of each token in the UTF-8 encoding of the normalised text.

@@ -24,7 +24,6 @@ from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
-from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.text.normalization import single_spaced
 from hubnmt.translator import Translator
@@ -142,7 +141,7 @@ def decode_pairs(
             sources = [pairs.ids[row][0] for row in chunk]
             search = translator.engine.search(sources, decoding, max_batch_tokens=batch_tokens)
             for row, hypotheses in zip(chunk, run_search(search), strict=True):
-                texts[row] = decode_line(hypotheses[0].ids, tokenizer)
+                texts[row] = tokenizer.decode_line(hypotheses[0].ids)
             if bar is not None:
                 bar.update(len(chunk))
     return texts

@@ -5,12 +5,11 @@ from typing import Any
 
 from torch import Tensor
 
-from hubnmt.attention.replay import next_log_probs, readable_pieces
+from hubnmt.attention.replay import next_log_probs
 from hubnmt.decoding import Continuation
 from hubnmt.decoding.scoring import normalize_length, warp_for_sampling
 from hubnmt.errors import InputError
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
@@ -60,12 +59,12 @@ def next_token(translator: Translator, subject: Subject, asked: Any) -> dict[str
     filtered = warp_for_sampling(log_probs, **options)
     best = log_probs.topk(min(N_TOKENS, len(log_probs))).indices.tolist()
     before, after = log_probs[best].exp().tolist(), filtered[best].exp().tolist()
-    rows = zip(best, readable_pieces(best, tokenizers.tgt), before, after, strict=True)
+    rows = zip(best, tokenizers.tgt.readable(best), before, after, strict=True)
     names = ("id", "piece", "probability", "filtered")
     return {
         "position": position,
         **options,
-        "tokens": readable_pieces(target[:MAX_POSITIONS], tokenizers.tgt),
+        "tokens": tokenizers.tgt.readable(target[:MAX_POSITIONS]),
         "n_tokens": len(target),
         "chosen": target[position],
         "best": [dict(zip(names, row, strict=True)) for row in rows],
@@ -118,7 +117,7 @@ def beam_tree(translator: Translator, subject: Subject, beam_size: Any = None) -
         "length_penalty": decoding.length_penalty,
         "results": [
             {
-                "text": decode_line(hypothesis.ids, tokenizer),
+                "text": tokenizer.decode_line(hypothesis.ids),
                 "score": hypothesis.score,
                 "sum": hypothesis.log_prob,
             }
@@ -137,7 +136,7 @@ def _link_steps(
     steps: list[list[dict[str, Any]]] = []
     beam: list[int | None] = [None]
     for n_tokens, continuations in enumerate(observed, 1):
-        pieces = readable_pieces([made.token for made in continuations], tokenizer)
+        pieces = tokenizer.readable([made.token for made in continuations])
         steps.append(
             [
                 {

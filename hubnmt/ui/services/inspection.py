@@ -12,7 +12,6 @@ from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.pipeline.sentence import decode_line
 from hubnmt.text.graphemes import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
@@ -66,7 +65,7 @@ class Inspector:
         except HubNMTError as error:
             return with_message(steering, error)
         choices = [dataclasses.asdict(choice) for choice in found]
-        text = decode_line(prefix, bind_sentence(translator, subject.src))
+        text = bind_sentence(translator, subject.src).decode_line(prefix)
         return {**steering, "said": text, "choices": choices, "message": ""}
 
     def steer(
@@ -120,7 +119,7 @@ def _steered_row(
 ) -> tuple[int, ...]:
     """Return the token ids of the steered sentence."""
     tokenizer = bind_sentence(translator, subject.src)
-    prefix = decode_line(_prefix_ids(subject, steering), tokenizer)
+    prefix = tokenizer.decode_line(_prefix_ids(subject, steering))
     try:
         choice = steering["choices"][read_index(steering["choice"])]
         text, is_whole = choice["text"], choice.get("is_whole", True)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding import NOT_FINITE
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
@@ -68,7 +67,7 @@ def _read_choice(
 
 
 def _side(ids: list[int], tokenizer: Tokenizer, *, is_src: bool) -> dict[str, Any]:
-    tokens = readable_pieces(ids[:MAX_SHOWN_TOKENS], tokenizer)
+    tokens = tokenizer.readable(ids[:MAX_SHOWN_TOKENS])
     return {"tokens": tokens, "n_tokens": len(ids), "is_src": is_src}
 
 

@@ -13,7 +13,7 @@ from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
-from hubnmt.pipeline.prefix import check_prefix
+from hubnmt.pipeline.targets import check_prefix
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate, PairScore, Translation
 from hubnmt.ui.services.turns import TURNS, in_turns

@@ -11,10 +11,10 @@ from typing import Any, Self, TypeGuard
 
 from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
-from hubnmt.pipeline.align_sentences import Pair, pair_sentences
-from hubnmt.pipeline.segmentation import encode_whole, find_protected
-from hubnmt.pipeline.sentence import decode_line
+from hubnmt.pipeline.segmentation import encode_whole
+from hubnmt.pipeline.targets import Pair, pair_sentences
 from hubnmt.text.graphemes import number_words
+from hubnmt.text.protected_spans import choose_spans
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import UNSURE, Candidate, Translation
@@ -97,7 +97,7 @@ class Subject:
         # Join the translated sentences with the whitespace of the source.
         text, behind = "", 0
         for (start, end), ids, tokenizer in zip(spans, rows, tokenizers, strict=True):
-            text += src[behind:start] + decode_line(ids, tokenizer)
+            text += src[behind:start] + tokenizer.decode_line(ids)
             behind = end
         text += src[behind:]
         src_ids = (encode_whole(sentence, translator.tokenizers.src).ids for sentence in sentences)
@@ -154,8 +154,7 @@ def page_state(text: str, model: str, found: Translation, translator: Translator
 
 def bind_sentence(translator: Translator, sentence: str) -> Tokenizer:
     """Return the target tokenizer with the protected spans of a source sentence."""
-    protected = find_protected(sentence, translator.tokenizers.src)
-    return translator.tokenizers.tgt.with_spans(protected)
+    return translator.tokenizers.tgt.with_spans(choose_spans(sentence))
 
 
 def find_unsure(

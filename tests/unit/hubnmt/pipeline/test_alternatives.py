@@ -11,7 +11,6 @@ from torch import Tensor
 from hubnmt.decoding import run_search
 from hubnmt.inference.engine import force_tokens
 from hubnmt.model.batching import batch_sources
-from hubnmt.pipeline.sentence import decode_line
 from hubnmt.translator import Translator
 
 
@@ -44,7 +43,7 @@ def test_all_are_completed_in_one_search_as_they_would_be_alone(
         prefix = force_tokens([*said, by_text[each.piece.encode()]], tokenizer)
         row = random_model.tokenizers.src.encode(src)
         alone = run_search(search([row], random_model.decoding, prefix=prefix))[0][0]
-        assert each.text == decode_line(alone.ids, tokenizer)
+        assert each.text == tokenizer.decode_line(alone.ids)
 
 
 SRC = "Ein Hund rennt im Schnee."

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hubnmt.config import ModelConfig
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
@@ -29,7 +30,12 @@ def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) 
         sentences=(SentencePair((0, len(src)), (0, len(text))),),
         tgt_tokens=(*tokens, "<eos>"),
     )
-    return list(check_translation(translation, tokenizers, src_lang="de", tgt_lang="en").warnings)
+    sizes = {
+        "src_vocab_size": tokenizers.src.vocab_size,
+        "tgt_vocab_size": tokenizers.src.vocab_size,
+    }
+    config = ModelConfig(src_lang="de", tgt_lang="en", **sizes)
+    return list(check_translation(translation, tokenizers, config).warnings)
 
 
 @pytest.mark.parametrize(

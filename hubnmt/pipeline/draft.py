@@ -1,4 +1,4 @@
-"""Assemble a `Translation` from the hypotheses of its parts, with the white space of the source."""
+"""A text in translation: its sentences with their hypotheses, joined to a `Translation`."""
 
 import collections
 import dataclasses
@@ -8,17 +8,56 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hubnmt.attention.replay import readable_pieces
 from hubnmt.decoding import Hypothesis
+from hubnmt.decoding.types import make_hypothesis
+from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
+from hubnmt.inference.engine import TorchEngine
+from hubnmt.inference.scoring import Pairs
 from hubnmt.pipeline.segmentation import Part
-from hubnmt.pipeline.sentence import Sentence
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import Candidate, SentencePair, Translation
+
+Engine = TorchEngine | CTranslate2Engine
+"""Maps rows of source ids to hypotheses; `TorchEngine` is the reference."""
 
 Choice = list[Hypothesis]
 """One hypothesis per sentence."""
 
 CUT = "the translation reached max_new_tokens and was cut"
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Sentence:
+    """A translatable part of a text."""
+
+    part: Part
+    tokenizers: Tokenizers
+    """Tokenizers that restore the protected spans of the part."""
+    prefix: str = ""
+    """Forced prefix; empty for none."""
+    is_given: bool = False
+    """Whether the prefix contains the whole translation."""
+    hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
+    """Best first; empty before the search."""
+    is_cut: bool = False
+    """Whether the best hypothesis reached the length limit."""
+    warning: str = ""
+    is_replaced: bool = False
+    """Whether the hypotheses are those of fallback decoding."""
+
+    @property
+    def src(self) -> str:
+        """The source as the model reads it."""
+        return self.tokenizers.src.decode(self.part.ids)
+
+    @property
+    def text(self) -> str:
+        """The text of the best hypothesis."""
+        return self.decode(self.hypotheses[0])
+
+    def decode(self, hypothesis: Hypothesis) -> str:
+        """Return the text of a hypothesis."""
+        return self.tokenizers.tgt.decode_line(hypothesis.ids)
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -32,6 +71,15 @@ class Draft:
     """The parts that contain words, in order."""
     warnings: tuple[str, ...] = ()
     """Warnings of the plan."""
+
+
+def rescore(engine: Engine, pairs: Pairs, *, length_penalty: float) -> list[Hypothesis]:
+    """Return the target ids of each pair with the model's scores."""
+    scored = engine.score(pairs) if pairs else []
+    return [
+        make_hypothesis(ids, log_probs, length_penalty)
+        for (_, ids), log_probs in zip(pairs, scored, strict=True)
+    ]
 
 
 def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
@@ -54,30 +102,23 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
         ranked.setdefault(candidate.text, (candidate, choice))
     candidates = tuple(candidate for candidate, _ in ranked.values())[:n_best]
     best = next(choice for _, choice in ranked.values())
+    src_tokens: list[str] = []
+    tgt_tokens: list[str] = []
+    for sentence, hypothesis in zip(sentences, best, strict=True):
+        src, tgt = sentence.tokenizers
+        src_tokens += src.readable([*sentence.part.ids, src.eos_id])
+        tgt_tokens += tgt.readable([*hypothesis.ids, tgt.eos_id])
     return Translation(
         src=draft.text,
         text=candidates[0].text,
         score=candidates[0].score,
         n_best=candidates,
-        src_tokens=tuple(
-            piece
-            for sentence in sentences
-            for piece in readable_sentence(sentence.part.ids, sentence.tokenizers.src)
-        ),
-        tgt_tokens=tuple(
-            piece
-            for sentence, hypothesis in zip(sentences, best, strict=True)
-            for piece in readable_sentence(hypothesis.ids, sentence.tokenizers.tgt)
-        ),
+        src_tokens=tuple(src_tokens),
+        tgt_tokens=tuple(tgt_tokens),
         sentences=tuple(_link(draft, best)),
         warnings=_list_warnings(draft),
         n_fallbacks=sum(sentence.is_replaced for sentence in sentences),
     )
-
-
-def readable_sentence(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
-    """Return the readable pieces of a sentence, `<eos>` last."""
-    return readable_pieces([*ids, tokenizer.eos_id], tokenizer)
 
 
 def _make_candidate(draft: Draft, choice: Choice) -> Candidate:

@@ -1,11 +1,12 @@
-"""Pairing: sentence by sentence where both sides agree, whole texts where they do not."""
+"""Given targets: prefixes over several sentences, and whole translations in pairs."""
 
 from typing import Any
 
 import pytest
 
 from hubnmt.config import ModelConfig
-from hubnmt.pipeline.align_sentences import Pair, pair_sentences
+from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.pipeline.targets import Pair, distribute_prefix, pair_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
 
@@ -63,3 +64,25 @@ def test_a_candidate_brings_its_own_tokens(pair: Any, tiny_tokenizer: Tokenizer)
     assert [tuple(each.tgt_ids) for each in pairs] == list(spelled)
     without = Candidate("A dog. Two!", -1.0)
     assert pair("Ein Hund. Zwei!", without) == pair("Ein Hund. Zwei!", "A dog. Two!")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said", "is_open"),
+    [
+        ("A do", [], "A do"),
+        ("A dog runs.", [], "A dog runs."),
+        ("A dog runs. ", [("A dog runs.", " ")], ""),
+        ("A dog runs.  Two men! ", [("A dog runs.", "  "), ("Two men!", " ")], ""),
+        ("A dog. Two! Who? No", [("A dog.", " "), ("Two!", " ")], "Who? No"),
+        (" A dog. Two", [(" A dog.", " ")], "Two"),
+        ("Dr. Smith lau", [], "Dr. Smith lau"),
+        ("  ", [], "  "),
+    ],
+)
+def test_sentences_that_have_ended_are_said_and_the_last_is_open(
+    prefix: str, said: list[tuple[str, str]], is_open: str, tiny_tokenizer: Tokenizer
+) -> None:
+    """Of three source sentences in the first line, and one in the second."""
+    text = "Ein Hund rennt. Zwei Männer kochen! Wer lacht?\nNiemand."
+    plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=99)
+    assert distribute_prefix(prefix, plan, language="en") == (said, is_open)
