@@ -25,17 +25,16 @@ def check_place(folder: Path) -> None:
     """Raise an `InputError` if saving a model to a folder would overwrite other files."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not _is_model_folder(folder):
-        raise InputError(
-            f"{folder} contains other files and no {LIBRARY} model; name an empty or a new folder"
-        )
-
-
-def _is_model_folder(folder: Path) -> bool:
-    try:  # the field, because other libraries use the same file names
-        return read_json(folder / CONFIG).get("library") == LIBRARY
-    except ModelFolderError:
-        return False
+    if folder.is_dir() and any(folder.iterdir()):
+        try:  # the field, because other libraries use the same file names
+            library = read_json(folder / CONFIG).get("library")
+        except ModelFolderError:
+            library = None
+        if library != LIBRARY:
+            raise InputError(
+                f"{folder} contains other files and no {LIBRARY} model; name an empty or a new "
+                "folder"
+            )
 
 
 def load_config(folder: Path) -> ModelConfig:
