@@ -23,20 +23,28 @@ def make_parser(module: str, description: str | None) -> argparse.ArgumentParser
     )
 
 
-def run_command(work: Callable[[], object], *, interrupted: str = "nothing was written") -> int:
-    """Run the work of a command and log its errors.
+def run_command(
+    work: Callable[[], object],
+    *,
+    interrupted: str = "nothing was written",
+    report: Callable[[str], object] = log.error,
+) -> int:
+    """Run the work of a command, and report its errors in one line.
 
     Returns:
-        exit status: 0 success, 2 invalid request, 130 interrupted.
+        exit status: 0 success, 1 loss or gradient not finite, 2 invalid request, 130 interrupted.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         work()
     except (HubNMTError, OSError) as error:
-        log.error("error: %s", " ".join(str(error).split()))
+        report(f"error: {' '.join(str(error).split())}")
         return 2
+    except FloatingPointError as error:
+        report(f"error: training stopped: {error}")
+        return 1
     except KeyboardInterrupt:
-        log.error("interrupted; %s", interrupted)
+        report(f"interrupted; {interrupted}")
         return 130
     return 0
 

@@ -6,6 +6,7 @@ Copying is the simplest translation task, and a wrong mask, shift or cache shows
 Sockeye's system tests, test_seq_copy_sys.py, https://github.com/awslabs/sockeye).
 """
 
+import itertools
 import random
 import string
 import sys
@@ -21,22 +22,20 @@ LENGTHS = range(4, 13)
 SEED = 1
 
 
-def make_lines() -> dict[str, list[str]]:
-    """Draw distinct strings for each split, as letters separated by spaces."""
-    rng = random.Random(SEED)
-    lines: dict[str, None] = {}
-    while len(lines) < sum(SPLITS.values()):
-        lines[" ".join(rng.choices(string.ascii_lowercase, k=rng.choice(LENGTHS)))] = None
-    rest = iter(lines)
-    return {split: [next(rest) for _ in range(n)] for split, n in SPLITS.items()}
-
-
 def write_corpus(folder: Path) -> None:
-    """Write source and target files of both splits; different files are not overwritten."""
+    """Write source and target files of both splits; different files are not overwritten.
+
+    The strings are letters separated by spaces, all distinct.
+    """
+    rng = random.Random(SEED)
+    distinct: dict[str, None] = {}
+    while len(distinct) < sum(SPLITS.values()):
+        distinct[" ".join(rng.choices(string.ascii_lowercase, k=rng.choice(LENGTHS)))] = None
+    rest = iter(distinct)
     folder.mkdir(parents=True, exist_ok=True)
-    for split, lines in make_lines().items():
+    for split, n_lines in SPLITS.items():
+        text = "".join(f"{line}\n" for line in itertools.islice(rest, n_lines))
         for path in (folder / f"{split}.src", folder / f"{split}.tgt"):
-            text = "\n".join(lines) + "\n"
             if path.exists() and path.read_text(encoding="utf-8", errors="replace") != text:
                 raise InputError(f"{path} has other content; choose another folder")
             path.write_text(text, encoding="utf-8", newline="\n")

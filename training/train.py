@@ -21,8 +21,7 @@ from types import FrameType
 
 import torch
 
-from hubnmt.errors import HubNMTError
-from training.command import make_parser
+from training.command import make_parser, run_command
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
@@ -221,29 +220,21 @@ def set_up_log(*, is_rank0: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Returns:
-        exit status: 0 success, 1 loss or gradient not finite, 2 invalid request, 130 interrupted.
-    """
+    """Run the command line and return the exit status, see `run_command`."""
     is_rank0 = os.environ.get("RANK", "0") == "0"
     set_up_log(is_rank0=is_rank0)
     bound_shape_caches()
-    options = parse_arguments(arguments)
-    status, message = 0, ""
-    given = vars(options)
-    try:
+    given = vars(parse_arguments(arguments))
+
+    def work() -> None:
         with lock_turn(given.pop("wait")):
             run(**given)
-    except HubNMTError as error:
-        status, message = 2, f"error: {' '.join(str(error).split())}"
-    except FloatingPointError as error:
-        status, message = 1, f"error: training stopped: {error}"
-    except KeyboardInterrupt:
-        status, message = 130, "interrupted; the last saved state is valid"
-    if message and is_rank0:
-        sys.stderr.write(f"{message}\n")  # in one piece, beside other processes
-    return status
+
+    def report(message: str) -> None:
+        if is_rank0:
+            sys.stderr.write(f"{message}\n")  # in one piece, beside other processes
+
+    return run_command(work, interrupted="the last saved state is valid", report=report)
 
 
 if __name__ == "__main__":
