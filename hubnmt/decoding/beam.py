@@ -6,10 +6,10 @@ Operations over the vocabulary run in torch, for all sentences at once. The few 
 remain are handled as Python numbers, because a torch call costs more than the arithmetic.
 """
 
+import bisect
 import itertools
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,115 +34,83 @@ from hubnmt.decoding.types import (
 )
 
 
-class _Path(NamedTuple):
-    """An unfinished hypothesis, as a linked list of tokens."""
+class _Found(NamedTuple):
+    """Continuations of the hypotheses of one sentence, best first."""
 
-    rank: float
-    """Sum of log-probabilities after constraints; -inf marks padding."""
-    parent: int
-    """Index of the parent hypothesis in the previous step."""
-    token: int
-    """The last token; bos at first."""
-    log_prob: float
-    """The model's log-probability of `token`, before constraints."""
-    previous: "_Path | None"
-    """The parent path, shared by all its continuations, so that extending copies nothing."""
+    ranks: list[float]
+    """Sums of log-probabilities after constraints; -inf = impossible, or padding."""
+    parents: list[int]
+    """Index of the parent among the hypotheses of the previous step."""
+    tokens: list[int]
+    log_probs: list[float]
+    """The model's log-probability of each token, before constraints."""
 
-    def walk(self) -> tuple[list[int], list[float]]:
-        """Return all tokens, bos first, and the log-probability of each token but bos."""
-        tokens, log_probs, path = [self.token], [self.log_prob], self.previous
-        while path is not None:
-            tokens.append(path.token)
-            log_probs.append(path.log_prob)
-            path = path.previous
-        return tokens[::-1], log_probs[-2::-1]
+    def select(self, numbers: list[int]) -> "_Found":
+        """Return the continuations at the given places."""
+        columns: Any = ([column[number] for number in numbers] for column in self)
+        return _Found(*columns)
 
 
-class _Sentence:
-    """The beam of one sentence."""
+class _Beam:
+    """The hypotheses of one sentence."""
 
-    def __init__(
-        self,
-        number: int,
-        cap: int,
-        bos_id: int,
-        eos_id: int,
-        beam_size: int,
-        n_best: int,
-        penalty: float,
-    ) -> None:
+    def __init__(self, row: int, cap: int) -> None:
         """Start with one hypothesis: W identical ones would all continue alike."""
-        self.number = number
+        self.row = row
         """Index in the input batch."""
+        self.ranks = [0.0]
+        """Sums of log-probabilities of the unfinished hypotheses, best first."""
+        self.finished: list[Hypothesis] = []
+        """Finished hypotheses, best first."""
         self.cap = cap
         """Maximum target length, eos not counted."""
-        self.paths = [_Path(0.0, 0, bos_id, 0.0, None)]
-        """Unfinished hypotheses, best first."""
-        self.finished: list[Hypothesis] = []
-        """The W best finished hypotheses, best first."""
-        self._n_tokens = 0
-        self._padding: list[_Path] = []
-        """Finished or impossible continuations, used by `pad`."""
-        self._n_finished = 0
-        """Number of finished hypotheses, including those no longer among the W best."""
-        self._eos_id = eos_id
-        self._beam_size = beam_size
-        self._n_best = n_best
-        self._penalty = penalty
+        self._steps: list[_Found] = []
+        """The continuations that each step kept."""
 
-    def advance(self, found: Iterable[tuple[float, int, int, float]]) -> list[Status]:
-        """Extend the beam by one token.
+    def advance(self, found: _Found, beam_size: int, eos_id: int, length_penalty: float) -> None:
+        """Finish those of the W best that end; the W best of the others are the next beam."""
+        if eos_id in found.tokens[:beam_size]:
+            for rank, parent, token, log_prob in zip(*(x[:beam_size] for x in found), strict=True):
+                if token == eos_id and rank > -math.inf:
+                    ids, before = self.trace(parent)
+                    log_probs = (*before, log_prob)
+                    score = normalize_length(rank, len(log_probs), length_penalty)
+                    hypothesis = Hypothesis(ids, sum(log_probs), score, log_probs)
+                    bisect.insort(self.finished, hypothesis, key=lambda each: -each.score)
+        ranked = enumerate(zip(found.ranks, found.tokens, strict=True))
+        is_open = [n for n, (rank, token) in ranked if token != eos_id and rank > -math.inf]
+        kept = found.select(is_open[:beam_size] or [0])
+        self.ranks = kept.ranks if is_open else [-math.inf]
+        self._steps.append(kept)
 
-        Args:
-            found: rank, parent, token and log-probability of each of the 2W best continuations (or
-                all, if there are fewer), best first.
+    def pad(self, width: int) -> _Found:
+        """Pad the beam to `width` hypotheses with copies of rank -inf; return its newest step."""
+        n_missing = width - len(self.ranks)
+        self.ranks += [-math.inf] * n_missing
+        for column in self._steps[-1][1:]:
+            column += column[:1] * n_missing
+        return self._steps[-1]
 
-        Returns:
-            status of each of `found`; those behind the end of the list are dropped.
-        """
-        self._n_tokens += 1
-        old, ended, statuses = self.paths, list[Hypothesis](), list[Status]()
-        self.paths, self._padding = [], []
-        for number, (rank, parent, token, log_prob) in enumerate(found):
-            if len(self.paths) == self._beam_size:
-                break
-            path = _Path(rank, parent, token, log_prob, old[parent])
-            if token != self._eos_id and rank != -math.inf:
-                self.paths.append(path)
-                statuses.append("kept")
-                continue
-            is_finished = number < self._beam_size and math.isfinite(rank)
-            if is_finished:
-                ended.append(self._end(path))
-            statuses.append("finished" if is_finished else "dropped")
-            self._padding.append(path._replace(rank=-math.inf))
-        if ended:
-            self._n_finished += len(ended)
-            self.finished += ended
-            self.finished.sort(key=lambda hypothesis: -hypothesis.score)
-            del self.finished[self._beam_size :]
-        return statuses
+    def trace(self, number: int) -> tuple[list[int], list[float]]:
+        """Return the tokens of a hypothesis, without bos, and the log-probability of each."""
+        tokens, log_probs = list[int](), list[float]()
+        for step in reversed(self._steps):
+            tokens.append(step.tokens[number])
+            log_probs.append(step.log_probs[number])
+            number = step.parents[number]
+        return tokens[::-1], log_probs[::-1]
 
-    def pad(self, width: int) -> None:
-        """Pad the beam to `width` paths with continuations of rank -inf."""
-        self.paths += self._padding[: width - len(self.paths)]
-
-    def _end(self, path: _Path) -> Hypothesis:
-        tokens, log_probs = path.walk()
-        score = normalize_length(path.rank, len(log_probs), self._penalty)
-        return Hypothesis(tokens[1:-1], sum(log_probs), score, tuple(log_probs))
-
-    def is_done(self) -> bool:
-        """Return whether no unfinished path can still enter the n best."""
-        if self._n_finished >= self._beam_size:
+    def is_done(self, beam_size: int, n_best: int, length_penalty: float) -> bool:
+        """Return whether no unfinished hypothesis can still enter the n best."""
+        if len(self.finished) >= beam_size:
             return True
-        enough = self.finished[self._n_best - 1 :]
         reachable = best_reachable(
-            self.paths[0].rank,
-            n_tokens=self._n_tokens,
+            self.ranks[0],
+            n_tokens=len(self._steps),
             max_tokens=self.cap + 1,
-            length_penalty=self._penalty,
+            length_penalty=length_penalty,
         )
+        enough = self.finished[n_best - 1 :]
         return reachable <= (enough[0].score if enough else -math.inf)
 
 
@@ -181,29 +149,29 @@ def beam_search(
     Returns:
         a search that returns the hypotheses of each sentence, best first.
     """
-    sentences = [
-        _Sentence(number, cap, bos_id, eos_id, beam_size, n_best, length_penalty)
-        for number, cap in enumerate(max_tgt_tokens.tolist())
-    ]
-    live = list(sentences)
+    beams = [_Beam(row, cap) for row, cap in enumerate(max_tgt_tokens.tolist())]
+    live = list(beams)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
     tokens = newest[:, :, None]  # (B', w, t), kept up to date only with a constraint
     for n_generated in count_steps(max_tgt_tokens):
-        yield live[0].paths[0].walk()[0][1:]
+        yield live[0].trace(0)[0]
         # 1. Score all continuations, and forbid some.
         log_probs = step(newest)  # (B', w, V)
         allowed = constrain(
             log_probs,
             tokens,
-            [sentence.number for sentence in live],
+            [beam.row for beam in live],
             constraint=constraint,
-            must_end=[n_generated >= sentence.cap for sentence in live],
+            must_end=[n_generated >= beam.cap for beam in live],
             eos_id=eos_id,
         )
-        # 2. Choose the next beam of each sentence among the 2W best.
-        _advance(live, log_probs, allowed, 2 * beam_size, observe)
+        # 2. Rank the 2W best. Those of the first W that end are finished; the others go on.
+        for beam, found in zip(live, _rank(live, log_probs, allowed, 2 * beam_size), strict=True):
+            beam.advance(found, beam_size, eos_id, length_penalty)
+            if observe is not None:
+                observe(_describe(found, eos_id, beam_size))
         # 3. Remove finished sentences from the batch.
-        alive = compaction_indices([sentence.is_done() for sentence in live])
+        alive = compaction_indices([b.is_done(beam_size, n_best, length_penalty) for b in live])
         if not alive:
             break
         if len(alive) < len(live):
@@ -211,59 +179,39 @@ def beam_search(
             live, tokens = [live[place] for place in alive], tokens[rows]
             step.keep(rows)
         # 4. Let the state of the step follow the beam.
-        parents = newest.new_tensor([[path.parent for path in s.paths] for s in live])  # (B', w)
-        newest = newest.new_tensor([[path.token for path in s.paths] for s in live])  # (B', w)
+        # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
+        width = max(len(beam.ranks) for beam in live)
+        kept = [beam.pad(width) for beam in live]
+        parents = newest.new_tensor([step.parents for step in kept])  # (B', w)
+        newest = newest.new_tensor([step.tokens for step in kept])  # (B', w)
         step.reorder(parents)
         if constraint is not None:
             tokens = tokens.gather(1, parents[:, :, None].expand(-1, -1, tokens.shape[2]))
             tokens = torch.cat((tokens, newest[:, :, None]), dim=2)  # (B', w, t + 1)
-    return [sentence.finished for sentence in sentences]
+    return [beam.finished[:beam_size] for beam in beams]
 
 
-def _describe(
-    found: list[tuple[float, int, int, float]], statuses: list[Status]
-) -> list[Continuation]:
-    """Return the possible ones of the continuations that `_Sentence.advance` was given."""
-    dropped: list[Status] = ["dropped"] * (len(found) - len(statuses))
-    return [
-        Continuation(parent, token, log_prob, rank, status)
-        for (rank, parent, token, log_prob), status in zip(found, statuses + dropped, strict=True)
-        if rank != -math.inf
-    ]
-
-
-def _advance(
-    live: list[_Sentence],
-    log_probs: Tensor,
-    allowed: Tensor,
-    n_candidates: int,
-    observe: BeamObserver | None,
-) -> None:
-    """Extend the beam of each of B' sentences by one token.
-
-    Args:
-        live: the unfinished sentences.
-        log_probs: (B', w, V) from the model.
-        allowed: (B', w, V) after constraints.
-        n_candidates: continuations considered per sentence.
-        observe: see `beam_search`.
-    """
-    n_pieces = log_probs.shape[2]
-    sums = log_probs.new_tensor([[path.rank for path in s.paths] for s in live])  # (B', w)
+def _rank(live: list[_Beam], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> list[_Found]:
+    """Rank the continuations of B' sentences, given (B', w, V) before and after constraints."""
+    sums = log_probs.new_tensor([beam.ranks for beam in live])  # (B', w)
     n_candidates = min(n_candidates, log_probs[0].numel())
     ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
-    token_log_probs = log_probs.flatten(1).gather(1, places).tolist()
-    refuse_nan(itertools.chain.from_iterable(token_log_probs))
-    columns = zip(ranks.tolist(), places.tolist(), token_log_probs, strict=True)
-    for sentence, row in zip(live, columns, strict=True):
-        found = [
-            (rank, *divmod(place, n_pieces), log_prob)
-            for rank, place, log_prob in zip(*row, strict=True)
-        ]
-        statuses = sentence.advance(found)
-        if observe is not None:
-            observe(_describe(found, statuses))
-    # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
-    width = max(1, *(len(sentence.paths) for sentence in live))
-    for sentence in live:
-        sentence.pad(width)
+    n_pieces = log_probs.shape[2]
+    chosen = log_probs.flatten(1).gather(1, places)  # (B', C)
+    columns = [x.tolist() for x in (ranks, places // n_pieces, places % n_pieces, chosen)]
+    refuse_nan(itertools.chain.from_iterable(columns[3]))
+    return list(itertools.starmap(_Found, zip(*columns, strict=True)))
+
+
+def _describe(found: _Found, eos_id: int, beam_size: int) -> list[Continuation]:
+    """Return the possible continuations of one sentence, with what becomes of each."""
+    described: list[Continuation] = []
+    n_kept = 0
+    for number, (rank, parent, token, log_prob) in enumerate(zip(*found, strict=True)):
+        status: Status = "dropped"
+        if token != eos_id and n_kept < beam_size:
+            status, n_kept = "kept", n_kept + 1
+        elif token == eos_id and number < beam_size:
+            status = "finished"
+        described.append(Continuation(parent, token, log_prob, rank, status))
+    return [each for each in described if each.rank > -math.inf]

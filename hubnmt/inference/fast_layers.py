@@ -21,10 +21,8 @@ MIN_ROWS = 2
 """Rows from which oneDNN can be faster than the plain product."""
 MIN_PRODUCTS = 900_000
 """Products (rows x in x out) from which it is, since its call takes 12 to 15 µs more."""
-MIN_SENTENCES = 8
-"""Sentences from which explicit products are faster than the fused kernel of attention, ..."""
 MAX_QUERIES = 16
-"""... up to this number of queries for each."""
+"""Queries of a sentence up to which explicit products are faster than the fused kernel."""
 
 _LAYOUT_ROWS = 64
 """Number of rows that oneDNN's layout is chosen for; any number can be multiplied."""
@@ -51,7 +49,13 @@ def with_fast_layers(model: Transformer) -> Transformer:
     # Python finds plain attributes at once, those in a module's dictionaries by a call.
     for module in fast.modules():
         vars(module).update(module._modules | module._parameters | module._buffers)
+        module.__class__ = _without_hooks(type(module))
     return fast
+
+
+def _without_hooks(kind: Any) -> Any:
+    """Return a module class whose call is `forward`, without the search for hooks."""
+    return type(kind.__name__, (kind,), {"__call__": kind.forward})
 
 
 class FastLinear(nn.Module):
@@ -77,8 +81,6 @@ class FastLinear(nn.Module):
             return functional.linear(x, self._weight, self._bias)
         return _multiply(x, self._packed, self._bias)
 
-    __call__ = forward  # without the search for hooks
-
 
 class FastLayerNorm(nn.Module):
     """`nn.LayerNorm` in one call."""
@@ -92,22 +94,22 @@ class FastLayerNorm(nn.Module):
         """Map (..., D) to (..., D)."""
         return torch.layer_norm(x, *self._weights)
 
-    __call__ = forward
-
 
 class FastAttention(MultiHeadAttention):
-    """`MultiHeadAttention` with explicit products for few queries of several sentences."""
+    """`MultiHeadAttention` with explicit products for few queries, and scaled weights."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         """Lay out the weights of an attention block."""
         nn.Module.__init__(self)
         self.n_heads, self.d_model, self.dropout = attention.n_heads, attention.d_model, 0.0
-        weight, bias = attention.qkv_proj.weight, attention.qkv_proj.bias
+        weight, bias = attention.qkv_proj.weight.detach(), attention.qkv_proj.bias.detach()
+        scale = torch.ones_like(bias)
+        scale[: self.d_model] = (self.d_model // self.n_heads) ** -0.5
+        weight, bias = weight * scale[:, None], bias * scale
         self._qkv_proj = FastLinear(weight, bias)
         self._q_proj = FastLinear(weight[: self.d_model], bias[: self.d_model])
         self._kv_proj = FastLinear(weight[self.d_model :], bias[self.d_model :])
-        out = attention.out_proj
-        self.out_proj = FastLinear(out.weight, out.bias)  # type: ignore[assignment]  # same calls
+        self._out_proj = FastLinear(attention.out_proj.weight, attention.out_proj.bias)
 
     def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See `MultiHeadAttention`."""
@@ -119,16 +121,22 @@ class FastAttention(MultiHeadAttention):
         return self._split(self._q_proj(x))  # (B, H, Q, E)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """See `MultiHeadAttention`; keys stored as (B, H, E, S) make explicit products faster."""
+        """See `MultiHeadAttention`."""
         k, v = self._split_parts(self._kv_proj(memory), 2)  # (B, H, S, E) each
-        if len(memory) >= MIN_SENTENCES:
-            k = k.transpose(2, 3).contiguous().transpose(2, 3)  # (B, H, S, E)
-        return k, v.contiguous()
+        return k.contiguous(), v.contiguous()
 
-    __call__ = MultiHeadAttention.forward
-
-    def _prefers_products(self, q: Tensor) -> bool:
-        return len(q) >= MIN_SENTENCES and q.shape[2] <= MAX_QUERIES
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None = None, **_: bool
+    ) -> tuple[Tensor, None]:
+        """See `MultiHeadAttention`; there are no weights."""
+        if q.shape[2] > MAX_QUERIES:
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, scale=1.0)
+        else:
+            scores = q @ k.transpose(2, 3)  # (B, H, Q, K)
+            if attn_mask is not None:
+                scores = torch.where(attn_mask, scores, -math.inf)
+            mixed = scores.softmax(-1) @ v  # (B, H, Q, E)
+        return self._out_proj(mixed.transpose(1, 2).flatten(2)), None  # (B, Q, D)
 
     def _split_parts(self, x: Tensor, n_parts: int) -> tuple[Tensor, ...]:
         parts = x.view(*x.shape[:2], n_parts, self.n_heads, -1)  # (B, N, parts, H, E)

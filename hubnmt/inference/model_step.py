@@ -7,9 +7,6 @@ from torch import Tensor
 
 from hubnmt.model import Transformer
 
-ROWS_IN_CACHE = 32
-"""Rows of log-probabilities that are normalized at a time on a CPU: with 8,000 pieces 1 MB."""
-
 
 class ModelStep:
     """`Step` over a model, a batch of encoded sources and their decoder cache."""
@@ -41,8 +38,9 @@ class ModelStep:
     def __call__(self, last_ids: Tensor) -> Tensor:
         """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""
         hidden = self._model.step(last_ids, self._cache)  # (B, W, D)
-        log_probs = self._model.project(hidden).float()  # (B, W, V)
-        normalize_(log_probs)
+        logits = self._model.project(hidden).float()  # (B, W, V)
+        # In place, because allocating a second tensor of this size takes longer.
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # (B, W, V)
         return log_probs.index_fill_(-1, self._forbidden_ids, -torch.inf)
 
     def reorder(self, parents: Tensor) -> None:
@@ -52,18 +50,3 @@ class ModelStep:
     def keep(self, rows: Tensor) -> None:
         """Keep only the sentences at these indices."""
         self._cache.keep(rows)
-
-
-def normalize_(logits: Tensor) -> None:
-    """Replace logits (B, W, V) by their log-softmax.
-
-    In place, because allocating a second tensor of this size takes longer than the computation; and
-    a few rows at a time on a CPU, because PyTorch reads all rows three times.
-    """
-    rows = logits.flatten(0, 1)  # (B W, V)
-    if rows.shape[0] <= 2 * ROWS_IN_CACHE or logits.device.type != "cpu":
-        torch.log_softmax(rows, -1, out=rows)
-        return
-    for start in range(0, rows.shape[0], ROWS_IN_CACHE):
-        part = rows[start : start + ROWS_IN_CACHE]
-        torch.log_softmax(part, -1, out=part)

@@ -32,7 +32,7 @@ from turns import Job, take_turns
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.hub.pull import find_model
+from hubnmt.hub.pull import locate_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
@@ -158,12 +158,13 @@ def label(beam_size: int) -> str:
 def real(
     model: str, text: Path, ref: Path | None, *, threads: int, folder: Path, timing: Timing
 ) -> None:
-    stored = load_model(find_model(model))
+    source, _ = locate_model(model)
+    stored = load_model(source)
     export_ctranslate2(stored, folder / "real")
     exact = Translator(stored)
-    half = Translator(load_model(find_model(model)), dtype="bfloat16")
+    half = Translator(load_model(source), dtype="bfloat16")
     fast = {
-        dtype: Translator(load_model(find_model(model)), dtype=dtype, engine="ctranslate2")
+        dtype: Translator(load_model(source), dtype=dtype, engine="ctranslate2")
         for dtype in ("float32", "int8")
     }
     pieces = stored.tokenizers.src.pieces

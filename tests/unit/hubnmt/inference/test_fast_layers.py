@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.inference.fast_layers import MIN_SENTENCES, FastLinear, has_onednn, with_fast_layers
+from hubnmt.inference.fast_layers import FastLinear, has_onednn, with_fast_layers
 from hubnmt.model import Transformer
 from tests.models import make_model
 
@@ -24,9 +24,9 @@ ARCHITECTURES = pytest.mark.parametrize(
     ids=str,
 )
 N_SRC_TOKENS = pytest.mark.parametrize(
-    "lengths", [[5, 3], [3], [4] * MIN_SENTENCES], ids=lambda lengths: f"S={lengths}"
+    "lengths", [[5, 3], [3], [17] * 8], ids=lambda lengths: f"S={lengths}"
 )
-"""One sentence and several, padded or not; the last are enough for explicit products."""
+"""One sentence and several, padded or not; the last are too long for explicit products."""
 
 
 @pytest.fixture

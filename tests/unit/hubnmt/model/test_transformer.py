@@ -1,4 +1,4 @@
-"""Transformer: equal to torch's; invariant to padding and batch; steps equal teacher forcing."""
+"""Transformer: equal to torch's; invariant to padding and batch."""
 
 import itertools
 import math
@@ -143,28 +143,6 @@ def test_attend_returns_the_logits_and_the_weights_of_each_layer(batch: Batch) -
     assert (maps.cross_attn[0] > 0).all()
     assert (maps.tgt_self_attn.triu(1) == 0).all()
     assert (maps.tgt_self_attn[..., range(T), range(T)] > 0).all()
-
-
-@ORDERS
-def test_steps_of_forking_beams_equal_teacher_forcing(norm_order: str, batch: Batch) -> None:
-    """Each hypothesis has its own past, and a sentence leaves half-way."""
-    model = make_model(norm_order=norm_order).requires_grad_(False)
-    memory, pads = model.encode(batch.src_ids, batch.src_pad_mask), batch.src_pad_mask
-    cache = model.precompute_cross_attention(memory.clone(), pads)
-    rows = torch.ones(B, 1, 0, dtype=torch.int64)  # (B, W, tokens so far)
-    for n_beams in (1, 4, 4, 3, 6, 2, 4):
-        if n_beams == 3:
-            cache.keep(torch.tensor([1]))
-            rows, memory, pads = rows[1:], memory[1:], pads[1:]
-        parents = torch.randint(rows.shape[1], (len(rows), n_beams))
-        last = torch.randint(3, V, (len(rows), n_beams))
-        cache.reorder(parents)
-        index = parents[..., None].expand(-1, -1, rows.shape[2])
-        rows = torch.cat((rows.gather(1, index), last[..., None]), dim=2)
-        hidden = model.step(last, cache)
-        for b, prefixes in enumerate(rows):
-            expanded = (x[b].expand(n_beams, *x[b].shape) for x in (memory, pads))
-            torch.testing.assert_close(hidden[b], model.decode(prefixes, *expanded)[:, -1])
 
 
 TABLES = pytest.mark.parametrize(
