@@ -1,13 +1,15 @@
 import math
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hubnmt.config import DecodingConfig
 from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.translate import TimedTranslation
+from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
 from tests.conftest import REPO
 
 
@@ -36,6 +38,13 @@ def test_sentences_to_check_are_named(probabilities: list[float], said: str, not
     assert f"token probability {said}<" in html
     assert (note in html) if note else ("check" not in html)
     assert "<b<" not in html
+
+
+def test_a_text_in_another_language_offers_to_change_languages():
+    translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
+    answer = PageTranslation(TimedTranslation(translation, 1.0, DecodingConfig()), {}, "en")
+    assert "list.value = 'en'" in facts.warning_notice(answer)
+    assert "<button" not in facts.warning_notice(answer._replace(better_language=""))
 
 
 # --- The model card ---
