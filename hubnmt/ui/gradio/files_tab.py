@@ -18,7 +18,7 @@ JOB = "file"
 """The job of a session that the next one, or Cancel, ends."""
 
 LEAD = (
-    f"Upload a {', '.join(files.KINDS)} file in UTF-8, up to {files.MAX_FILE_MIB} MB and "
+    f"Upload a txt, tsv or csv file in UTF-8, up to {files.MAX_FILE_MIB} MB and "
     f"{files.MAX_ROWS:,} lines. Each line, or each row of one column, is translated with the "
     "model selected above and the decoding options of the Translate tab. With a column of "
     "references, scores and the lowest-scoring sentences are shown."

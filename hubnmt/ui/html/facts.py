@@ -2,11 +2,10 @@
 
 import html
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from hubnmt.text.languages import language_name
 from hubnmt.types import CHECK_BELOW, Translation
@@ -103,29 +102,22 @@ def fact_row(parts: Iterable[str]) -> str:
 # --- The model card, which is untrusted ---
 
 
-def _open_table(*_: Any) -> str:
-    region = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
-    return f'{region}<table class="sentences">'
-
-
-def _render_plain(tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a tag without the card's attributes; all headings have the same level."""
-    token = tokens[index]
-    tag = "h3" if token.type.startswith("heading") else token.tag
-    scope = ' scope="col"' if token.type == "th_open" else ""
-    return f"</{tag}>" if token.nesting < 0 else f"<{tag}{scope}>"
-
-
-_PLAIN = [
-    f"{kind}_{end}" for kind in ("heading", "th", "td", "ordered_list") for end in ("open", "close")
-]
-_RULES: dict[str, Any] = dict.fromkeys(_PLAIN, _render_plain)
-_RULES |= {"table_open": _open_table, "table_close": lambda *_: "</table></div>"}
-
 # Links and images stay text, so that nothing is loaded from elsewhere.
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _MARKDOWN.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
-_MARKDOWN.renderer.rules |= _RULES  # type: ignore[attr-defined]  # declared read-only
+
+
+def _render(text: str) -> str:
+    """Render Markdown without attributes, with headings of one level and tables that scroll."""
+    tokens = _MARKDOWN.parse(text)
+    for token in tokens:
+        token.attrs = {"scope": "col"} if token.type == "th_open" else {}
+        if token.type.startswith("heading"):
+            token.tag = "h3"
+    shown = str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
+    region = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+    shown = shown.replace("<table>", f'{region}<table class="sentences">')
+    return shown.replace("</table>", "</table></div>")
 
 
 def card_html(card: str) -> str:
@@ -136,7 +128,7 @@ def card_html(card: str) -> str:
         return next((n for n, head in enumerate(FIRST) if section.startswith(head)), len(FIRST))
 
     sections = SECTION.split(text[:MAX_CARD_CHARS])
-    shown = _MARKDOWN.render("".join(sorted(sections, key=rank)))
+    shown = _render("".join(sorted(sections, key=rank)))
     if not shown:
         return ""
     if len(text) > MAX_CARD_CHARS:

@@ -88,8 +88,8 @@ def test_the_head_is_left_out_and_the_rest_is_laid_out():
     assert "license" not in shown
     assert "<h3>Title of_it</h3>" in shown
     assert "<p>Two lines of text with <code>a &lt; b</code> and one _ escaped.</p>" in shown
-    assert '<th scope="col">set</th><th scope="col">BLEU</th>' in shown
-    assert "<td>a | b</td><td>42.5</td>" in shown
+    assert '<th scope="col">set</th> <th scope="col">BLEU</th>' in shown
+    assert "<td>a | b</td> <td>42.5</td>" in shown
     assert "---" not in shown
     assert "<ul> <li>first</li> <li>second</li> </ul>" in shown
     assert "print(&quot;&lt;b&gt;&quot;)" in shown
