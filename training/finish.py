@@ -36,9 +36,8 @@ from training.distributed import pick_device
 from training.files import replace_text
 from training.release.alignment_head import choose_head
 from training.release.measure import add_measured, explain_failure
-from training.release.records import add_records
 from training.run.card_facts import facts_of_run
-from training.run.report import peak_memory_mib
+from training.run.report import add_records, peak_memory_mib
 from training.run.run_dir import Weights, read_validation
 from training.run.trainer import Run
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs

@@ -1,1 +1,1 @@
-"""Optimizer step: loss, learning-rate schedule, weight averaging and out-of-memory reports."""
+"""Optimizer step: loss, learning-rate schedule and out-of-memory reports."""

@@ -1,1 +1,1 @@
-"""What `training.finish` measures and stores: scores, alignment head and the record of the run."""
+"""What `training.finish` measures: scores, examples and the alignment head."""

@@ -1,29 +1,35 @@
-"""Checkpoints: everything needed to resume a run exactly.
+"""Checkpoints: everything needed to resume a run exactly; copies and averages of weights.
 
 They are loaded with `weights_only`, so they hold tensors and plain values but no code. `state.pt`
 is written often; weight snapshots change at validations only and have files of their own,
 `snapshots/STEP.pt`, written before the state that names them.
 """
 
+import copy
 import dataclasses
 import random
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from hubnmt.checkpoint.weights import own_tensors
 from hubnmt.errors import ModelFolderError
+from hubnmt.model import Transformer
 from hubnmt.model.transformer import rename_weights
 from training.data.loader import Position
 from training.files import replace_file
-from training.optim.averaging import Weights
 from training.optim.step import Stepper
 from training.run.run_dir import STATE_FILE
 
 SNAPSHOT_FOLDER = "snapshots"
+
+Weights = dict[str, Tensor]
+"""Detached parameters by name; tied ones appear once, under their first name."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -134,3 +140,36 @@ def _set_random_states(states: dict[str, Any]) -> None:
 
 def _snapshot_path(folder: Path, step: int) -> Path:
     return folder / SNAPSHOT_FOLDER / f"{step:08d}.pt"
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+def copy_weights(model: Transformer) -> Weights:
+    """Return a copy of the weights in main memory."""
+    return {
+        name: tensor.detach().to("cpu", copy=True) for name, tensor in own_tensors(model).items()
+    }
+
+
+def with_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
+    """Return a copy of a model, in eval mode, with other weights."""
+    twin = copy.deepcopy(model)  # a new model would advance the run's random generator
+    put_weights(twin, weights)
+    return twin.eval()
+
+
+def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Replace the weights of a model, in place."""
+    with torch.no_grad():
+        for name, tensor in own_tensors(model).items():
+            tensor.copy_(weights[name])
+
+
+def average(snapshots: Iterable[Mapping[str, Tensor]]) -> Weights:
+    """Average weights element by element; the names are those of the last snapshot.
+
+    Source: Vaswani et al. 2017, section 6.1 (they average the last 5 checkpoints).
+    """
+    rows = list(snapshots)
+    return {name: torch.stack([row[name] for row in rows]).mean(0) for name in rows[-1]}

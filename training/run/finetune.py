@@ -14,7 +14,7 @@ from hubnmt.hub.reference import parse_reference
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
 from training.config.recipe import FROM_TOKENIZER, RunConfig, Tables
-from training.optim.averaging import Weights
+from training.run.checkpoint import Weights
 
 _OF_ENCODER = (
     *("d_model", "n_heads", "d_ff", "norm_order", "activation", "n_encoder_layers"),

@@ -21,10 +21,9 @@ from training.config.recipe import RunConfig
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.averaging import put_weights
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
-from training.run.checkpoint import Progress, load_state, random_states, save_state
+from training.run.checkpoint import Progress, load_state, put_weights, random_states, save_state
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import read_validation, remove_start_record, write_status
 from training.run.validation import Validator

@@ -23,7 +23,7 @@ from tests.hub_server import HubServer
 from training import finish as finishing
 from training.finish import finish_untuned, main
 from training.release.alignment_head import choose_head
-from training.release.records import add_records
+from training.run.report import add_records
 from training.run.validation import encode_pairs
 from training.train import Run
 

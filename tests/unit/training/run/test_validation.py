@@ -10,7 +10,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.translator import Translator
 from tests.runs import RunFarm, differing, score_as
-from training.optim.averaging import average
+from training.run.checkpoint import average
 from training.run.run_dir import read_validation
 from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
 
