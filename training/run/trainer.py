@@ -1,7 +1,6 @@
 """The training loop: optimizer steps, logging, validation and checkpoints."""
 
 import logging
-import math
 import random
 import time
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
 from training.optim.lr_schedule import rate_at
 from training.optim.step import REMEDY, Stepper, StepStats
+from training.run.budget import Budget
 from training.run.checkpoint import Progress, load_state, put_weights, random_states, save_state
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import read_validation, remove_start_record, write_status
@@ -30,8 +30,6 @@ from training.run.validation import Validator
 
 log = logging.getLogger("training")
 
-FIRST_VALIDATION = 0.1
-"""Share of the time limit that is reserved for the final validation before one was measured."""
 STATUS_EVERY_S = 1.0
 
 
@@ -72,8 +70,7 @@ class Run:
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
-        self._time_share = 0.0
-        self._began, self._seconds_before = 0.0, 0.0
+        self._budget = Budget(settings, self.progress)
         self._status_s = -STATUS_EVERY_S
 
     def replan(self, config: RunConfig) -> None:
@@ -86,7 +83,6 @@ class Run:
         self.progress = load_state(self.folder, self.stepper, rank=self.group.rank)
         self._saved_step = self.progress.step
         self.loader.seek(self.progress.position)
-        self._time_share = self._time_used()
         if not self.group.is_rank0:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
@@ -106,7 +102,7 @@ class Run:
         """
         group, first_step = self.group, self.progress.step
         group.run_on_rank0(self._open_report)
-        self._began, self._seconds_before = time.monotonic(), self.progress.seconds
+        self._budget = Budget(self.config.run, self.progress)
         bar = progress_bar("training", initial=first_step, unit="step", disable=not group.is_rank0)
         try:
             with self.stepper.connected(), bar, logging_redirect_tqdm():
@@ -146,13 +142,13 @@ class Run:
         share = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
-            used = self._budget_used(progress.step + 0.5)
+            used = self._budget.used(progress.step + 0.5)
             lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
             numbers = self.stepper.run(
                 share.batches,
                 lr=lr,
                 must_stop=self._wants_stop(),
-                time_share=self._time_expected() if group.is_rank0 else 0.0,
+                time_share=self._budget.time_expected() if group.is_rank0 else 0.0,
             )
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
             upcoming = self.loader.take(n_batches)
@@ -162,7 +158,7 @@ class Run:
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)
-            bar.total = max(progress.step, round(progress.step / self._budget_used(progress.step)))
+            bar.total = max(progress.step, round(progress.step / self._budget.used(progress.step)))
             bar.update()
             self._write_status()
             if progress.step % settings.log_every == 0:
@@ -198,34 +194,22 @@ class Run:
         return progress.step >= settings.max_steps or progress.n_worse >= settings.patience
 
     def _wants_stop(self) -> bool:
-        return self.must_stop or (self.group.is_rank0 and self._time_used() >= 1)
-
-    def _time_used(self) -> float:
-        limit = 60 * (self.config.run.max_minutes or math.inf)
-        reserved = self.progress.validation_s or FIRST_VALIDATION * limit
-        return self.progress.seconds / max(limit - reserved, limit / 2)
-
-    def _time_expected(self) -> float:
-        return self._time_used() * (1 + 1.5 / max(self.progress.step, 1))
-
-    def _budget_used(self, step: float) -> float:
-        return min(1.0, max(step / self.config.run.max_steps, self._time_share))
+        return self.must_stop or (self.group.is_rank0 and self._budget.time_used() >= 1)
 
     def _count(self, stats: StepStats, position: Position) -> None:
         progress = self.progress
         progress.step += 1
         progress.epoch, progress.batch = position
         progress.n_skipped += stats.is_skipped
-        progress.seconds = self._seconds_before + time.monotonic() - self._began
-        self._time_share = stats.time_share
+        self._budget.count_time()
+        self._budget.time_share = stats.time_share
 
     def _write_status(self) -> None:
         """Record the step and an estimate of the time left, at most every `STATUS_EVERY_S`."""
         progress = self.progress
         if self.group.is_rank0 and progress.seconds - self._status_s >= STATUS_EVERY_S:
             self._status_s = progress.seconds
-            used = max(progress.step / self.config.run.max_steps, min(1.0, self._time_used()))
-            left_s = progress.seconds * (1 / used - 1)
+            left_s = self._budget.seconds_left()
             numbers = {"step": progress.step, "seconds": progress.seconds, "seconds_left": left_s}
             write_status(self.folder, "training", **numbers)
 
@@ -249,22 +233,21 @@ class Run:
         )
 
     def _validate(self) -> None:
-        """Validate on rank 0 and broadcast what decides about early stopping."""
+        """Validate on rank 0; the other processes are told what decides about early stopping."""
         progress = self.progress
 
-        def validate() -> tuple[float, float, int, int]:
+        def validate() -> int:
             began = time.monotonic()
             assert self._validator is not None, "set by _open_report on rank 0"
             try:
                 self._validator.validate(self.model, progress)
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
-            progress.seconds = self._seconds_before + time.monotonic() - self._began
+            self._budget.count_time()
             progress.validation_s = time.monotonic() - began
-            return progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse
+            return progress.n_worse
 
-        best = self.group.run_on_rank0(validate)
-        progress.best_bleu, progress.best_chrf, progress.best_step, progress.n_worse = best
+        progress.n_worse = self.group.run_on_rank0(validate)
         self._saved_step = None  # the state has changed
 
     def _save(self) -> None:
