@@ -13,7 +13,6 @@ import typer
 
 from hubnmt.cli.app import app
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.text.textfile import DISK_FULL, NOT_WRITABLE
 
 INTERRUPTED = {
     "list": "nothing was changed",
@@ -54,13 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in (*DISK_FULL, *NOT_WRITABLE):
+        if error.errno is None:
             raise
-        remedy = "free disk space" if error.errno in DISK_FULL else "choose another place"
-        where = error.filename or "the output"
-        message = f"error: {where}: cannot be written ({error.strerror}); {remedy}, then try again"
-        _report(message, *_notes(error))
-        if error.errno in DISK_FULL:
+        where = f"{error.filename or 'the output'}: {error.strerror}"
+        remedy = "free disk space or choose another place, then try again"
+        _report(f"error: {where}; {remedy}", *_notes(error))
+        try:
+            sys.stdout.flush()
+        except OSError:
             _discard_output()
         return 2
     return 0

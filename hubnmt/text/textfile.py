@@ -5,7 +5,6 @@ files stay aligned.
 """
 
 import codecs
-import errno
 import shutil
 import stat
 import sys
@@ -18,10 +17,6 @@ from hubnmt.errors import InputError, ModelFolderError
 
 MAX_LINE_CHARS = 50_000
 """Longest accepted line, far beyond a sentence or paragraph."""
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers for a full disk or an exceeded quota or file size limit."""
-NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
-"""Error numbers for a folder of another user, or a file where a folder should be."""
 TOO_LONG = "put each sentence or paragraph on its own line"
 
 

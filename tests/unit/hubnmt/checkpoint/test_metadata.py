@@ -37,23 +37,12 @@ def test_the_first_score_of_each_metric_is_read():
     )
 
 
-def bomb(first: str, others: str) -> str:
+def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read():
     """Ten aliases in each of fifteen values: written out, a million gigabytes."""
-    lines = [f"a{n}: &a{n} {others.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 16)]
-    return "\n".join(["---", f"a0: &a0 {first}", *lines, "language: [de]", "---", ""])
-
-
-@pytest.mark.parametrize(
-    ("head", "word"),
-    [
-        (bomb("[x, x]", "[{}]"), "alias"),
-        (bomb("{a: 1}", "{{<<: [{}]}}"), "alias"),
-        ("---\nlanguage: &all [*all]\n---\n", "alias"),
-    ],
-)
-def test_a_short_head_that_could_stand_for_a_huge_one_is_not_read(head: str, word: str):
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 16)]
+    head = "\n".join(["---", "a0: &a0 [x, x]", *lines, "language: [de]", "---", ""])
     assert read_metadata(head) == {}
-    with pytest.raises(ModelFolderError, match=word):
+    with pytest.raises(ModelFolderError, match="alias"):
         check_metadata(head)
 
 
