@@ -128,18 +128,24 @@ class Stepper:
         facts = counts.to(self.group.device, non_blocking=True)
         self.group.sum(facts)
         n_tokens = facts[0].float()
-        # 2. Accumulate the gradients of all batches; the last pass exchanges them.
-        total = torch.zeros((), device=self.group.device)
-        for number, batch in enumerate(batches, 1):
-            is_last = number == len(batches)
-            with (
-                self._reporting_out_of_memory(),
-                self.group.accumulating(self._reduced_loss, is_last=is_last),
-            ):
-                total += self._accumulate(batch, n_tokens)
-        self.group.sum(total)
-        # 3. Clip them and update the weights.
-        grad_norm = self._update(lr)
+        with self._reporting_out_of_memory():
+            # 2. Accumulate the gradients of all batches; the last pass exchanges them.
+            total = torch.zeros((), device=self.group.device)
+            for number, batch in enumerate(batches, 1):
+                is_last = number == len(batches)
+                with self.group.accumulating(self._reduced_loss, is_last=is_last):
+                    total += self._accumulate(batch, n_tokens)
+            self.group.sum(total)
+            # 3. Clip the gradients; the norm is that before.
+            self.scaler.unscale_(self.optimizer)
+            clip = self.settings.grad_clip_norm or float("inf")
+            grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
+            # 4. Update the weights at this step's learning rate, and zero the gradients.
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            self.scaler.step(self.optimizer)
+            self.optimizer.zero_grad()
+            self.scaler.update()
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
     def rehearse(self, batch: Batch) -> None:
@@ -180,25 +186,16 @@ class Stepper:
         self.scaler.scale(loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
 
-    def _update(self, lr: float) -> Tensor:
-        """Clip the gradients, update and zero them; return the norm before clipping."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.scaler.unscale_(self.optimizer)
-        clip = self.settings.grad_clip_norm or float("inf")
-        grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
-        self.scaler.step(self.optimizer)
-        self.optimizer.zero_grad()
-        self.scaler.update()
-        return grad_norm
-
     @contextlib.contextmanager
     def _reporting_out_of_memory(self) -> Iterator[None]:
         """Raise a lack of memory in the block as an error that names the settings to change."""
         try:
             yield
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            if not (
+                isinstance(error, (torch.OutOfMemoryError, MemoryError))
+                or any(sign in str(error) for sign in _SIGNS)
+            ):
                 raise
             tokens, accumulate = self.settings.batch_tokens, self.settings.accumulate
             problem = (
@@ -209,10 +206,3 @@ class Stepper:
             if not self.group.is_rank0:
                 log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may go on
             raise ConfigError(problem) from None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that GPU or main memory ran out."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
