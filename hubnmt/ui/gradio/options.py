@@ -29,27 +29,19 @@ class OptionsPanel:
         """
         values = control_values(decoding, preset)
         self._by_name: dict[str, Any] = {}
-        self._only_when: dict[str, gr.Column] = {}
         with gr.Accordion(
             f"Decoding options {title}".strip(), open=False, elem_id=name, elem_classes="options"
         ):
             self._preset = gr.Radio(
                 list(PRESETS), value=preset, label=f"Preset {title}".strip(), elem_classes="presets"
             )
-            for group in decoding_controls.GROUPS:
-                is_shown = values.get(group.only_when, True)
-                with gr.Column(visible=is_shown, elem_classes="option-group") as column:
-                    self._place(group, values)
-                if group.only_when:
-                    self._only_when[group.only_when] = column
-
-    def _place(self, group: decoding_controls.Group, values: dict[str, Any]) -> None:
-        if group.title:
-            title = f"<h3>{group.title}</h3>"
-            gr.HTML(html_template=title, js_on_load=None, apply_default_css=False)
-        with gr.Row(elem_classes="option-row"):
-            for control in group.controls:
-                self._by_name[control.name] = _make_component(control, values[control.name])
+            for heading, controls in decoding_controls.GROUPS.items():
+                with gr.Column(elem_classes="option-group"):
+                    title = f"<h3>{heading}</h3>"
+                    gr.HTML(html_template=title, js_on_load=None, apply_default_css=False)
+                    with gr.Row(elem_classes="option-row"):
+                        for control in controls:
+                            self._by_name[control.name] = _make(control, values[control.name])
 
     @property
     def components(self) -> list[Any]:
@@ -91,24 +83,20 @@ class OptionsPanel:
         moved = gr.on(inputs, None, None, self._preset, js="() => null", **QUIET)
         for event in (chosen.then, moved.then, self.prefix.change):
             on_change(event)
-        for name, column in self._only_when.items():
-            switch = self._by_name[name]
-            switch.change(
-                lambda is_on: gr.Column(visible=is_on), switch, column, queue=False, **QUIET
-            )
         beam_size, n_best = self._by_name["beam_size"], self._by_name["n_best"]
         pair = [beam_size, n_best]  # n_best must not exceed beam_size
         beam_size.input(None, pair, n_best, js="(beam, n) => Math.min(beam, n)", **QUIET)
         n_best.input(None, pair, beam_size, js="(beam, n) => Math.max(beam, n)", **QUIET)
 
 
-def _make_component(control: decoding_controls.Control, value: Any) -> Any:
+def _make(control: decoding_controls.Control, value: Any) -> Any:
     shared: dict[str, Any] = {"value": value, "label": control.label, "info": control.info}
     if control.slider is not None:
         low, high, step = control.slider
-        return gr.Slider(low, high, step=step, min_width=220, **shared)
+        return gr.Slider(low, high, step=step, min_width=220, elem_classes=control.name, **shared)
     if isinstance(value, bool):
-        return gr.Checkbox(**shared)
+        return gr.Checkbox(elem_classes=control.name, **shared)
+    typed = [control.name, "typed"]
     if isinstance(value, str):
-        return gr.Textbox(max_lines=1, elem_classes="typed", **shared)
-    return gr.Number(precision=0, min_width=220, elem_classes="typed", **shared)
+        return gr.Textbox(max_lines=1, elem_classes=typed, **shared)
+    return gr.Number(precision=0, min_width=220, elem_classes=typed, **shared)

@@ -3,6 +3,7 @@
 Valid values are defined in `hubnmt.config`; a slider's range covers the useful ones.
 """
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,23 +29,14 @@ class Control(NamedTuple):
     """Lowest and highest value, and step, of a slider."""
 
 
-class Group(NamedTuple):
-    """Controls shown under one heading."""
-
-    title: str
-    controls: tuple[Control, ...]
-    only_when: str = ""
-    """Name of a switch outside the group; its controls have an effect only while it is on."""
-
-
 SEARCH = (
     Control("beam_size", "Beam size", "Hypotheses kept in the search; 1 is greedy.", (1, 16, 1)),
     Control("n_best", "Alternatives", "Translations returned, at most the beam size.", (1, 16, 1)),
     Control("length_penalty", "Length penalty", "Above 1 favours long translations.", (0, 2, 0.05)),
     Control("max_new_tokens", "Max new tokens", "Per sentence; 0 follows the source.", (0, 512, 1)),
 )
-SAMPLE = Control("sample", "Random sampling", "Sample tokens instead of using beam search.")
 SAMPLING = (
+    Control("sample", "Random sampling", "Sample tokens instead of using beam search."),
     Control("temperature", "Temperature", "Below 1 favours probable tokens.", (0.1, 2, 0.05)),
     Control("top_p", "Top p", "Sample from this total probability; 1 is off.", (0.05, 1, 0.05)),
     Control("top_k", "Top k", "Sample from this many probable tokens; 0 is off.", (0, 200, 1)),
@@ -66,14 +58,9 @@ REPEATS = (
 )
 PREFIX = Control("prefix", "Forced prefix", "Text the translation must start with.")
 
-GROUPS = (
-    Group("Search", SEARCH),
-    Group("Sampling", (SAMPLE,)),
-    Group("", SAMPLING, only_when="sample"),
-    Group("Repetition", REPEATS),
-    Group("Prefix", (PREFIX,)),
-)
-CONTROLS = tuple(control for group in GROUPS for control in group.controls)
+GROUPS = {"Search": SEARCH, "Sampling": SAMPLING, "Repetition": REPEATS, "Prefix": (PREFIX,)}
+"""Controls by their heading. The style sheet shows those of sampling only if it is on."""
+CONTROLS = tuple(itertools.chain.from_iterable(GROUPS.values()))
 NAMES = tuple(control.name for control in CONTROLS)
 
 BEST = "Best"
