@@ -101,15 +101,12 @@ BAD = "<script>alert(1)</script><img src=x onerror=alert(2)> ![](http://e.org/x.
 @pytest.mark.parametrize(
     "card",
     [
-        BAD,
-        f"# {BAD}",
-        f"- {BAD}",
+        f"{BAD}\n\n# {BAD}\n\n- {BAD}",
         f"| {BAD} | b |\n|---|---|\n| {BAD} | `{BAD}` |",
         f"```{BAD}\n{BAD}\n```",
         f"`{BAD}` \\{BAD} ``` `",
         f"---\n{BAD}",
         f"text\n```\n{BAD}",
-        "|\n|--|",
     ],
 )
 def test_whatever_a_card_says_stays_text(card: str):

@@ -21,19 +21,6 @@ def read_back(values: dict[str, Any]) -> DecodingConfig:
     return DecodingConfig.from_dict(options)
 
 
-@pytest.mark.parametrize("end", [0, 1])
-@pytest.mark.parametrize(
-    "control",
-    [control for control in decoding_controls.CONTROLS if control.slider],
-    ids=lambda control: control.name,
-)
-def test_both_ends_of_every_range_are_possible(control: decoding_controls.Control, end: int):
-    values = decoding_controls.control_values(DecodingConfig(beam_size=16), "Best")
-    assert control.slider
-    values |= {"n_best": 1, control.name: control.slider[end]}
-    read_back(values)
-
-
 @pytest.mark.parametrize("preset", decoding_controls.PRESETS)
 def test_every_preset_is_possible_and_changes_what_it_says(preset: str):
     values = decoding_controls.control_values(DecodingConfig(beam_size=5), preset)

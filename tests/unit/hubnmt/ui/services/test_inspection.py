@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from hubnmt.errors import ModelFolderError
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.inspection import Inspector
@@ -76,12 +75,3 @@ def test_an_alternative_that_was_cut_is_completed(
     assert text.startswith("A dog")
     whole, *_ = inspector.steer(value, steering | {"choices": [choice | {"is_whole": True}]})
     assert whole == "A dog"
-
-
-def test_a_model_that_is_gone_is_named_without_its_folder(value: dict[str, Any], tmp_path: Path):
-    def load(_: str) -> Translator:
-        raise ModelFolderError(f"{tmp_path / 'config.json'}: no such file")
-
-    found = Inspector(ModelRegistry(load, {"tiny": tmp_path})).explore(value)
-    assert "config.json: no such file" in found[0]["message"]
-    assert str(tmp_path) not in found[0]["message"]

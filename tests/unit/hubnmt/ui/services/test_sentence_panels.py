@@ -17,7 +17,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_steps, layer_values
 from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.subject import Subject
+from hubnmt.ui.services.subject import Subject, page_state
 from hubnmt.ui.services.translate import Handlers
 
 SRC = "Ein Hund, rennt."
@@ -49,19 +49,9 @@ def learn(handlers: Handlers) -> Learn:
 
 
 @pytest.fixture(scope="module")
-def value(learn: Learn, translator: Translator) -> dict[str, Any]:
+def value(translator: Translator) -> dict[str, Any]:
     found = translator.translate(SRC, split=False, guard=False)
-    state = {
-        "src": SRC,
-        "model": "tiny",
-        "sentences": [[0, len(SRC)]],
-        "candidates": [{"text": found.text, "rows": [list(found.n_best[0].tgt_ids[0])]}],
-        "selected": 0,
-        "sentence": 0,
-    }
-    subject = learn.subject("tiny", state)
-    assert subject is not None
-    return {"subject": subject}
+    return {"subject": page_state(SRC, "tiny", found, translator)}
 
 
 def _unpack(tensor: dict[str, Any]) -> torch.Tensor:

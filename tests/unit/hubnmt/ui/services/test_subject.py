@@ -7,7 +7,7 @@ import pytest
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
 from hubnmt.ui.services.limits import MAX_NEW_TOKENS
-from hubnmt.ui.services.subject import Subject
+from hubnmt.ui.services.subject import Subject, page_state
 
 TEXT = "Ein Hund.  Zwei Katzen!\nDrei Vögel."
 
@@ -16,21 +16,7 @@ TEXT = "Ein Hund.  Zwei Katzen!\nDrei Vögel."
 def value(copying_model: Translator) -> dict[str, Any]:
     """What the page keeps of a translation."""
     found = copying_model.translate(TEXT, guard=False)
-    return {
-        "src": TEXT,
-        "model": "",
-        "sentences": [list(each.src) for each in found.sentences],
-        "candidates": [
-            {
-                "text": each.text,
-                "probability": each.token_probability,
-                "rows": [list(row) for row in each.tgt_ids],
-            }
-            for each in found.n_best
-        ],
-        "selected": 0,
-        "sentence": 1,
-    }
+    return page_state(TEXT, "", found, copying_model) | {"sentence": 1}
 
 
 def test_a_new_row_changes_one_sentence_and_keeps_the_white_space(
