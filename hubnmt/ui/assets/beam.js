@@ -1,4 +1,4 @@
-// Beam search as a tree, one column for each step. props.value is the result of `Learn.beam` with
+// Beam search as a tree, one column for each step. props.value is the result of `beam_tree` with
 // its `subject`, {subject, message}, or null. Triggers "select" when another beam size is chosen.
 // Tokens are inserted with textContent, never as HTML.
 

@@ -1,5 +1,5 @@
 // Values of one attention head and its layer, step by step. props.value is the result of
-// `Learn.values` with its `subject`, {subject, message}, or null. Triggers "select" when another
+// `layer_values` with its `subject`, {subject, message}, or null. Triggers "select" when another
 // head is chosen. Tokens are inserted with textContent, never as HTML.
 
 const BUSY_MS = 10000; // after which the card is enabled again even without an answer

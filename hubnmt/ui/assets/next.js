@@ -1,4 +1,4 @@
-// The most probable next tokens. props.value is the result of `Learn.next_token` with its
+// The most probable next tokens. props.value is the result of `next_token` with its
 // `subject`, {subject, message}, or null. Triggers "select" when a token is selected or a slider
 // moves. Tokens are inserted with textContent, never as HTML.
 
