@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import is_offline_mode, snapshot_download
+from huggingface_hub import HfApi, is_offline_mode, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from hubnmt.checkpoint.description import bundled_models, check_place, load_config
@@ -94,67 +94,64 @@ def pull(
         HubError: if the model cannot be downloaded, is too large, or is not a hubnmt model.
         ModelFolderError: if its config is not a hubnmt config.
     """
+    find: Any = partial(find_cached, cache_dir=cache_dir)
     is_offline = local_files_only or is_offline_mode()
-    if is_offline or reference.is_pinned:
-        cached = find_cached(reference, cache_dir=cache_dir)
-        if cached is not None:
-            return cached
+    cached: Path | None = find(reference) if is_offline or reference.is_pinned else None
+    if cached is not None:
+        return cached
     if is_offline:
         raise HubError(
             f"{reference} is not in the cache or incomplete, and offline mode is on "
             "(HF_HUB_OFFLINE or local_files_only): pull it once online"
         )
+    api = connect(token)
     try:
-        return _pull_online(reference, token, cache_dir, max_bytes)
+        with readable_errors(str(reference)):
+            return _download(api, reference, cache_dir=cache_dir, max_bytes=max_bytes)
     except HubUnreachableError as error:
-        cached = find_cached(reference, cache_dir=cache_dir)
+        cached = find(reference)
         if cached is None:
             raise
         logger.warning("%s; using the cached commit %s", error, cached.name[:12])
         return cached
 
 
-def _pull_online(
-    reference: HubReference,
-    token: str | None,
-    cache_dir: str | Path | None,
-    max_bytes: int | None,
+def _download(
+    api: HfApi, reference: HubReference, *, cache_dir: str | Path | None, max_bytes: int | None
 ) -> Path:
+    # 1. Check the files and their sizes.
     target = str(reference)
-    api = connect(token)
-    with readable_errors(target):
-        # 1. Check the files and their sizes.
-        info = read_repo(api, reference.repo, reference.revision)
-        sizes = {file.rfilename: file.size for file in info.siblings or ()}
-        check_files(sizes, target)
-        pinned = HubReference(reference.repo, str(info.sha))
-        download: Any = partial(
-            api.snapshot_download, pinned.repo, revision=pinned.revision, cache_dir=cache_dir
-        )
+    info = read_repo(api, reference.repo, reference.revision)
+    sizes = {file.rfilename: file.size for file in info.siblings or ()}
+    check_files(sizes, target)
+    pinned = HubReference(reference.repo, str(info.sha))
+    fetch: Any = partial(
+        api.snapshot_download, pinned.repo, revision=pinned.revision, cache_dir=cache_dir
+    )
+    folder = find_cached(pinned, cache_dir=cache_dir)
+    if folder is None:
+        size = sum(sizes.get(name) or 0 for name in MODEL_FILES)
+        if max_bytes is not None and size > max_bytes:
+            raise HubError(
+                f"{target} has {size / 1e6:,.0f} MB, over the limit of {max_bytes / 1e6:,.0f} MB; "
+                f"download it: hubnmt pull {target}"
+            )
+        # 2. Download the config, and check the other sizes against it.
+        config = load_config(Path(fetch(allow_patterns=CONFIG)))
+        check_files(sizes, target, config=config)
+        # 3. Download the rest. With a server error the client returns an incomplete folder.
+        fetch(allow_patterns=MODEL_FILES)
         folder = find_cached(pinned, cache_dir=cache_dir)
         if folder is None:
-            size = sum(sizes.get(name) or 0 for name in MODEL_FILES)
-            if max_bytes is not None and size > max_bytes:
-                raise HubError(
-                    f"{target} has {size / 1e6:,.0f} MB, over the limit of "
-                    f"{max_bytes / 1e6:,.0f} MB; download it: hubnmt pull {target}"
-                )
-            # 2. Download the config, and check the other sizes against it.
-            config = load_config(Path(download(allow_patterns=CONFIG)))
-            check_files(sizes, target, config=config)
-            # 3. Download the rest. With a server error the client returns an incomplete folder.
-            download(allow_patterns=MODEL_FILES)
-            folder = find_cached(pinned, cache_dir=cache_dir)
-            if folder is None:
-                raise HubUnreachableError(f"the download of {target} is incomplete: try again")
-        # 4. Record the branch, as `huggingface_hub` does.
-        if not reference.is_pinned:
-            with contextlib.suppress(OSError):  # a read-only cache is still usable
-                ref = folder.parents[1] / "refs" / reference.revision
-                ref.parent.mkdir(parents=True, exist_ok=True)
-                draft = ref.with_name(f"{ref.name}.{os.getpid()}.tmp")
-                draft.write_text(pinned.revision, encoding="ascii")
-                draft.replace(ref)
+            raise HubUnreachableError(f"the download of {target} is incomplete: try again")
+    # 4. Record the branch, as `huggingface_hub` does.
+    if not reference.is_pinned:
+        with contextlib.suppress(OSError):  # a read-only cache is still usable
+            ref = folder.parents[1] / "refs" / reference.revision
+            ref.parent.mkdir(parents=True, exist_ok=True)
+            draft = ref.with_name(f"{ref.name}.{os.getpid()}.tmp")
+            draft.write_text(pinned.revision, encoding="ascii")
+            draft.replace(ref)
     return folder
 
 
