@@ -29,7 +29,6 @@ from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.pipeline import Pipeline
-from hubnmt.pipeline.segmentation import make_plan
 from hubnmt.pipeline.targets import Pair, check_prefix, pair_sentences
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
@@ -56,16 +55,14 @@ class Translator:
         """Place a stored model on a device; the stored model itself is not modified.
 
         Args:
-            stored: as returned by `load_model`. Weights are copied only if the device or dtype
-                differs.
+            stored: as returned by `load_model`.
             device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one.
             dtype: of weights and matrix products, one of `DTYPES`, or `auto`: the faster of float32
                 and bfloat16 for this model on this machine; or `int8` with CTranslate2.
             engine: one of `ENGINES`. `ctranslate2` (extra `hubnmt[fast]`) decodes with that
-                library; scoring, attention and the decoding options that CTranslate2 implements
-                differently use this model in float32, see `hubnmt.inference.ctranslate2_engine`.
-            name: the model's name, shown by `repr`.
-            commit: commit hash, if the model was downloaded from the Hub.
+                library; what it does not do uses this model in float32.
+            name: shown by `repr`.
+            commit: commit hash on the Hub.
 
         Raises:
             ConfigError: if the device is not available, or the dtype or engine is unknown or not
@@ -115,12 +112,9 @@ class Translator:
     ) -> Self:
         """Load a bundled model by name, a local model folder, or a model from the Hub.
 
-        Args, beside those of `Translator`:
+        Args, beside those of `Translator` and of `huggingface_hub.snapshot_download`:
             model: `de-en`, a folder, `user/name` or `user/name@revision`.
             revision: branch, tag or commit on the Hub; `translator.commit` holds the commit.
-            token: for a private model; defaults to `HF_TOKEN` or the stored login.
-            local_files_only: use only the local cache for a Hub model.
-            cache_dir: cache folder; defaults to that of `huggingface_hub`.
 
         Raises:
             ModelNotFoundError: if there is no such model.
@@ -151,20 +145,15 @@ class Translator:
     def __repr__(self) -> str:
         """Return the model's name, languages and number of parameters."""
         name = f"{self.name}: " if self.name else ""
-        config = self.config
-        return (
-            f"<Translator {name}{config.src_lang} to {config.tgt_lang}, "
-            f"{config.n_parameters:,} parameters>"
-        )
+        pair = f"{self.config.src_lang} to {self.config.tgt_lang}"
+        return f"<Translator {name}{pair}, {self.config.n_parameters:,} parameters>"
 
     def __reduce__(self) -> tuple[Callable[[StoredModel], Any], tuple[StoredModel]]:
         """Pickle the stored model; unpickling places it as this one was."""
         return self._place, (self._stored,)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder in its stored dtype, independently of this translator's dtype.
-
-        An existing hubnmt model folder is replaced atomically.
+        """Write the model folder in its stored dtype; an existing one is replaced atomically.
 
         Raises:
             InputError: if the folder contains other files but no hubnmt model, or is a file.
@@ -252,9 +241,8 @@ class Translator:
             prefix: one line that every translation must begin with; its last word may be
                 incomplete.
             max_batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
-            guard: decode again once if the output repeats itself, copies the source or is far too
-                short, restore names, and report this and doubtful numbers and names in `warnings`;
-                see `hubnmt.pipeline.fallback`, `names` and `checks`.
+            guard: decode again if the output repeats itself, copies the source or is far too short,
+                restore names, and report this and doubtful numbers and names in `warnings`.
             split: translate each sentence of a line separately; otherwise each line as a whole.
             options: fields of `DecodingConfig` that differ from `decoding`.
 
@@ -299,14 +287,13 @@ class Translator:
     ) -> Generator[str, None, Translation]:
         """Translate one text and yield partial translations as they are generated.
 
-        Each value is the text so far; with beam search, later values may revise earlier words.
-        Incomplete UTF-8 sequences are held back. The last value is the final text, and the
-        generator returns the same `Translation` as `translate` (`translation = yield from ...`).
-        Closing the generator stops the search at its next step.
+        Each value is the text so far; with beam search, later values may revise earlier words. The
+        last value is the final text, and the generator returns the same `Translation` as
+        `translate`. Closing the generator stops the search at its next step.
 
         Args, beside those of `translate`:
-            n_together: sentences decoded in one batch, which is much faster for long texts; the
-                partial text then grows by this many sentences instead of by words.
+            n_together: sentences decoded in one batch, which is faster; the partial text then grows
+                by this many sentences instead of by words.
 
         Example:
             >>> list(translator.stream("Ein Hund rennt.", beam_size=1))
@@ -331,17 +318,12 @@ class Translator:
         """Return the k most probable next pieces after a prefix, each with its completed text.
 
         Args:
-            src: one sentence or several; the prefix then determines which of them is being
-                translated, see `hubnmt.pipeline.targets`.
-            prefix: the translation so far. An incomplete last word may be continued, and the
-                translation may end after it (`<eos>`). Alternatively the exact target ids of the
-                first sentence.
-            k: number of alternatives.
+            src: one sentence or several; the prefix then determines which is being translated.
+            prefix: the translation so far, whose last word may be incomplete; or the exact target
+                ids of the first sentence.
+            k: number of alternatives; the prefix may allow fewer.
             max_new_tokens: limit of each completion, because completing k long sentences is slow;
                 `is_whole` is False where it was reached.
-
-        Returns:
-            most probable first; fewer than k if the prefix allows fewer.
 
         Raises:
             InputError: if the source is empty.
@@ -352,25 +334,14 @@ class Translator:
             0.4  runs A dog runs in the snow.
             0.2  running A dog running in the snow.
         """
-        if k < 1:
-            raise ConfigError(f"k = {k} must be at least 1")
-        plan = make_plan(
-            src.strip(),
-            self.tokenizers.src,
-            language=self.config.src_lang,
-            max_src_tokens=self.config.max_src_tokens,
-            separate_copied=not prefix,
-        )
-        if not plan.translatable:
-            raise InputError("the source is empty; give at least one word")
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens = {max_new_tokens} must be at least 1")
-        decoding = self.decoding.with_options(n_best=1, sample=False)
+        for name, value in (("k", k), ("max_new_tokens", max_new_tokens)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} = {value} must be at least 1")
         return find_alternatives(
-            plan,
+            src.strip(),
             prefix,
             k,
-            decoding,
+            self.decoding.with_options(n_best=1, sample=False),
             self.engine,
             self.model,
             tokenizers=self.tokenizers,
@@ -396,9 +367,8 @@ class Translator:
 
         Args:
             src: one source, or many.
-            tgt: their translations. If both sides have the same number of sentences, these are
-                scored one by one, as `translate` produces them. For a `Candidate`, exactly its
-                `tgt_ids` are scored.
+            tgt: their translations, scored sentence by sentence if both sides have the same number
+                of sentences. For a `Candidate`, exactly its `tgt_ids` are scored.
             split: see `translate`.
 
         Raises:
@@ -420,7 +390,8 @@ class Translator:
         texts = [self._pair(*texts, split=split) for texts in zip(sources, targets, strict=True)]
         rows = iter(self.replay([(each.src_ids, each.tgt_ids) for text in texts for each in text]))
         scores = [
-            summarize_score([(self._readable(each), next(rows)) for each in text]) for text in texts
+            summarize_score([(each.tgt_pieces(self.tokenizers), next(rows)) for each in text])
+            for text in texts
         ]
         return scores[0] if isinstance(src, str) else scores
 
@@ -434,9 +405,6 @@ class Translator:
             tgt: any text, or one of `Translation.n_best`, whose exact `tgt_ids` are replayed; by
                 default the best translation.
             split: see `translate`.
-
-        Raises:
-            InputError: if the source is empty.
 
         Example:
             >>> maps = translator.attend("Ein Hund rennt.", "A dog is running.")
@@ -474,10 +442,6 @@ class Translator:
 
     def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
         return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)
-
-    def _readable(self, pair: Pair) -> list[str]:
-        tokenizer = self.tokenizers.tgt.with_spans(pair.protected)
-        return tokenizer.readable([*pair.tgt_ids, tokenizer.eos_id])
 
 
 def _list_texts(texts: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ from torch.testing import assert_close
 from hubnmt import Translator
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.types import Step, run_search
+from hubnmt.decoding.types import Continuation, Step, run_search
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.embedding import sinusoidal_positions
@@ -152,23 +152,17 @@ print("cross-attention", tuple(maps.cross_attn.shape))  # (1, L, H, T, S)
 assert_close(maps.cross_attn.sum(-1), torch.ones(maps.cross_attn.shape[:-1]))
 
 # %% [markdown]
-# One head links words best; which one was measured when the model was published. Its rows, in
-# tenths: the target word on the left looked at the source words above. In this head a word is
-# linked one step after it was chosen, when it is the decoder's input (`alignment_shift`).
+# One head links words best; which one was measured when the model was published. In this head a
+# word is linked one step after it was chosen, when it is the decoder's input (`alignment_shift`).
 
 # %%
 assert config.alignment_head is not None
 head_layer, head = config.alignment_head
 cross = maps.cross_attn[0, head_layer, head]  # (T, S)
 src_words = tokenizer.readable([*src_rows[0], eos_id])  # here each word is one piece
-tgt_words = tokenizer.readable(tgt_row)
-print(" " * 10, *(f"{word.strip():>6}" for word in src_words))
-for t, word in enumerate(tgt_words):
+for t, word in enumerate(tokenizer.readable(tgt_row)):
     looked = cross[t + config.alignment_shift]  # (S,)
-    tenths = (f"{round(10 * weight) or '-':>6}" for weight in looked.tolist())
-    print(f"{word.strip():>10}", *tenths, " <-", src_words[int(looked.argmax())].strip())
-
-# %%
+    print(f"{word.strip():>10} <- {src_words[int(looked.argmax())].strip()} {looked.max():.2f}")
 for link in translator.attend(SENTENCE, TRANSLATION).word_alignment():  # the same by the library
     print(f"{TRANSLATION[slice(*link.tgt)]} <- {SENTENCE[slice(*link.src)]} {link.weight:.2f}")
 
@@ -276,55 +270,38 @@ greedy_ids, greedy_log_prob = greedy(start(), MAX_TOKENS)
 # (`length_penalty` = 1), because a plain sum prefers short sentences. The first step has one
 # hypothesis only: W equal ones would stay equal.
 
-
 # %%
-def beam(step: Step, beam_size: int, max_tokens: int) -> list[tuple[float, list[int]]]:
-    """Return the translations that ended, best first, each with its score."""
-    live, finished = [(0.0, [bos_id])], []
-    for n_tokens in range(1, max_tokens + 1):
-        log_probs = step(torch.tensor([[ids[-1] for _, ids in live]]))[0]  # (W, V)
-        totals = torch.tensor([[total] for total, _ in live]) + log_probs  # (W, V)
-        best, places = totals.flatten().topk(2 * beam_size)  # (2 W,) each
-        numbered = zip(best.tolist(), places.tolist(), strict=True)
-        ranked = [(total, place // V, place % V) for total, place in numbered]
-        ended = [each for each in ranked[:beam_size] if each[2] == eos_id]
-        kept = [each for each in ranked if each[2] != eos_id][:beam_size]
-        for each in ranked:
-            fate = "kept" if each in kept else "ended" if each in ended else "dropped"
-            text = show([*live[each[1]][1][1:], each[2]])
-            print(f"{n_tokens:2} {fate:8}{each[0]:7.2f}  {text}")
-        finished += [(total / n_tokens, [*live[w][1][1:], eos_id]) for total, w, _ in ended]
-        if len(finished) >= beam_size:
-            break
-        step.reorder(torch.tensor([[parent for _, parent, _ in kept]]))
-        live = [(total, [*live[w][1], piece]) for total, w, piece in kept]
-    return sorted(finished, reverse=True)
-
-
 BEAM_SIZE = 3
-found = beam(start(), BEAM_SIZE, MAX_TOKENS)
+cap = torch.tensor([MAX_TOKENS])  # (B,)
+live = [[bos_id]]
+
+
+def print_step(considered: list[Continuation]) -> None:
+    """Print what one step of the library's search considers, and what becomes of it."""
+    kept = []
+    for each in considered:
+        ids = [*live[each.parent], each.token]
+        print(f"{len(ids) - 1:2} {each.status:8} {each.rank:7.2f}  {show(ids[1:])}")
+        kept += [ids] if each.status == "kept" else []
+    live[:] = kept
+
+
+limits = {"bos_id": bos_id, "eos_id": eos_id, "max_tgt_tokens": cap}
+search = beam_search(start(), **limits, beam_size=BEAM_SIZE, observe=print_step)
+by_beam = run_search(search)[0][0]  # a search yields its tokens and returns its hypotheses
 
 # %% [markdown]
 # Greedy search took the most probable piece at every step and still ended with the less probable
-# sentence: at the third piece it had to choose, where the beam kept both. The library's searches
-# find the same, for many sentences at once. And a search can be checked without another one:
-# teacher forcing over the finished sentence must give the same log-probability.
+# sentence: at the third piece it had to choose, where the beam kept both. And a search can be
+# checked without another one: teacher forcing over the finished sentence must give the same
+# log-probability.
 
 # %%
 print(f"greedy {greedy_log_prob / len(greedy_ids):.4f}  {show(greedy_ids)}")
-for score, ids in found:
-    print(f"beam   {score:.4f}  {show(ids)}")
-
-cap = torch.tensor([MAX_TOKENS])  # (B,)
-search = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
-((by_greedy,),) = run_search(search)  # a search yields its tokens and returns its hypotheses
+print(f"beam   {by_beam.score:.4f}  {show(by_beam.ids)}")
+((by_greedy,),) = run_search(greedy_search(start(), **limits))
 assert [*by_greedy.ids, eos_id] == greedy_ids
 assert_close(by_greedy.log_prob, greedy_log_prob, rtol=1e-4, atol=1e-4)
-
-search = beam_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap, beam_size=BEAM_SIZE)
-by_beam = run_search(search)[0][0]
-assert [*by_beam.ids, eos_id] == found[0][1]
-assert_close(by_beam.score, found[0][0], rtol=1e-4, atol=1e-4)
 assert by_beam.score >= by_greedy.score
 
 tgt_in = torch.tensor([[bos_id, *by_beam.ids]])  # (1, T)
@@ -334,4 +311,3 @@ replayed = log_probs.gather(2, tgt_out[:, :, None]).sum().item()  # all position
 assert_close(replayed, by_beam.log_prob, rtol=1e-4, atol=1e-4)
 whole = translator.translate(SENTENCE, beam_size=BEAM_SIZE, length_penalty=1.0)
 assert whole.text == tokenizer.decode(by_beam.ids)
-print(f"library {whole.score:.4f}  {whole.text}")

@@ -11,10 +11,11 @@ from torch import Tensor
 from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, run_search
+from hubnmt.errors import InputError
 from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
 from hubnmt.pipeline.draft import Engine
-from hubnmt.pipeline.segmentation import Part, Plan
+from hubnmt.pipeline.segmentation import Part, make_plan
 from hubnmt.pipeline.targets import distribute_prefix, keeps_spans, unprotect, unprotect_for_prefix
 from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -28,7 +29,7 @@ ScoreNext = Callable[[Sequence[int]], Tensor]
 
 
 def find_alternatives(
-    plan: Plan,
+    src: str,
     prefix: str | Sequence[int],
     k: int,
     decoding: DecodingConfig,
@@ -41,7 +42,7 @@ def find_alternatives(
     """Rank the next tokens after a prefix and complete the text from each.
 
     Args:
-        plan: segmented source; not empty.
+        src: the source.
         prefix: the translation so far, see `hubnmt.pipeline.targets` if it has several sentences;
             or the exact ids of the first sentence, without special tokens.
         k: number of alternatives.
@@ -53,11 +54,24 @@ def find_alternatives(
 
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
+
+    Raises:
+        InputError: if the source is empty.
     """
+    config = model.config
+    plan = make_plan(
+        src,
+        tokenizers.src,
+        language=config.src_lang,
+        max_src_tokens=config.max_src_tokens,
+        separate_copied=not prefix,
+    )
+    if not plan.translatable:
+        raise InputError("the source is empty; give at least one word")
     # 1. Find the sentence that the prefix continues; a prefix of ids has no open word.
     given: list[Segment] = []
     if isinstance(prefix, str):
-        given, open_text = distribute_prefix(prefix, plan, language=model.config.tgt_lang)
+        given, open_text = distribute_prefix(prefix, plan, language=config.tgt_lang)
         part, *later = plan.translatable[len(given) :]
         part = unprotect_for_prefix(part, open_text, tokenizers)
         bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))

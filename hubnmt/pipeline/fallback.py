@@ -1,7 +1,6 @@
 """Signs of degenerate output, and a second search with other settings."""
 
 import dataclasses
-import math
 from collections.abc import Generator, Sequence
 
 from hubnmt.config import DecodingConfig
@@ -44,27 +43,21 @@ def is_copy(src: str, text: str) -> bool:
 
 
 def find_degenerate(
-    *,
-    src: str,
-    src_ids: Sequence[int],
-    text: str,
-    tgt_ids: Sequence[int],
-    is_cut: bool = False,
+    *, src: str, src_ids: Sequence[int], text: str, tgt_ids: Sequence[int], max_new_tokens: int = 0
 ) -> list[str]:
     """Return descriptions of the signs of degenerate output; an empty list if there are none.
 
     If `max_new_tokens` cut the translation, a short one is expected.
     """
-    problems = []
-    if longest_loop(tgt_ids) and not longest_loop(src_ids):
-        problems.append("repeats itself")
-    if is_copy(src, text):
-        problems.append("copies the source")
-    if BROKEN in text and BROKEN not in src:
-        problems.append("contains a part of a character")
-    if not is_cut and len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids):
-        problems.append("is far shorter than the source")
-    return problems
+    is_cut = 0 < max_new_tokens <= len(tgt_ids)
+    is_short = len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids)
+    signs = {
+        "repeats itself": longest_loop(tgt_ids) and not longest_loop(src_ids),
+        "copies the source": is_copy(src, text),
+        "contains a part of a character": BROKEN in text and BROKEN not in src,
+        "is far shorter than the source": is_short and not is_cut,
+    }
+    return [description for description, applies in signs.items() if applies]
 
 
 def retry_degenerate(
@@ -85,8 +78,9 @@ def retry_degenerate(
     Returns:
         after the steps of the search, the other sentences.
     """
-    judged = [(sentence, _find_problems(sentence, decoding)) for sentence in sentences]
-    degenerate = [(sentence, problems) for sentence, problems in judged if problems]
+    problems = [_find_problems(sentence, decoding) for sentence in sentences]
+    pairs = list(zip(sentences, problems, strict=True))
+    degenerate = [pair for pair in pairs if pair[1]]
     options = dataclasses.replace(
         decoding,
         sample=False,
@@ -95,26 +89,23 @@ def retry_degenerate(
     )
     rows = [sentence.part.ids for sentence, _ in degenerate]
     again = yield from engine.search(rows, options, max_batch_tokens=max_batch_tokens)
-    for (sentence, problems), hypotheses in zip(degenerate, again, strict=True):
-        description = " and ".join(problems)
+    for (sentence, signs), hypotheses in zip(degenerate, again, strict=True):
+        description = " and ".join(signs)
         second = dataclasses.replace(sentence, hypotheses=hypotheses)
-        sentence.is_replaced = len(_find_problems(second, decoding)) < len(problems)
-        if sentence.is_replaced:
-            sentence.hypotheses = hypotheses
+        sentence.warning = f"the translation {description}"
+        if len(_find_problems(second, decoding)) < len(signs):
+            sentence.hypotheses, sentence.is_replaced = hypotheses, True
             sentence.warning = (
                 f"the first translation {description}: translated again with other settings"
             )
-        else:
-            sentence.warning = f"the translation {description}"
-    return [sentence for sentence, problems in judged if not problems]
+    return [sentence for sentence, signs in pairs if not signs]
 
 
 def _find_problems(sentence: Sentence, decoding: DecodingConfig) -> list[str]:
-    best = sentence.hypotheses[0]
     return find_degenerate(
         src=sentence.src,
         src_ids=sentence.part.ids,
         text=sentence.text,
-        tgt_ids=best.ids,
-        is_cut=len(best.ids) >= (decoding.max_new_tokens or math.inf),
+        tgt_ids=sentence.hypotheses[0].ids,
+        max_new_tokens=decoding.max_new_tokens or 0,
     )

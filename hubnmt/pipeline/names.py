@@ -13,7 +13,6 @@ import itertools
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -65,14 +64,9 @@ def find_changed_names(
 ) -> list[ChangedName]:
     """Return words of the source that may be names, with the similar target word of each.
 
-    Where a capital within a sentence is no sign of a name, both must be rarer. A word that lacks
-    nothing but accents is the name's form in the other language.
-
-    Args:
-        src: one sentence.
-        tgt: its translation.
-        tokenizer: target tokenizer; counts the pieces of a word.
-        capital_is_sign: whether a capital within a sentence is a sign of a name.
+    Where a capital within a sentence is no sign of a name, both must be rarer. A word that has
+    accents where the name has none is its form in the other language. The target tokenizer counts
+    the pieces of a word.
     """
     src_words, tgt_words = (list(dict.fromkeys(_WORD.findall(text))) for text in (src, tgt))
     names = [
@@ -106,12 +100,8 @@ def find_changed_names(
 def find_lost_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[re.Match[str]]:
     """Return the rare capitalised words of the source that the translation lacks.
 
-    A word that is similar to one of the translation is not lost but has another form there.
-
-    Args:
-        src: one sentence of a language that does not capitalise all nouns.
-        tgt: its translation.
-        tokenizer: source tokenizer; counts the pieces of a word.
+    A word that is similar to one of the translation is not lost but has another form there. The
+    source tokenizer counts the pieces of a word.
     """
     forms = set(_WORD.findall(tgt)).difference(_WORD.findall(src))
     return [
@@ -148,8 +138,8 @@ def _is_form(word: str, name: str) -> bool:
 
 def _script(text: str) -> str:
     """Return the most frequent script of a text, as Unicode names its letters."""
-    scripts = Counter(unicodedata.name(char, "").split(" ")[0] for char in text if char.isalpha())
-    return max(scripts, key=scripts.__getitem__, default="")
+    scripts = [unicodedata.name(char, "").split(" ")[0] for char in text if char.isalpha()]
+    return max(set(scripts), key=scripts.count, default="")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -179,13 +169,7 @@ def restore_names(
 ) -> Generator[list[int], None, None]:
     """Restore the names that the best hypotheses of sentences changed or lost.
 
-    Args:
-        sentences: with their hypotheses; without a forced prefix.
-        decoding: options of the first search.
-        engine: searches and scores.
-        tokenizers: of the model.
-        src_lang: language of the source, BCP 47 tag.
-        max_batch_tokens: see `TorchEngine.search`.
+    The sentences have hypotheses, found with the options of `decoding`, and no forced prefix.
 
     Yields:
         the steps of the searches for lost names.
@@ -277,24 +261,21 @@ def _protect(case: _Case) -> Sentence | None:
         None if none is lost and no changed one left a fragment, there are no placeholders for
         them, or a search is in vain.
     """
-    sentence = case.sentence
+    sentence, src = case.sentence, case.sentence.src
     part, (src_tokenizer, tgt_tokenizer) = sentence.part, sentence.tokenizers
-    src = sentence.src
     lost = _join_names(src, case.lost)
     changed = [name for name, _ in case.changed if not any(name in words for words in lost)]
-    protected = (*part.protected, *lost, *changed)
-    if (
-        not (lost or _has_fragment(case))
-        or "" in part.protected
-        or len(protected) > len(PLACEHOLDERS)
-        or not (src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders)
-        or not _can_gain(sentence.hypotheses[0], len(case.lost) + len(case.changed))
-    ):
+    marks = PLACEHOLDERS[len(part.protected) :]
+    has_room = "" not in part.protected and len(lost) + len(changed) <= len(marks)
+    can_protect = has_room and src_tokenizer.has_placeholders and tgt_tokenizer.has_placeholders
+    n_words = len(case.lost) + len(case.changed)
+    if not (can_protect and (lost or _has_fragment(case)) and _can_gain(sentence, n_words)):
         return None
     unprotected = src_tokenizer.with_spans(PLACEHOLDERS)  # each stands for itself
     text = unprotected.decode(part.ids)
-    for mark, name in list(zip(PLACEHOLDERS, protected, strict=False))[len(part.protected) :]:
+    for name, mark in zip((*lost, *changed), marks, strict=False):
         text = re.sub(_whole(name), mark, text)
+    protected = (*part.protected, *lost, *changed)
     return Sentence(
         part=part._replace(ids=unprotected.encode(text), protected=protected),
         tokenizers=sentence.tokenizers.with_spans(protected),
@@ -329,12 +310,12 @@ def _join_names(src: str, lost: Sequence[re.Match[str]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _can_gain(first: Hypothesis, n_lost: int) -> bool:
-    """Return whether placeholders for lost words can make a translation surer by enough.
+def _can_gain(sentence: Sentence, n_words: int) -> bool:
+    """Return whether placeholders for words can make the best hypothesis surer by enough.
 
-    A few words change the mean token probability of a long translation too little, so that a second
-    search is in vain.
+    A few words change the mean token probability of a long translation too little.
     """
+    first = sentence.hypotheses[0]
     wanted = first.token_probability + MIN_GAIN
-    best = first.log_prob + MAX_RECOVERED * n_lost
+    best = first.log_prob + MAX_RECOVERED * n_words
     return wanted < 1 and (len(first.ids) + 1) * math.log(wanted) <= best

@@ -91,9 +91,11 @@ def make_plan(
 ) -> Plan:
     """Segment a text into parts that fit the model, with their casing normalised.
 
+    Line breaks, white space and emoji between parts are preserved; white space inside a part
+    becomes single spaces.
+
     Args:
-        text: any text; line breaks, white space and emoji between parts are preserved, white space
-            inside a part becomes single spaces.
+        text: any text.
         tokenizer: source tokenizer.
         language: BCP 47 tag, for sentence splitting.
         max_src_tokens: longest part, including eos.
@@ -115,12 +117,8 @@ def make_plan(
         n_lowered += encoded.is_lowered
         pieces = [(words, space, encoded)]
         if len(encoded.ids) >= max_src_tokens:
-            encode = functools.partial(
-                _encode,
-                tokenizer=tokenizer,
-                lower_capitals=lower_capitals,
-                is_lowered=encoded.is_lowered,
-            )
+            lower = encoded.is_lowered
+            encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=lower)
             pieces = _cut(words, space, encode, language=language, max_src_tokens=max_src_tokens)
             n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
         for stretch, space_after, (ids, protected, _) in pieces:
@@ -143,7 +141,7 @@ def make_plan(
 
 def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
     """Encode a source as one part, with its casing normalised."""
-    ids, protected, _ = _encode(text, tokenizer, lower_capitals=True)
+    ids, protected, _ = _encode(text, tokenizer)
     return Part(ids, "", (0, len(text)), protected)
 
 
@@ -166,7 +164,7 @@ class _Encoded(NamedTuple):
 
 
 def _encode(
-    text: str, tokenizer: Tokenizer, *, lower_capitals: bool, is_lowered: bool | None = None
+    text: str, tokenizer: Tokenizer, *, lower_capitals: bool = True, is_lowered: bool | None = None
 ) -> _Encoded:
     """Encode a segment with placeholders for its spans; lower-case it if it is all caps.
 

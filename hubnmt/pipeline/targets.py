@@ -59,6 +59,11 @@ class Pair(NamedTuple):
     protected: tuple[str, ...] = ()
     """Spans that are encoded as placeholders on both sides, for `Tokenizer.with_spans`."""
 
+    def tgt_pieces(self, tokenizers: Tokenizers) -> list[str]:
+        """Return the readable pieces of the target, `<eos>` last."""
+        tokenizer = tokenizers.tgt.with_spans(self.protected)
+        return tokenizer.readable([*self.tgt_ids, tokenizer.eos_id])
+
 
 def pair_sentences(
     src: str,

@@ -1,6 +1,6 @@
 """How many unseen names and protected spans a model keeps as they are written.
 
-    python tests/benchmarks/names.py MODEL [MODEL ...] [--times 25]
+    python tests/benchmarks/names.py MODEL [MODEL ...] [--times 25] [--n-best 1]
 
 Fills the frames of `tests/fixtures/name_frames.tsv` in the model's source language `--times` times:
 20 frames, so 500 sentences by default. The names are those of locales of the library `faker` that
@@ -76,6 +76,7 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--times", type=int, default=25, help="sentences from each frame")
+    parser.add_argument("--n-best", type=int, default=1)
     options = parser.parse_args()
     with FRAMES.open(encoding="utf-8", newline="") as file:
         frames = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -90,7 +91,7 @@ def main() -> None:
             for _ in range(options.times)
         ]
         sources = [frame.format_map(fields) for frame, fields in filled]
-        texts = [each.text for each in translator.translate(sources)]
+        texts = [each.text for each in translator.translate(sources, n_best=options.n_best)]
         kept, lost = defaultdict(list), []
         for (frame, fields), source, text in zip(filled, sources, texts, strict=True):
             for field, value in fields.items():

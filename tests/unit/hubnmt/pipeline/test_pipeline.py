@@ -42,11 +42,10 @@ def test_white_space_and_line_breaks_stay_where_they_were(
     assert [each for each in translation.warnings if "vocabulary" not in each] == []
 
 
-@pytest.mark.parametrize("seed", [0, 4])
 def test_every_word_of_an_over_long_text_reaches_the_translation(
-    seed: int, copying_model: Translator
+    copying_model: Translator,
 ) -> None:
-    text = random_text(f"long {seed}", 40 + 10 * seed)
+    text = random_text("long", 80)
     translation = copying_model.translate(text, guard=False)
     found, wanted = (
         [single_spaced(line) for line in each.splitlines()]
@@ -177,24 +176,6 @@ def test_the_map_counts_in_the_text_as_it_was_given(copying_model: Translator) -
     assert translation.text == "Die Männer.  Der Här!"
     assert [pair.src for pair in translation.sentences] == [(0, 12), (14, 23)]
     assert [pair.tgt for pair in translation.sentences] == [(0, 11), (13, 21)]
-
-
-@pytest.mark.parametrize("n_best", [1, 6])
-def test_n_best_of_a_paragraph_are_the_best_combinations(
-    n_best: int, random_model: Translator
-) -> None:
-    sentences = ["Ein Hund rennt.", "Zwei Männer stehen am Herd!"]
-    options = {"beam_size": 6, "max_new_tokens": 9}
-    alone = [random_model.translate(each, n_best=6, **options).n_best for each in sentences]
-    together = random_model.translate(" ".join(sentences), n_best=n_best, **options).n_best
-    ways = sorted(
-        (((a.score + b.score) / 2, f"{a.text} {b.text}") for a, b in itertools.product(*alone)),
-        reverse=True,
-    )
-    assert len(together) == n_best
-    assert len({each.text for each in together}) == n_best
-    scores = [score for score, _ in ways[:n_best]]
-    assert [each.score for each in together] == pytest.approx(scores, rel=1e-3)
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}], ids=str)
