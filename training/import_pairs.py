@@ -4,19 +4,19 @@
     python -m training.import_pairs DEST --dataset USER/NAME [--config C] [--columns A B]
     python -m training.import_pairs --describe --dataset USER/NAME [--config C]
 
-FILE is a .csv or .tsv table, two aligned text files, or a zip of these; languages and columns are
-found in the text unless they are given. DEST receives `train.tsv`, `valid.tsv` and `report.json`.
+FILE is a table (.csv, .tsv, .jsonl or .parquet), two aligned text files, or a zip of these;
+languages and columns are found in the text unless they are given. DEST receives `train.tsv`,
+`valid.tsv` and `report.json`.
 `--describe` prints the configurations of a dataset and the columns of one.
 """
 
 import collections
-import csv
 import itertools
 import json
 import random
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,7 @@ from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
 from training.config.data import CorpusConfig, DataConfig
 from training.data import cleaning
-from training.data.sources import (
-    TextPair,
-    flatten,
-    open_library,
-    read_corpus,
-    read_dataset,
-    read_lines,
-)
+from training.data.sources import TextPair, flatten, open_library, read_sources
 
 TRAIN, VALID, REPORT = "train.tsv", "valid.tsv", "report.json"
 N_EXAMPLES = 3
@@ -48,20 +41,15 @@ MAX_ZIP_MIB = 2048
 """Limit of the unpacked size of a zip file."""
 HEADER = {*NAMES, *map(str.casefold, NAMES.values()), "src", "tgt", "source", "target", "text"}
 
-Row = Sequence[str]
-
 
 def import_pairs(
-    dest: Path, columns: Row, rows: Sequence[Row], languages: Sequence[str] = (), note: str = ""
+    dest: Path, pairs: Sequence[TextPair], languages: Sequence[str] = (), **more: Any
 ) -> dict[str, Any]:
-    """Clean and split the first and last cells of rows, write the files, and return the report.
-
-    `note` says where the pairs come from, for the card of a model.
+    """Clean and split pairs, write the files, and return the report, with `more` values in it.
 
     Raises:
         InputError: if no pairs are left, or the languages cannot be determined.
     """
-    pairs = [(row[0], row[-1]) for row in rows]
     src_lang, tgt_lang = languages or [_detect([pair[side] for pair in pairs]) for side in (0, 1)]
     if src_lang == tgt_lang:
         raise InputError(f"both sides are {src_lang}: name two columns, or the two languages")
@@ -81,11 +69,10 @@ def import_pairs(
         f"from and {len(valid):,} to measure with, which share no sentence."
         f"{few if len(kept) < FEW_PAIRS else ''}",
         "examples": [(why, *pair) for why, part in found.items() for pair in part[:N_EXAMPLES]],
-        "columns": columns,
         "languages": [src_lang, tgt_lang],
         "n_train": len(train),
-        "note": note,
         "copying": {"bleu": copies.bleu, "chrf": copies.chrf},
+        **more,
     }
     (dest / REPORT).write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
     return report
@@ -94,64 +81,40 @@ def import_pairs(
 # --- tables ---
 
 
-def read_table(dest: Path, files: Sequence[Path], chosen: Row) -> tuple[Row, list[list[str]]]:
-    """Return the column names of a file or of two text files, and the rows of two columns.
+def read_table(corpus: CorpusConfig, chosen: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a table, two text files or a dataset, and the rows.
 
-    A zip is unpacked into `dest`.
-
-    Raises:
-        InputError: if a file or a column cannot be used.
+    The columns of a file without a header are 1, 2 and so on.
     """
-    files = _unpack(dest, files[0]) if files[0].suffix.lower() == ".zip" else files
-    if len(files) == 2:
-        corpus = CorpusConfig(files=tuple(map(str, files)))
-        pairs = read_corpus(corpus, src_lang="", tgt_lang="")
-        return [path.name for path in files], [list(pair) for pair in pairs]
-    if len(files) != 1 or files[0].suffix.lower() not in (".csv", ".tsv"):
-        raise InputError(
-            "give one .csv or .tsv table (Excel and Sheets save it as CSV), two text files, or a "
-            "zip of these"
-        )
-    rows = list(_read_cells(files[0])) or [[]]
-    numbered = [f"column {n}" for n in range(1, len(rows[0]) + 1)]
-    has_header = any(cell.strip().casefold() in HEADER for cell in rows[0])
-    if has_header or {*chosen} - {*numbered}:
-        return rows[0], _pick_columns(rows[0], rows[1:], chosen)
-    return numbered, _pick_columns(numbered, rows, chosen)
+    [(_, found)] = read_sources(corpus, chosen or ("1", "2"))
+    rows = [flatten(row) for row in found] or [{}]
+    names = [name for name in rows[0] if not name.startswith("translation.")]  # has a short name
+    cells = [[str(row.get(name) or "") for name in names] for row in rows]
+    if names[:1] == ["1"] and any(cell.strip().casefold() in HEADER for cell in cells[0]):
+        names, *cells = cells
+    return names, cells
 
 
-def read_hub(dataset: str, config: str | None, chosen: Row) -> tuple[Row, list[list[str]]]:
-    """Return the column names of a Hub dataset, and the rows of two columns."""
-    rows = read_dataset(CorpusConfig(dataset=dataset, config=config))
-    cells = [{name: str(cell or "") for name, cell in flatten(row).items()} for row in rows]
-    names = _names(cells[0]) if cells else []
-    return names, _pick_columns(names, [[row[name] for name in names] for row in cells], chosen)
-
-
-def describe(dataset: str, config: str | None) -> dict[str, Row]:
-    """Return the configurations of a Hub dataset, and the columns of one, by default the first."""
-    with open_library(f"dataset {dataset!r}") as datasets:
-        configs = datasets.get_dataset_config_names(dataset)
-    corpus = CorpusConfig(dataset=dataset, config=config or configs[0], streaming=True)
-    return {"configs": configs, "columns": _names(flatten(next(read_dataset(corpus))))}
-
-
-def _names(fields: dict[str, Any]) -> list[str]:
-    """Return the columns of a flattened row, where those of `translation` have a short name too."""
-    return [name for name in fields if not name.startswith("translation.")]
-
-
-def _pick_columns(names: Row, rows: Sequence[Row], chosen: Row) -> list[list[str]]:
+def pick_columns(names: list[str], rows: list[list[str]], chosen: Sequence[str]) -> list[TextPair]:
     """Return the cells of the chosen columns, by default of the two with the most letters."""
     if len(names) < 2 or not {*chosen} <= {*names}:
         raise InputError(f"two columns of text are needed; there are: {', '.join(names)}")
     letters = [
-        sum(char.isalpha() for row in rows[:N_DETECTED] for char in "".join(row[n : n + 1]))
+        sum(char.isalpha() for row in rows[:N_DETECTED] for char in row[n])
         for n in range(len(names))
     ]
     wordiest = sorted(sorted(range(len(names)), key=lambda n: -letters[n])[:2])
     a, b = map(names.index, chosen) if chosen else wordiest
-    return [[row[a], row[b]] for row in rows if len(row) > max(a, b)]
+    return [(row[a], row[b]) for row in rows]
+
+
+def describe(dataset: str, config: str | None) -> dict[str, list[str]]:
+    """Return the configurations of a Hub dataset, and the columns of one, by default the first."""
+    with open_library(f"dataset {dataset!r}") as datasets:
+        configs = datasets.get_dataset_config_names(dataset)
+    config = config or configs[0]
+    first = CorpusConfig(dataset=dataset, config=config, split="train[0:1]", streaming=True)
+    return {"configs": configs, "columns": read_table(first, ())[0]}
 
 
 def _unpack(dest: Path, path: Path) -> list[Path]:
@@ -164,16 +127,6 @@ def _unpack(dest: Path, path: Path) -> list[Path]:
             return [Path(archive.extract(m, dest / "zip")) for m in members if not m.is_dir()]
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         raise InputError(f"{path.name}: not a zip file that can be read ({error})") from None
-
-
-def _read_cells(path: Path) -> Iterator[list[str]]:
-    lines = read_lines(path)
-    if path.suffix.lower() == ".tsv":  # quotes are plain text
-        return (line.split("\t") for line in lines)
-    first = next(lines, "")
-    delimiter = max(",;\t", key=first.count)
-    all_lines = itertools.chain([first], lines)
-    return csv.reader((f"{line}\n" for line in all_lines), delimiter=delimiter)
 
 
 def _detect(texts: Sequence[str]) -> str:
@@ -243,10 +196,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(json.dumps(describe(dataset, config)))
             return
         dest.mkdir(parents=True, exist_ok=True)
-        columns = options.columns
-        found = read_table(dest, files, columns) if files else read_hub(dataset, config, columns)
+        is_zip = bool(files) and files[0].suffix.lower() == ".zip"
+        paths = _unpack(dest, files[0]) if is_zip else files
+        corpus = CorpusConfig(files=tuple(map(str, paths)), dataset=dataset, config=config)
+        names, rows = read_table(corpus, options.columns)
+        pairs = pick_columns(names, rows, options.columns)
         note = options.note or " ".join(filter(None, [dataset, config])) or files[0].name
-        report = import_pairs(dest, *found, options.languages, note)
+        report = import_pairs(dest, pairs, options.languages, columns=names, note=note)
         sys.stdout.write(f"{report['summary']}\n")
 
     return run_command(work)

@@ -42,7 +42,7 @@ def read_corpus(corpus: CorpusConfig, *, src_lang: str, tgt_lang: str) -> Iterat
 def _read_pairs(corpus: CorpusConfig, columns: Sequence[str]) -> Iterator[TextPair]:
     """Yield source and target of each row that passes the filter."""
     n_rows = n_wanted = 0
-    for where, rows in _read_sources(corpus, columns):
+    for where, rows in read_sources(corpus, columns):
         for number, row in enumerate(rows):
             fields = flatten(row)
             if number == 0 and (missing := _list_missing(columns, fields)):
@@ -63,12 +63,12 @@ def _read_pairs(corpus: CorpusConfig, columns: Sequence[str]) -> Iterator[TextPa
         )
 
 
-def _read_sources(
+def read_sources(
     corpus: CorpusConfig, columns: Sequence[str]
 ) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yield name and rows of each table, pair of text files, or dataset."""
     if not corpus.files:
-        yield f"dataset {corpus.dataset!r}", read_dataset(corpus)
+        yield f"dataset {corpus.dataset!r}", _read_dataset(corpus)
     for first, *others in group_files(corpus.files):
         path = _expand(first)
         if others:
@@ -244,8 +244,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
             yield from chunk.to_pylist()
 
 
-def read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
-    """Yield the rows of a Hub dataset."""
+def _read_dataset(corpus: CorpusConfig) -> Iterator[Row]:
     part = SLICE.fullmatch(corpus.split) if corpus.streaming else None
     with open_library(f"dataset {corpus.dataset!r} ({corpus.split})") as datasets:
         rows = datasets.load_dataset(

@@ -1,10 +1,12 @@
 """The Train tab: data, start, progress and publication of training runs."""
 
 import functools
+import itertools
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, 
 from hubnmt.ui.html import training_run
 from hubnmt.ui.services import training_jobs
 from hubnmt.ui.services.registry import list_pairs
-from hubnmt.ui.services.training_jobs import ALIVE, TrainingJobs
+from hubnmt.ui.services.training_jobs import ALIVE, TrainingJobs, run_command
 from hubnmt.ui.services.training_runs import read_run, samples_figure
 from hubnmt.ui.services.translate import Handlers
 
@@ -35,10 +37,17 @@ ELSEWHERE = (
     "<code>HUBNMT_TRAIN</code> to 1; there only you, signed in, can train."
 )
 CONFIRM = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
+ACTIONS = {
+    "Pause": ALIVE,
+    "Continue": ("paused", "failed"),
+    "Stop and finish": ("training", "paused"),
+    "Delete": ("paused", "failed", "finished"),
+}
+"""Buttons, and the states of a run in which they are shown."""
 POLL_S = 2.0
 MAX_FILE_MIB = 500
 """Limit of an upload where training is allowed."""
-NOTHING, WHOLE, ENCODER = "from nothing", "all of", "the source side of"
+NOTHING, PARTS = "from nothing", {"all of": "model", "the source side of": "encoder"}
 
 
 def tab_kind(handlers: Handlers) -> str:
@@ -76,10 +85,6 @@ def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **m
     return event(client_errors()(run), inputs, outputs, **QUIET | more)
 
 
-def _disabled() -> gr.Button:
-    return gr.Button(interactive=False)
-
-
 class TrainTab:
     """Components and events of the tab."""
 
@@ -104,11 +109,7 @@ class TrainTab:
             self._files = gr.File(label="Files", file_count="multiple", height=150, min_width=280)
             with gr.Column(min_width=280):
                 self._sample = gr.Button("Use the sample set", elem_id="train-sample")
-                self._dataset = gr.Textbox(
-                    label="Or a Hub dataset",
-                    placeholder="Helsinki-NLP/opus-100",
-                    elem_id="train-dataset",
-                )
+                self._dataset = gr.Textbox(label="Or a Hub dataset", elem_id="train-dataset")
         languages = [(name, code) for code, name in NAMES.items()]
         options: dict[str, Any] = {"value": None, "interactive": True, "min_width": 150}
         with gr.Row():
@@ -124,9 +125,7 @@ class TrainTab:
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
         self._report = gr.Markdown(elem_id="train-report")
-        self._examples = gr.Dataframe(
-            headers=["", "source", "target"], wrap=True, visible=False, elem_id="train-examples"
-        )
+        self._examples = gr.Dataframe(wrap=True, visible=False, elem_id="train-examples")
 
     def _place_start(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
@@ -146,10 +145,10 @@ class TrainTab:
         self._job = gr.Dropdown([], label="Runs", elem_id="train-runs", interactive=True)
         self._state = gr.Textbox(label="State", interactive=False, elem_id="train-state")
         with gr.Row(elem_id="train-actions"):
-            self._pause = gr.Button("Pause", elem_id="train-pause")
-            self._resume = gr.Button("Continue", elem_id="train-continue")
-            self._finish = gr.Button("Stop and finish", elem_id="train-finish")
-            self._delete = gr.Button("Delete", variant="stop", elem_id="train-delete")
+            self._actions = [
+                gr.Button(name, visible=False, elem_id=f"train-{name.split()[-1].lower()}")
+                for name in ACTIONS
+            ]
         self._charts = line(elem_id="train-charts")
         self._samples = draw_static("history", "train-history")
         self._attention = draw_static("attention-history", "train-attention")
@@ -202,30 +201,27 @@ class TrainTab:
         options = [self._data, self._minutes, self._origin]
         for event in (self._data.change, self._minutes.change, self._origin.input):
             # A click before the new recipe is there would start the old one.
-            waits = _on(event, _disabled, None, self._start, trigger_mode="always_last")
+            waits = _on(event, self._wait, None, self._start, trigger_mode="always_last")
             _on(waits.then, self._suggest, options, [self._recipe, self._start])
         started = _on(self._start.click, self._begin, self._recipe, self._job)
         # 3. Watch.
         poll = [self._job, self._seen]
         shown = [self._job, self._seen, self._phase, self._state, self._charts, self._samples]
-        shown += [self._attention, self._scores, self._folder]
-        shown += [self._pause, self._resume, self._finish, self._delete]
+        shown += [self._attention, self._scores, self._folder, *self._actions]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         changed = [started.success, self._job.input, tab.select, self._timer.tick]
-        for button, act in (
-            (self._pause, self._jobs.pause),
-            (self._resume, self._jobs.resume),
-            (self._finish, self._jobs.finish),
-        ):
-            changed.append(_on(button.click, act, self._job, None).then)
-        changed.append(_on(self._delete.click, self._delete_run, self._job, None, js=CONFIRM).then)
+        acts = (self._jobs.pause, self._jobs.resume, self._jobs.finish, self._delete_run)
+        for button, act in zip(self._actions, acts, strict=True):
+            question = CONFIRM if act == self._delete_run else None
+            changed.append(_on(button.click, act, self._job, None, js=question).then)
         for event in changed:
             event(self._tick, poll, shown, **QUIET)
         # 4. Try and publish.
         for name, button in self._open.items():
             field = compared if name == "compare" else model
-            _on(button.click, self._offer(name), self._folder, [field, tabs])
-        for event in (self._folder.change, self._phase.change):
+            offer = functools.partial(self._offer, name)
+            _on(button.click, offer, self._folder, [field, tabs])
+        for event in (self._folder.blur, self._folder.submit, self._phase.change):
             _on(event, self._read_card, self._folder, self._card)
         where = [self._folder, self._repo, self._is_private]
         for event, publish, target in (
@@ -241,32 +237,31 @@ class TrainTab:
     def _describe(self, dataset: str, config: str | None, columns: list[str]) -> Any:
         if not dataset.strip():
             return gr.Dropdown(visible=False), gr.skip()
-        found = self._jobs.describe(dataset.strip(), config)
-        configs, names = found["configs"], found["columns"]
+        said = run_command("import_pairs", "--describe", dataset=dataset.strip(), config=config)
+        configs, names = json.loads(said).values()
         shown = config if config in configs else configs[0]
         kept = [name for name in columns or [] if name in names]
         return gr.Dropdown(configs, value=shown, visible=True), gr.Dropdown(names, value=kept)
 
     def _read_sample(self) -> Any:
-        return self._import_pairs([str(training_jobs.SAMPLE), "--note", training_jobs.SAMPLE_NOTE])
+        return self._import_pairs(str(training_jobs.SAMPLE), note=training_jobs.SAMPLE_NOTE)
 
     def _read(
         self, files: list[str] | None, dataset: str, config: str, columns: Any, *languages: Any
     ) -> Any:
-        source = files or ["--dataset", dataset.strip(), *(["--config", config] if config else [])]
-        if not source[-1]:
+        if not files and not dataset.strip():
             raise InputError("upload a file, or name a dataset")
-        return self._import_pairs(source, languages if all(languages) else [], columns or [])
+        source = {} if files else {"dataset": dataset.strip(), "config": config}
+        pair = languages if all(languages) else None
+        return self._import_pairs(*(files or []), **source, columns=columns, languages=pair)
 
-    def _import_pairs(
-        self, source: Sequence[str], languages: Sequence[str] = (), columns: Sequence[str] = ()
-    ) -> Any:
-        folder, report = self._jobs.import_pairs(source, languages, columns)
+    def _import_pairs(self, *files: str, **options: Any) -> Any:
+        folder, report = self._jobs.import_pairs(*files, **options)
         src, tgt = report["languages"]
         origins = [NOTHING]
         for name, pair in list_pairs(self._registry).items():
-            origins += [f"{WHOLE} {name}"] if list(pair) == [src, tgt] else []
-            origins += [f"{ENCODER} {name}"] if pair[0] == src else []
+            fits = [list(pair) == [src, tgt], pair[0] == src]
+            origins += [f"{kind} {name}" for kind in itertools.compress(PARTS, fits)]
         return (
             str(folder),
             report["summary"],
@@ -278,13 +273,16 @@ class TrainTab:
 
     # --- start ---
 
+    def _wait(self) -> Any:
+        return gr.Button(interactive=False)
+
     def _suggest(self, data: str, minutes: float, origin: str) -> Any:
         if not data:
             return gr.skip(), gr.skip()
         kind, _, name = origin.rpartition(" ")
-        part = "encoder" if kind == ENCODER else "model"
-        options = [] if origin == NOTHING else ["--start", name, "--part", part]
-        return self._jobs.suggest(Path(data), minutes, *options), gr.Button(interactive=True)
+        options = {"start": name, "part": PARTS[kind]} if kind in PARTS else {}
+        recipe = self._jobs.suggest(Path(data), minutes=minutes, **options)
+        return recipe, gr.Button(interactive=True)
 
     def _begin(self, recipe: str) -> Any:
         name = self._jobs.start(recipe)
@@ -308,19 +306,16 @@ class TrainTab:
             return shown
         run = read_run(folder) if metrics.is_file() else None
         best = folder / "best"
+        shown |= {each: gr.Button(visible=state in ACTIONS[each.value]) for each in self._actions}
         return shown | {
             self._seen: now,
-            self._phase: f"{job}",
+            self._phase: f"{job and job.name} {state}",
             self._job: gr.Dropdown(choices, value=job.name if job else None),
             self._charts: f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
             self._samples: samples_figure(run) if run else None,
             self._attention: training_jobs.attention_maps(folder),
             self._scores: training_jobs.read_scores(folder),
             self._folder: str(best) if best.is_dir() else "",
-            self._pause: gr.Button(visible=state in ALIVE),
-            self._resume: gr.Button(visible=state in ("paused", "failed")),
-            self._finish: gr.Button(visible=state in ("training", "paused")),
-            self._delete: gr.Button(visible=state != "" and state not in ALIVE),
         }
 
     def _delete_run(self, name: str | None) -> None:
@@ -336,13 +331,10 @@ class TrainTab:
             raise InputError("no model there yet: wait for the first validation, or name a folder")
         return path
 
-    def _offer(self, tab: str) -> Callable[[str], Any]:
-        def open_model(folder: str) -> Any:
-            path = str(self._model_folder(folder))
-            self._registry.offer(path)
-            return path, gr.Tabs(selected=tab)
-
-        return open_model
+    def _offer(self, tab: str, folder: str) -> Any:
+        path = str(self._model_folder(folder))
+        self._registry.offer(path)
+        return path, gr.Tabs(selected=tab)
 
     def _read_card(self, folder: str) -> Any:
         return read_form(self._model_folder(folder)) if folder else [""] * len(self._card)

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,8 @@ SAMPLE_NOTE = (
 DATA, TURN = ".data", ".turn"
 """In the folder of runs: imported pairs, and the lock file of the run whose turn it is."""
 LOG, STATUS, RECIPE, METRICS = "log.txt", "status.json", "recipe.toml", "metrics.jsonl"
+RUN_FILES = (RECIPE, METRICS)
+"""Files by which a run is known: one that the page has started, or one of a terminal."""
 MIN_FREE_MIB = 1024
 """Disk and memory that must be free before a run starts."""
 CLOCK_S = 5.0
@@ -63,38 +64,24 @@ class TrainingJobs:
         self.folder = folder
         self._lock = threading.Lock()
 
-    def describe(self, dataset: str, config: str | None) -> dict[str, list[str]]:
-        """Return the `configs` of a Hub dataset, and the `columns` of one, or of the first."""
-        words = ["--describe", "--dataset", dataset, *(["--config", config] if config else [])]
-        return dict(json.loads(_run_command(["training.import_pairs", *words])))
-
-    def import_pairs(
-        self, source: Sequence[str], languages: Sequence[str] = (), columns: Sequence[str] = ()
-    ) -> tuple[Path, dict[str, Any]]:
-        """Import files, or `--dataset NAME`; return their new folder and the report."""
+    def import_pairs(self, *files: str, **options: Any) -> tuple[Path, dict[str, Any]]:
+        """Run `training.import_pairs`; return the new folder and the report."""
         dest = self.folder / DATA / time.strftime("%Y%m%d-%H%M%S")
-        words = ["training.import_pairs", str(dest), *source]
-        words += ["--languages", *languages] if languages else []
-        words += ["--columns", *columns] if columns else []
-        _run_command(words)
+        run_command("import_pairs", str(dest), *files, **options)
         return dest, _read_json(dest / "report.json")
 
-    def suggest(self, data: Path, minutes: float, *options: str) -> str:
-        """Return a recipe for imported data; `options` are those of `training.suggest`."""
+    def suggest(self, data: Path, **options: Any) -> str:
+        """Run `training.suggest` for imported data, with a new name; return the recipe."""
         stem, n = "-".join(_read_json(data / "report.json")["languages"]), 1
         while (self.folder / f"{stem}-{n}").exists():
             n += 1
-        words = ["training.suggest", str(data), "--name", f"{stem}-{n}", "--minutes", f"{minutes}"]
-        return _run_command([*words, *options])
+        return run_command("suggest", str(data), name=f"{stem}-{n}", **options)
 
     def list(self) -> "list[Job]":
         """Return all runs, the newest first."""
-        folders = {
-            path.parent for name in (RECIPE, METRICS) for path in self.folder.glob(f"*/{name}")
-        }
-        return [
-            self.read(each.name) for each in sorted(folders, key=lambda each: -each.stat().st_mtime)
-        ]
+        folders = {file.parent for name in RUN_FILES for file in self.folder.glob(f"*/{name}")}
+        newest = sorted(folders, key=lambda folder: -folder.stat().st_ctime)
+        return [self.read(folder.name) for folder in newest]
 
     def read(self, name: str) -> Job:
         """Return a run."""
@@ -175,7 +162,7 @@ class TrainingJobs:
 
     def _run_folder(self, name: str) -> Path:
         folder = self.folder / str(name)
-        is_run = any((folder / file).is_file() for file in (RECIPE, METRICS))
+        is_run = any((folder / file).is_file() for file in RUN_FILES)
         if folder.parent != self.folder or not is_run:
             raise InputError(f"there is no run {str(name)[:80]!r}")
         return folder
@@ -240,9 +227,12 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
 
 
-def _run_command(words: Sequence[str]) -> str:
-    """Run `python -m WORDS` and return its standard output."""
-    command = [sys.executable, "-m", *words]
+def run_command(module: str, *words: str, **options: Any) -> str:
+    """Run `python -m training.MODULE` and return its output; empty options are left out."""
+    command = [sys.executable, "-m", f"training.{module}", *words]
+    for option, value in options.items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        command += [f"--{option}", *map(str, values)] if value else []
     done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["the command failed"])[-1]

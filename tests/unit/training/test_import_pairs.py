@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.errors import InputError
+from training.config.data import CorpusConfig
 from training.config.recipe import load_recipe
-from training.import_pairs import import_pairs, main, read_table, split_pairs
+from training.import_pairs import import_pairs, main, pick_columns, read_table, split_pairs
 from training.suggest import suggest
 
 GERMAN = [f"Der Hund Nummer {n} rennt heute schnell durch den Schnee." for n in range(40)]
@@ -18,8 +18,8 @@ def test_a_table_is_read_cleaned_and_split_and_its_recipe_is_valid(tmp_path: Pat
     rows += [rows[0], '41;"";"Nothing."', '42;"Same text.";"Same text."']
     table = tmp_path / "export.csv"
     table.write_text("\n".join(rows), encoding="utf-8-sig")
-    names, cells = read_table(tmp_path, [table], [])
-    report = import_pairs(tmp_path, names, cells, note='The "old" table')
+    pairs = pick_columns(*read_table(CorpusConfig(files=(str(table),)), ()), ())
+    report = import_pairs(tmp_path, pairs, note='The "old" table')
     assert report["languages"] == ["de", "en"]
     assert report["summary"].startswith("40 of 43 pairs are usable: 36 to learn from and 4 to")
     assert ("1 dropped: source = target", "Same text.", "Same text.") in report["examples"]
@@ -29,7 +29,7 @@ def test_a_table_is_read_cleaned_and_split_and_its_recipe_is_valid(tmp_path: Pat
         assert recipe.card.data == 'The "old" table'
 
 
-def test_columns_and_a_zip_are_taken_as_named(tmp_path: Path):
+def test_columns_and_a_zip_are_taken_as_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     table = "de\tnote\ten\n" + "".join(
         f"{de}\ta long remark about this sentence, longer than both of its sides\t{en}\n"
         for de, en in zip(GERMAN, ENGLISH, strict=True)
@@ -42,8 +42,8 @@ def test_columns_and_a_zip_are_taken_as_named(tmp_path: Path):
     assert header == "en\tde"
     assert first.startswith("The dog")
     assert not (tmp_path.parent / "outside.tsv").exists()
-    with pytest.raises(InputError, match="there are: de, note, en"):
-        read_table(tmp_path, [tmp_path / "all.zip"], ["de", "fr"])
+    assert main([str(tmp_path / "out"), str(tmp_path / "all.zip"), "--columns", "de", "fr"]) == 2
+    assert "no column 'fr'; its first line is: de, note, en" in caplog.text
 
 
 def test_no_sentence_is_on_both_sides_of_the_split():

@@ -68,7 +68,7 @@ def _until(jobs: TrainingJobs, name: str, is_so: Callable[[Job], bool]) -> Job:
 
 
 def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: TrainingJobs):
-    data, report = jobs.import_pairs([str(SAMPLE)])
+    data, report = jobs.import_pairs(str(SAMPLE))
     assert report["n_train"] == 1800
     for name in ("whole", "parts"):
         jobs.start(RECIPE.format(name=name, data=data))
