@@ -300,7 +300,7 @@ class TrainTab:
         now = [choices, name, metrics.stat().st_mtime if metrics.is_file() else 0]
         left = job.seconds_left if job and state == "training" else None
         about = "" if left is None else f", about {left / 60:.1f} minutes left"
-        message = job.message if job and state != "finished" else ""
+        message = job.message if job and state in (*ALIVE, "failed") else ""
         shown: dict[Any, Any] = {self._state: f"{state}{about}\n{message}"}
         if now == seen:
             return shown
