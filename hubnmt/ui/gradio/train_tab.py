@@ -125,7 +125,8 @@ class TrainTab:
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
         self._report = gr.Markdown(elem_id="train-report")
-        self._examples = gr.Dataframe(wrap=True, visible=False, elem_id="train-examples")
+        widths = {"wrap": True, "column_widths": ["22%", "39%", "39%"]}
+        self._examples = gr.Dataframe(visible=False, elem_id="train-examples", **widths)
 
     def _place_start(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
