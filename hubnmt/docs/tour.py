@@ -88,9 +88,6 @@ positions = sinusoidal_positions(0, S, D)  # (S, D)
 x = x + positions  # (B, S, D)
 assert_close(x, model.positions(model.src_embedding(src_ids)))
 
-similarity = functional.cosine_similarity(positions[5], positions, dim=-1)  # (S,)
-print("position 5 resembles its neighbours:", [round(value, 2) for value in similarity.tolist()])
-
 # %% [markdown]
 # Equation 1: softmax(Q K^T / sqrt(E)) V, in every head. This model normalises before each block
 # ("pre-norm", Xiong et al. 2020), the paper after it; apart from that the layer is Figure 1.
@@ -170,7 +167,7 @@ for link in translator.attend(SENTENCE, TRANSLATION).word_alignment():  # the sa
 # ## 4. A training step
 # Section 5.4: with label smoothing e the model is asked for 1 - e on the right piece and e spread
 # evenly over all V. The loss is then (1 - e) times the negative log-likelihood plus e times the
-# mean of all -log p. Its lowest value is not 0 but the entropy of what is asked for.
+# mean of all -log p.
 
 # %%
 SMOOTHING, V = 0.1, config.tgt_vocab_size
@@ -178,9 +175,7 @@ log_probs = logits[0].log_softmax(-1)  # (T, V)
 nll = -log_probs.gather(1, tgt_out[0, :, None])[:, 0]  # (T,)
 by_hand = ((1 - SMOOTHING) * nll + SMOOTHING * -log_probs.mean(-1)).mean()
 assert_close(by_hand, functional.cross_entropy(logits[0], tgt_out[0], label_smoothing=SMOOTHING))
-peak, rest = 1 - SMOOTHING + SMOOTHING / V, SMOOTHING / V
-lowest = -peak * math.log(peak) - (V - 1) * rest * math.log(rest)
-print(f"trained: {by_hand:.2f}, lowest: {lowest:.2f}, guessing evenly: ln V = {math.log(V):.2f}")
+print(f"trained: {by_hand:.2f}, guessing evenly: ln V = {math.log(V):.2f}")
 
 # %% [markdown]
 # A new, small model with random weights learns four pairs by heart. The optimizer is the paper's
@@ -286,8 +281,14 @@ def print_step(considered: list[Continuation]) -> None:
     live[:] = kept
 
 
-limits = {"bos_id": bos_id, "eos_id": eos_id, "max_tgt_tokens": cap}
-search = beam_search(start(), **limits, beam_size=BEAM_SIZE, observe=print_step)
+search = beam_search(
+    start(),
+    bos_id=bos_id,
+    eos_id=eos_id,
+    max_tgt_tokens=cap,
+    beam_size=BEAM_SIZE,
+    observe=print_step,
+)
 by_beam = run_search(search)[0][0]  # a search yields its tokens and returns its hypotheses
 
 # %% [markdown]
@@ -299,7 +300,8 @@ by_beam = run_search(search)[0][0]  # a search yields its tokens and returns its
 # %%
 print(f"greedy {greedy_log_prob / len(greedy_ids):.4f}  {show(greedy_ids)}")
 print(f"beam   {by_beam.score:.4f}  {show(by_beam.ids)}")
-((by_greedy,),) = run_search(greedy_search(start(), **limits))
+search = greedy_search(start(), bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=cap)
+((by_greedy,),) = run_search(search)
 assert [*by_greedy.ids, eos_id] == greedy_ids
 assert_close(by_greedy.log_prob, greedy_log_prob, rtol=1e-4, atol=1e-4)
 assert by_beam.score >= by_greedy.score
