@@ -44,23 +44,10 @@ def local_files(name: str, repo: Path, tmp_path: Path) -> list[str]:
         settings.append(f"data.train={pair}")
     for corpus, values in data.corpora.items():
         settings.append(f"data.corpora.{corpus}.files={pair}")
-        if "where_column" in values:  # a table, of which the filter takes half
-            settings[-1] = (
-                f"data.corpora.{corpus}.files={write_table(pair, values, data, tmp_path)}"
-            )
+        if "where_column" in values:  # of a table
+            settings.append(f"data.corpora.{corpus}.where_column=null")
+            settings.append(f"data.corpora.{corpus}.where_values=")
     return settings
-
-
-def write_table(pair: str, values: dict, data, tmp_path: Path) -> Path:
-    lines = [Path(name).read_text(encoding="utf-8").splitlines() for name in pair.split(",")]
-    kinds = [values["where_values"][0], "none of them"]
-    rows = [
-        "\t".join((kinds[n % 2], src, tgt)) for n, (src, tgt) in enumerate(zip(*lines, strict=True))
-    ]
-    header = "\t".join((values["where_column"], data.src_lang, data.tgt_lang))
-    path = tmp_path / f"{kinds[0]}.tsv"
-    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("name", RECIPES)
