@@ -74,7 +74,8 @@ class TorchEngine:
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
-        budget = max(1, max_batch_tokens // width)
+        # Hypotheses of a sentence share its source, so those after the first count half.
+        budget = max(1, 2 * max_batch_tokens // (width + 1))
         for batch in self._group(rows, budget):
             results = yield from self._search_batch(
                 [rows[n] for n in batch], decoding, prefix, require_spans=require_spans

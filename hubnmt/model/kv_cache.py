@@ -1,13 +1,16 @@
 """Key-value cache of the decoder, with an ancestor mask for beam search.
 
-The hypotheses of one sentence share their common prefixes. The cache only appends, one entry per
+The hypotheses of one sentence share their common prefixes. The cache appends one entry per
 hypothesis and step, and an attention mask selects the ancestors of each hypothesis. Reordering the
 beam copies this small mask instead of every layer's keys and values, and the W hypotheses of a
-sentence are simply W queries.
+sentence are simply W queries. From time to time entries that no hypothesis needs are dropped.
 """
 
 import torch
 from torch import Tensor
+
+N_STEPS_KEPT = 16
+"""Steps after which entries are dropped: to drop them copies the others."""
 
 
 class LayerCache:
@@ -29,12 +32,22 @@ class LayerCache:
             return k, v
         if end > self._k.shape[2]:
             # Targets are about as long as their sources, so usually the buffers grow only once.
-            capacity = max(2 * start, (end - start) * (self.memory_k.shape[2] + 8))
+            n_unused = (end - start) * (N_STEPS_KEPT + 1)
+            capacity = max(2 * start, self.memory_k.shape[2] + 8 + n_unused)
             self._k = _grow(self._k, start, capacity)
             self._v = _grow(self._v, start, capacity)
         self._k.narrow(2, start, end - start).copy_(k)
         self._v.narrow(2, start, end - start).copy_(v)
         return self._k.narrow(2, 0, end), self._v.narrow(2, 0, end)
+
+    def select(self, entries: Tensor) -> None:
+        """Keep only the given entries of each sentence, (B, n), in this order."""
+        self._n_keys = entries.shape[1]
+        for x in (self._k, self._v):
+            n_rows, n_heads, capacity, _ = x.shape
+            first = torch.arange(0, n_rows * n_heads * capacity, capacity, device=x.device)
+            rows = first.view(n_rows, n_heads, 1) + entries[:, None]  # (B, H, n) among B H capacity
+            x[:, :, : self._n_keys] = torch.embedding(x.flatten(0, 2), rows)  # (B, H, n, E)
 
     def keep(self, rows: Tensor, moved: Tensor) -> None:
         """Keep only the sentences `rows` (B',), of which those at `moved` change their position."""
@@ -73,6 +86,8 @@ class DecoderCache:
         self._ancestors: Tensor | None = None
         """(B, W, K), True = the entry belongs to the hypothesis or one of its ancestors. None while
         each sentence has had one hypothesis, to which all entries belong."""
+        self._n_needed = 0
+        """Number of entries after those that no hypothesis needs were last dropped."""
 
     def advance(self, n_queries: int) -> Tensor | None:
         """Extend the ancestor mask by one new token for each of the W = `n_queries` hypotheses.
@@ -89,10 +104,24 @@ class DecoderCache:
         self.n_positions += 1
         if self._ancestors is None:
             return None
+        if self._ancestors.shape[2] - self._n_needed >= N_STEPS_KEPT * n_queries > N_STEPS_KEPT:
+            self._drop_unneeded()
         own = torch.eye(n_queries, dtype=torch.bool, device=self._ancestors.device)
         own = own.expand(len(self._ancestors), -1, -1)  # (B, W, W)
         self._ancestors = torch.cat((self._ancestors, own), dim=2)  # (B, W, K + W)
         return self._ancestors[:, None]  # (B, 1, W, K + W)
+
+    def _drop_unneeded(self) -> None:
+        assert self._ancestors is not None
+        is_needed = self._ancestors.any(1)  # (B, K)
+        self._n_needed = int(is_needed.sum(1).amax())
+        entries = is_needed.sort(descending=True, stable=True).indices[
+            :, : self._n_needed
+        ]  # (B, n)
+        index = entries[:, None].expand(-1, self._ancestors.shape[1], -1)
+        self._ancestors = self._ancestors.gather(2, index)  # (B, W, n)
+        for layer in self.layers:
+            layer.select(entries)
 
     def reorder(self, parents: Tensor) -> None:
         """Make hypothesis w of sentence b continue `parents[b, w]`; parents is (B, W') int64."""
