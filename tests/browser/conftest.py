@@ -56,9 +56,9 @@ def browser() -> Iterator[Any]:
 TIMEOUT_MS = 30_000
 """No answer takes as long on a machine that runs nothing else."""
 
-NOT_OURS = "Method not implemented."
-"""A warning of Gradio's own script (6.31) whenever an upload ends: it closes a stream that knows no
-closing."""
+NOT_OURS = ("Method not implemented.", "AbortError", "Connection errored out")
+"""What Gradio's own script (6.31) says when an upload ends, as it closes a stream that knows no
+closing, and when a page is left that waits for an answer."""
 
 
 DRAWN = {
@@ -76,7 +76,7 @@ class Visit:
         self.name = name
         self.complaints: list[str] = []
         page.on("console", self._hear)
-        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("pageerror", lambda error: self._complain("error", str(error)))
         page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
         page.on("response", self._check_status)
         page.on("request", lambda request: self._check_host(request.url, url))
@@ -85,8 +85,12 @@ class Visit:
         self.settle()
 
     def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning") and message.text != NOT_OURS:
-            self.complaints.append(f"{message.type}: {message.text}")
+        if message.type in ("error", "warning"):
+            self._complain(message.type, message.text)
+
+    def _complain(self, kind: str, text: str) -> None:
+        if not any(map(text.count, NOT_OURS)):
+            self.complaints.append(f"{kind}: {text}")
 
     def _check_status(self, response: Any) -> None:
         if response.status >= 400:
