@@ -20,9 +20,17 @@ from hubnmt.hub.space import open_space
 from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
 from hubnmt.ui.html import training_run
-from hubnmt.ui.services import training_jobs
 from hubnmt.ui.services.registry import list_pairs
-from hubnmt.ui.services.training_jobs import ALIVE, TrainingJobs, run_command
+from hubnmt.ui.services.training_jobs import (
+    ALIVE,
+    SAMPLE,
+    SAMPLE_NOTE,
+    TrainingJobs,
+    attention_maps,
+    can_train,
+    read_scores,
+    run_command,
+)
 from hubnmt.ui.services.training_runs import read_run, samples_figure
 from hubnmt.ui.services.translate import Handlers
 
@@ -55,7 +63,7 @@ def tab_kind(handlers: Handlers) -> str:
     wish = os.environ.get("HUBNMT_TRAIN") or ("1" if handlers.registry.allow_local else "")
     if wish == "0":
         return "absent"
-    return "working" if wish == "1" and training_jobs.can_train() else "explained"
+    return "working" if wish == "1" and can_train() else "explained"
 
 
 def _sign_in() -> dict[str, Any]:
@@ -125,8 +133,9 @@ class TrainTab:
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
         self._report = gr.Markdown(elem_id="train-report")
-        widths = {"wrap": True, "column_widths": ["22%", "39%", "39%"]}
-        self._examples = gr.Dataframe(visible=False, elem_id="train-examples", **widths)
+        self._examples = gr.Dataframe(
+            visible=False, wrap=True, column_widths=["22%", "39%", "39%"], elem_id="train-examples"
+        )
 
     def _place_start(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
@@ -153,7 +162,7 @@ class TrainTab:
         self._charts = line(elem_id="train-charts")
         self._samples = draw_static("history", "train-history")
         self._attention = draw_static("attention-history", "train-attention")
-        self._seen, self._phase = gr.State(None), gr.State("")
+        self._seen = gr.State([])
         self._timer = gr.Timer(POLL_S, active=False)
 
     def _place_publish(self) -> None:
@@ -192,12 +201,13 @@ class TrainTab:
         # 1. Data.
         named = [self._dataset, self._config, self._columns]
         for event in (self._dataset.submit, self._dataset.blur, self._config.input):
-            _on(event, self._describe, named, named[1:])
+            _on(event, self._describe, named, [*named[1:], *self._languages])
         read = [self._data, self._report, self._examples, *self._languages, self._columns]
         read.append(self._origin)
-        for event in (self._files.upload, self._import.click):
-            _on(event, self._read, [self._files, *named, *self._languages], read)
-        _on(self._sample.click, self._read_sample, None, read)
+        sample = functools.partial(self._read, [str(SAMPLE)], note=SAMPLE_NOTE)
+        _on(self._sample.click, sample, None, read)
+        _on(self._files.upload, self._read, self._files, read)
+        _on(self._import.click, self._read, [self._files, *named, *self._languages], read)
         # 2. Start.
         options = [self._data, self._minutes, self._origin]
         for event in (self._data.change, self._minutes.change, self._origin.input):
@@ -207,8 +217,8 @@ class TrainTab:
         started = _on(self._start.click, self._begin, self._recipe, self._job)
         # 3. Watch.
         poll = [self._job, self._seen]
-        shown = [self._job, self._seen, self._phase, self._state, self._charts, self._samples]
-        shown += [self._attention, self._scores, self._folder, *self._actions]
+        shown = [self._job, self._seen, self._state, *self._actions, self._charts, self._samples]
+        shown += [self._attention, self._scores, self._folder, *self._card]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         changed = [started.success, self._job.input, tab.select, self._timer.tick]
         acts = (self._jobs.pause, self._jobs.resume, self._jobs.finish, self._delete_run)
@@ -222,7 +232,7 @@ class TrainTab:
             field = compared if name == "compare" else model
             offer = functools.partial(self._offer, name)
             _on(button.click, offer, self._folder, [field, tabs])
-        for event in (self._folder.blur, self._folder.submit, self._phase.change):
+        for event in (self._folder.blur, self._folder.submit):
             _on(event, self._read_card, self._folder, self._card)
         where = [self._folder, self._repo, self._is_private]
         for event, publish, target in (
@@ -237,27 +247,30 @@ class TrainTab:
 
     def _describe(self, dataset: str, config: str | None, columns: list[str]) -> Any:
         if not dataset.strip():
-            return gr.Dropdown(visible=False), gr.skip()
+            return gr.Dropdown(visible=False), *[gr.skip()] * 3
         said = run_command("import_pairs", "--describe", dataset=dataset.strip(), config=config)
         configs, names = json.loads(said).values()
         shown = config if config in configs else configs[0]
         kept = [name for name in columns or [] if name in names]
-        return gr.Dropdown(configs, value=shown, visible=True), gr.Dropdown(names, value=kept)
-
-    def _read_sample(self) -> Any:
-        return self._import_pairs(str(training_jobs.SAMPLE), note=training_jobs.SAMPLE_NOTE)
+        chosen = gr.Dropdown(configs, value=shown, visible=True), gr.Dropdown(names, value=kept)
+        return *chosen, None, None
 
     def _read(
-        self, files: list[str] | None, dataset: str, config: str, columns: Any, *languages: Any
+        self,
+        files: list[str] | None,
+        dataset: str = "",
+        config: str | None = None,
+        columns: Any = (),
+        *languages: str | None,
+        note: str = "",
     ) -> Any:
         if not files and not dataset.strip():
             raise InputError("upload a file, or name a dataset")
-        source = {} if files else {"dataset": dataset.strip(), "config": config}
-        pair = languages if all(languages) else None
-        return self._import_pairs(*(files or []), **source, columns=columns, languages=pair)
-
-    def _import_pairs(self, *files: str, **options: Any) -> Any:
-        folder, report = self._jobs.import_pairs(*files, **options)
+        source = {"note": note} if files else {"dataset": dataset.strip(), "config": config}
+        pair = languages if all(languages) else ()
+        folder, report = self._jobs.import_pairs(
+            *(files or ()), **source, columns=columns, languages=pair
+        )
         src, tgt = report["languages"]
         origins = [NOTHING]
         for name, pair in list_pairs(self._registry).items():
@@ -268,7 +281,7 @@ class TrainTab:
             report["summary"],
             gr.Dataframe(report["examples"], headers=["", src, tgt], visible=True),
             *report["languages"],
-            gr.Dropdown(report["columns"]),
+            gr.Dropdown(report["columns"], value=list(columns or ())),
             gr.Dropdown(origins, value=NOTHING),
         )
 
@@ -296,9 +309,10 @@ class TrainTab:
         jobs = self._jobs.list() if may_train() else []
         job = next((job for job in jobs if job.name == name), jobs[0] if jobs else None)
         state, folder = (job.state, job.folder) if job else ("", Path(os.devnull))
-        metrics = folder / "metrics.jsonl"
+        metrics, best = folder / "metrics.jsonl", folder / "best"
         choices = [(f"{job.name} ({job.state})", job.name) for job in jobs]
-        now = [choices, name, metrics.stat().st_mtime if metrics.is_file() else 0]
+        phase = [str(folder), state, best.is_dir()]
+        now = [phase, choices, metrics.stat().st_mtime if metrics.is_file() else 0]
         left = job.seconds_left if job and state == "training" else None
         about = "" if left is None else f", about {left / 60:.1f} minutes left"
         message = job.message if job and state in (*ALIVE, "failed") else ""
@@ -306,17 +320,17 @@ class TrainTab:
         if now == seen:
             return shown
         run = read_run(folder) if metrics.is_file() else None
-        best = folder / "best"
+        if phase not in seen:  # not while somebody names a folder or fills in the card
+            shown[self._folder] = path = str(best) if best.is_dir() else ""
+            shown |= dict(zip(self._card, self._read_card(path), strict=True))
         shown |= {each: gr.Button(visible=state in ACTIONS[each.value]) for each in self._actions}
         return shown | {
             self._seen: now,
-            self._phase: f"{job and job.name} {state}",
             self._job: gr.Dropdown(choices, value=job.name if job else None),
             self._charts: f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
             self._samples: samples_figure(run) if run else None,
-            self._attention: training_jobs.attention_maps(folder),
-            self._scores: training_jobs.read_scores(folder),
-            self._folder: str(best) if best.is_dir() else "",
+            self._attention: attention_maps(folder),
+            self._scores: read_scores(folder),
         }
 
     def _delete_run(self, name: str | None) -> None:

@@ -115,18 +115,19 @@ class TrainingJobs:
         has_state = (folder / "state.pt").is_file()
         words = ["--resume", str(folder)] if has_state else [str(folder / RECIPE)]
         words += ["--set", f"run.folder={self.folder}", "--wait", str(self.folder / TURN), *more]
-        with self._lock, (folder / LOG).open("wb") as log:
+        with self._lock:
             if _process(folder):
                 raise InputError(f"{name} is running already")
-            child = subprocess.Popen(
-                [sys.executable, "-m", "training.train", *words],
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # ignored on Windows, where the flag does it
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
+            with (folder / LOG).open("wb") as log:
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "training.train", *words],
+                    env=_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # ignored on Windows, where the flag does it
+                    creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                )
             status = {"pid": child.pid, "state": "waiting"}
             (folder / STATUS).write_text(json.dumps(status), "utf-8")
         threading.Thread(target=child.wait, daemon=True).start()  # or it stays as a zombie

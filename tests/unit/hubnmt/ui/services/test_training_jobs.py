@@ -91,6 +91,10 @@ def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: Trainin
     maps = attention_maps(parts.parents[1])
     assert maps is not None
     assert [each["step"] for each in maps["maps"]] == [20, 40, 60]
+    jobs.resume("parts", "--set", "run.max_steps=2000")
+    _until(jobs, "parts", lambda job: job.state == "training")
+    jobs.finish("parts")
+    assert _until(jobs, "parts", lambda job: job.state not in ALIVE).state == "finished"
     jobs.delete("whole")
     assert data.is_dir()  # the other run uses it
     jobs.delete("parts")
