@@ -144,11 +144,10 @@ def clean(
 ) -> tuple[list[TextPair], dict[str, list[TextPair]]]:
     """Clean pairs as a run does; return the kept ones, and the dropped ones by reason."""
     config = DataConfig(src_lang=src_lang, tgt_lang=tgt_lang, train=(TRAIN,), valid=(VALID,))
-    cleaner = cleaning.Cleaner(config)
     kept, dropped = dict[int, TextPair](), collections.defaultdict[str, list[TextPair]](list)
     for src, tgt in pairs:
         pair = cleaning.tidy(src), cleaning.tidy(tgt)
-        key, reason = cleaning.fingerprint_pair(*pair), cleaner.why_drop(*pair)
+        key, reason = cleaning.fingerprint_pair(*pair), cleaning.why_drop(*pair, config)
         if reason or key in kept:
             dropped[reason or cleaning.DUPLICATE].append(pair)
         else:

@@ -1,6 +1,7 @@
 """Filtering of training pairs, and statistics of the dropped ones."""
 
 import dataclasses
+import functools
 import hashlib
 import unicodedata
 from collections import Counter, defaultdict
@@ -37,6 +38,7 @@ SUBTAGS = {"latn": "LATIN", "cyrl": "CYRILLIC", "deva": "DEVANAGARI", "arab": "A
 """Script subtags of BCP 47, which override the language: `sr-Latn`."""
 
 
+@functools.cache
 def scripts_of(language: str) -> frozenset[str]:
     """Return the scripts of a language, a BCP 47 tag; empty means any."""
     for subtag in language.lower().replace("_", "-").split("-")[1:]:
@@ -82,13 +84,14 @@ class CleaningReport:
         """Kept pairs."""
         return self.read.total() - self.dropped.total()
 
-    def __str__(self) -> str:
-        """Return a one-line summary."""
-        return _describe(self.read.total(), self.dropped)
-
-    def lines(self) -> list[str]:
-        """Return a summary line for each corpus."""
-        return [f"{name}: {_describe(n, self.drops[name])}" for name, n in self.read.items()]
+    def describe(self, corpus: str | None = None) -> str:
+        """Return the counts of a corpus, or of all, in one line."""
+        n_read = self.read.total() if corpus is None else self.read[corpus]
+        dropped = self.dropped if corpus is None else self.drops[corpus]
+        reasons = ", ".join(f"{count:,} {why}" for why, count in dropped.most_common())
+        return (
+            f"{n_read - dropped.total():,} of {n_read:,} pairs kept; dropped: {reasons or 'none'}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts, in all and by corpus."""
@@ -101,11 +104,6 @@ class CleaningReport:
             "dropped": dict(self.dropped),
             "corpora": corpora,
         }
-
-
-def _describe(n_read: int, dropped: Counter[str]) -> str:
-    reasons = ", ".join(f"{count:,} {why}" for why, count in dropped.most_common())
-    return f"{n_read - dropped.total():,} of {n_read:,} pairs kept; dropped: {reasons or 'none'}"
 
 
 class HeldOut:
@@ -169,32 +167,23 @@ def fingerprint_pair(src: str, tgt: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
-class Cleaner:
-    """Filters pairs one by one; `read_clean` finds duplicates and held-out sentences."""
+def why_drop(src: str, tgt: str, config: DataConfig) -> str | None:
+    """Return the reason to drop a normalised pair, or None to keep it.
 
-    def __init__(self, config: DataConfig) -> None:
-        """Look up the scripts of both languages."""
-        self._config = config
-        self._scripts = (scripts_of(config.src_lang), scripts_of(config.tgt_lang))
-
-    def why_drop(self, src: str, tgt: str) -> str | None:
-        """Return the reason to drop a normalised pair, or None to keep it."""
-        config = self._config
-        if is_broken(src) or is_broken(tgt):
-            return NOT_TEXT
-        if not src or not tgt:
-            return "empty"
-        shorter, longer = sorted((len(src), len(tgt)))
-        if longer > config.max_length_ratio * shorter and longer - shorter >= _MARGIN_CHARS:
-            return "absurdly unequal"
-        if config.drop_copies and src == tgt:
-            return "source = target"
-        if self._is_foreign(src, 0) or self._is_foreign(tgt, 1):
+    `read_clean` finds duplicates and held-out sentences.
+    """
+    if is_broken(src) or is_broken(tgt):
+        return NOT_TEXT
+    if not src or not tgt:
+        return "empty"
+    shorter, longer = sorted((len(src), len(tgt)))
+    if longer > config.max_length_ratio * shorter and longer - shorter >= _MARGIN_CHARS:
+        return "absurdly unequal"
+    if config.drop_copies and src == tgt:
+        return "source = target"
+    for text, language in ((src, config.src_lang), (tgt, config.tgt_lang)):
+        scripts = scripts_of(language)
+        is_plain = text.isascii() and "LATIN" in scripts
+        if scripts and not is_plain and script_share(text, scripts) < config.min_script_share:
             return "wrong script"
-        return None
-
-    def _is_foreign(self, text: str, side: int) -> bool:
-        scripts = self._scripts[side]
-        if not scripts or (text.isascii() and "LATIN" in scripts):
-            return False
-        return script_share(text, scripts) < self._config.min_script_share
+    return None

@@ -14,11 +14,11 @@ from training.data.augmentation import augment
 from training.data.cleaning import (
     DUPLICATE,
     INVALID,
-    Cleaner,
     CleaningReport,
     HeldOut,
     fingerprint_pair,
     tidy,
+    why_drop,
 )
 from training.data.sources import TextPair, fingerprint_corpus, read_corpus
 
@@ -101,7 +101,6 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
     in memory, about 70 bytes.
     """
-    cleaner = Cleaner(config)
     held_out = HeldOut()
     if config.drop_held_out:
         held_out.update(read_valid(config))
@@ -115,7 +114,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
             # 1. Clean.
             report.read[name] += 1
             src, tgt = map(tidy, pair)
-            reason = cleaner.why_drop(src, tgt)
+            reason = why_drop(src, tgt, config)
             if not reason and not corpus.keep_held_out and held_out.shares_a_side(src, tgt):
                 reason = "in validation or test set"
             # 2. Augment; what is drawn depends on the pair alone.

@@ -84,7 +84,7 @@ def prepare_corpus(
     valid = _read_held_out(config.data)
     texts, report = _clean_texts(config, content)
     if not report.n_kept or not valid:
-        raise InputError(f"nothing to train on: {report}; {len(valid)} validation pairs")
+        raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
     tokenizers = _choose_tokenizers(config, texts, resumed, pretrained)
     if config.decoding.get("max_new_tokens") is None:
@@ -96,9 +96,9 @@ def prepare_corpus(
         if n_long:
             report.drops[name][f"longer than {config.data.max_tokens} tokens"] = n_long
     if not len(train):
-        raise InputError(f"nothing to train on: {report}")
-    for line in report.lines():
-        log.info("data: %s", line)
+        raise InputError(f"nothing to train on: {report.describe()}")
+    for name in report.read:
+        log.info("data: %s: %s", name, report.describe(name))
     return Corpus(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
 
 
