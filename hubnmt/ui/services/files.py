@@ -195,8 +195,8 @@ class Table:
     def column(self, name: str) -> list[str]:
         """Return one column."""
         if name not in self.columns:
-            problem = f"the file has no column {name[:80]!r}" if name else "choose a column"
-            raise InputError(f"{problem}; its columns are: {', '.join(self.columns)}")
+            problem = f"the file has no column {name[:80]!r}" if name else "no column is chosen"
+            raise InputError(f"{problem}; choose one of: {', '.join(self.columns)}")
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 

@@ -66,7 +66,7 @@ def test_a_file_is_translated_in_chunks_with_progress(handlers: Handlers, upload
     assert [row[3] for row in rows] == ["translation", *translate(SENTENCES)]
     assert result.scores is None
     assert result.worst == ()
-    with pytest.raises(InputError, match="choose a column; its columns are: id, de, en"):
+    with pytest.raises(InputError, match="no column is chosen; choose one of: id, de, en"):
         _run(handlers, upload)
 
 
