@@ -136,7 +136,6 @@ def test_a_mistake_is_refused_without_a_traceback(
     words: str, run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "short.en").write_text("One line.\n", encoding="utf-8")
-    (tmp_path / "empty").write_text("", encoding="utf-8")
     try:
         status: Any = main(words.format(run=run_dir, at=tmp_path).split())
     except SystemExit as error:  # argparse
