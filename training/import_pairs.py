@@ -82,12 +82,12 @@ def import_pairs(
 
 
 def read_table(corpus: CorpusConfig, chosen: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of a table, two text files or a dataset, and the rows.
+    """Return the columns of tables, two text files or a dataset, and the rows.
 
     The columns of a file without a header are 1, 2 and so on.
     """
-    [(_, found)] = read_sources(corpus, chosen or ("1", "2"))
-    rows = [flatten(row) for row in found] or [{}]
+    sources = read_sources(corpus, chosen or ("1", "2"))
+    rows = [flatten(row) for _, found in sources for row in found] or [{}]
     names = [name for name in rows[0] if not name.startswith("translation.")]  # has a short name
     cells = [[str(row.get(name) or "") for name in names] for row in rows]
     if names[:1] == ["1"] and any(cell.strip().casefold() in HEADER for cell in cells[0]):

@@ -145,7 +145,9 @@ class TrainTab:
                 [NOTHING], value=NOTHING, label="Start", interactive=True, elem_id="train-from"
             )
         with gr.Accordion("Recipe", open=False, elem_id="train-recipe-more"):
-            self._recipe = gr.Code(label="Recipe (TOML)", interactive=True, elem_id="train-recipe")
+            self._recipe = gr.Code(
+                label="Recipe (TOML)", interactive=True, wrap_lines=True, elem_id="train-recipe"
+            )
         self._start = gr.Button(
             "Start training", variant="primary", elem_id="train-start", interactive=False
         )
@@ -221,7 +223,7 @@ class TrainTab:
         shown += [self._attention, self._scores, self._folder, *self._card]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         changed = [started.success, self._job.input, tab.select, self._timer.tick]
-        acts = (self._jobs.pause, self._jobs.resume, self._jobs.finish, self._delete_run)
+        acts: list[Any] = [self._jobs.pause, self._jobs.resume, self._jobs.finish, self._delete_run]
         for button, act in zip(self._actions, acts, strict=True):
             question = CONFIRM if act == self._delete_run else None
             changed.append(_on(button.click, act, self._job, None, js=question).then)
@@ -235,11 +237,12 @@ class TrainTab:
         for event in (self._folder.blur, self._folder.submit):
             _on(event, self._read_card, self._folder, self._card)
         where = [self._folder, self._repo, self._is_private]
-        for event, publish, target in (
+        publications: list[Any] = [
             (self._push.click, self._publish, self._pushed),
             (self._space.click, self._serve, self._pushed),
             (self._pack.click, self._zip_model, self._zip),
-        ):
+        ]
+        for event, publish, target in publications:
             saved = _on(event, self._save_card, [self._folder, *self._card], None)
             _on(saved.success, publish, where, target, show_progress="full")
 
@@ -279,7 +282,7 @@ class TrainTab:
         return (
             str(folder),
             report["summary"],
-            gr.Dataframe(report["examples"], headers=["", src, tgt], visible=True),
+            gr.Dataframe(report["examples"], headers=["pairs", src, tgt], visible=True),
             *report["languages"],
             gr.Dropdown(report["columns"], value=list(columns or ())),
             gr.Dropdown(origins, value=NOTHING),
