@@ -28,8 +28,8 @@ CURVES = ("loss", "dev_loss", "bleu", "chrf")
 Points = tuple[tuple[float, float], ...]
 """(step, value) pairs in the order of steps."""
 
-Samples = dict[tuple[str, str], list[tuple[int, str]]]
-"""(source, reference) -> (step, translation), without steps at which it did not change."""
+Sample = dict[str, Any]
+"""`src`, `reference`, and `translations` as (step, text), without steps that did not change it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Run:
 
     curves: dict[str, Points]
     """Name -> points; the recorded ones of `CURVES`."""
-    samples: Samples
+    samples: list[Sample]
     sample_steps: tuple[int, ...] = ()
     """Steps at which the samples were translated, in order."""
     started_from: str = ""
@@ -49,8 +49,7 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
     """Return the samples as the page's slider shows them; None if there are none.
 
     Returns:
-        `steps`: each with its validation loss and BLEU, if they are recorded; `sentences`: each
-        with its `translations` by step, without those that did not change.
+        `steps`, each with its validation loss and BLEU, if they are recorded, and `sentences`.
     """
     if not run.samples:
         return None
@@ -59,14 +58,7 @@ def samples_figure(run: Run) -> dict[str, Any] | None:
         {"step": step, "dev_loss": losses.get(step), "bleu": scores.get(step)}
         for step in run.sample_steps
     ]
-    sentences = [
-        {
-            "src": src[:MAX_SAMPLE_CHARS],
-            "reference": reference[:MAX_SAMPLE_CHARS],
-            "translations": [[step, text[:MAX_SAMPLE_CHARS]] for step, text in history],
-        }
-        for (src, reference), history in [*run.samples.items()][:MAX_SAMPLES]
-    ]
+    sentences = run.samples[:MAX_SAMPLES]
     return {"steps": steps, "sentences": sentences, "n_sentences": len(run.samples)}
 
 
@@ -125,9 +117,9 @@ def _read_start(folder: Path) -> str:
     return started[1] if started else ""
 
 
-def _read_samples(text: str) -> tuple[Samples, tuple[int, ...]]:
+def _read_samples(text: str) -> tuple[list[Sample], tuple[int, ...]]:
     """Convert one table of samples per step to one history per sentence, and list the steps."""
-    histories: Samples = {}
+    samples: dict[tuple[str, ...], Sample] = {}
     steps = []
     for table in re.split(r"(?m)^(?=## Step )", text)[1:]:
         heading = re.match(r"## Step (\d[\d,]{,15})", table, re.ASCII)
@@ -139,11 +131,13 @@ def _read_samples(text: str) -> tuple[Samples, tuple[int, ...]]:
         for row in rows:
             cells = [_unescape(cell) for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
             if len(cells) == 3:
-                history = histories.setdefault((cells[0], cells[1]), [])
-                if not history or history[-1][1] != cells[2]:
-                    history.append((step, cells[2]))
-    return histories, tuple(steps)
+                src, reference, made = cells
+                new = {"src": src, "reference": reference, "translations": []}
+                history = samples.setdefault((src, reference), new)["translations"]
+                if not history or history[-1][1] != made:
+                    history.append([step, made])
+    return [*samples.values()], tuple(steps)
 
 
 def _unescape(cell: str) -> str:
-    return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))
+    return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))[:MAX_SAMPLE_CHARS]

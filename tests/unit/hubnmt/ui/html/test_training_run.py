@@ -13,7 +13,7 @@ POINTS = {
 
 
 def test_a_run_shows_its_curves_and_that_it_is_the_last_stage():
-    page = ElementTree.fromstring(f"<div>{run(Run(POINTS, {}, (), '<i>de-en'))}</div>")
+    page = ElementTree.fromstring(f"<div>{run(Run(POINTS, [], (), '<i>de-en'))}</div>")
     assert "fine-tuned from <i>de-en: step 0 is that model" in " ".join(page.itertext())
     labels = [svg.get("aria-label") for svg in page.iter("svg")]
     assert labels == [

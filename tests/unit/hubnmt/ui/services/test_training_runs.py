@@ -53,10 +53,10 @@ def test_samples_become_a_history_of_each_sentence(run: Path):
     )
     found = read_run(run)
     assert found.sample_steps == (500, 1000, 12500)
-    assert found.samples == {
-        ("a", "A"): [(500, "x"), (12500, "y")],
-        (ODD, ODD): [(500, ODD), (1000, "")],
-    }
+    assert found.samples == [
+        {"src": "a", "reference": "A", "translations": [[500, "x"], [12500, "y"]]},
+        {"src": ODD, "reference": ODD, "translations": [[500, ODD], [1000, ""]]},
+    ]
 
 
 CARD = "# A model\n\n## Training\n\n- started from: an earlier model\n- seed: 4\n"
