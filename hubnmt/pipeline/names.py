@@ -72,7 +72,10 @@ def find_changed_names(
     names = [
         word
         for word in src_words
-        if len(word) >= MIN_LETTERS and word.istitle() and not _contains(tgt, word)
+        if len(word) >= MIN_LETTERS
+        and word.istitle()
+        and word.isalpha()  # "Pre-Olympics" is rather an adjective
+        and not _contains(tgt, word)
     ]
     if not names:
         return []
