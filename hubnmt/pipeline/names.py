@@ -42,7 +42,7 @@ MIN_KNOWN_LETTERS: Final = 1.1
 """... and that probability times its letters per piece: what is spelled like a name has few."""
 MIN_GAIN: Final = 0.05
 """Mean token probability that a translation with placeholders for lost names must gain."""
-MAX_RECOVERED: Final = 4.0
+MAX_RECOVERED: Final = 3.0
 """Log-probability that a placeholder for a lost word may recover, in nats."""
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NAME: Final = re.compile(r"(?<!['’\w])[^\W\d_]{2,}(?:-[^\W\d_]+)*(?!['’\w])")
