@@ -52,6 +52,8 @@ ACTIONS = {
     "Delete": ("paused", "failed", "finished"),
 }
 """Buttons, and the states of a run in which they are shown."""
+CHOICE: dict[str, Any] = {"interactive": True, "allow_custom_value": True}
+"""Settings of dropdowns: a restarted page does not know the choices that a browser still shows."""
 POLL_S = 2.0
 MAX_FILE_MIB = 500
 """Limit of an upload where training is allowed."""
@@ -119,7 +121,7 @@ class TrainTab:
                 self._sample = gr.Button("Use the sample set", elem_id="train-sample")
                 self._dataset = gr.Textbox(label="Or a Hub dataset", elem_id="train-dataset")
         languages = [(name, code) for code, name in NAMES.items()]
-        options: dict[str, Any] = {"value": None, "interactive": True, "min_width": 150}
+        options: dict[str, Any] = {"value": None, "min_width": 150, **CHOICE}
         with gr.Row():
             self._config = gr.Dropdown(
                 [], label="Configuration", elem_id="train-config", visible=False, **options
@@ -128,7 +130,7 @@ class TrainTab:
                 [], label="Columns", multiselect=True, elem_id="train-columns", **options
             )
             self._languages = [
-                gr.Dropdown(languages, label=label, allow_custom_value=True, **options)
+                gr.Dropdown(languages, label=label, **options)
                 for label in ("Source language", "Target language")
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
@@ -141,9 +143,7 @@ class TrainTab:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
         with gr.Row():
             self._minutes = gr.Slider(3, 600, 10, step=1, label="Minutes", elem_id="train-minutes")
-            self._origin = gr.Dropdown(
-                [NOTHING], value=NOTHING, label="Start", interactive=True, elem_id="train-from"
-            )
+            self._origin = gr.Dropdown([NOTHING], value=NOTHING, label="Start", **CHOICE)
         with gr.Accordion("Recipe", open=False, elem_id="train-recipe-more"):
             self._recipe = gr.Code(
                 label="Recipe (TOML)", interactive=True, wrap_lines=True, elem_id="train-recipe"
@@ -154,7 +154,7 @@ class TrainTab:
 
     def _place_watch(self) -> None:
         heading("3. Watch", "One run trains at a time; the next waits.")
-        self._job = gr.Dropdown([], label="Runs", elem_id="train-runs", interactive=True)
+        self._job = gr.Dropdown([], label="Runs", elem_id="train-runs", **CHOICE)
         self._state = gr.Textbox(label="State", interactive=False, elem_id="train-state")
         with gr.Row(elem_id="train-actions"):
             self._actions = [
