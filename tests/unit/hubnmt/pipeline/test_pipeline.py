@@ -149,33 +149,21 @@ FIRST_LINE = "Ein Hund.  Zwei Männer!\tWer?"
 PARAGRAPHS = f" {FIRST_LINE}\r\n\n\nNa ja. Am 3. Mai.\u2028Ende "
 
 
-def test_sentences_are_translated_apart_and_put_back(copying_model: Translator) -> None:
-    translation = copying_model.translate(PARAGRAPHS, guard=False)
-    assert translation.text == PARAGRAPHS
-    assert translation.src_tokens.count("<eos>") == 6
-    whole = copying_model.translate(PARAGRAPHS, split=False, guard=False)
-    assert whole.text == PARAGRAPHS.replace(FIRST_LINE, single_spaced(FIRST_LINE))
-    assert whole.src_tokens.count("<eos>") == 3
-
-
-@pytest.mark.parametrize("split", [True, False])
-def test_the_map_leads_from_target_to_source_sentences(
-    split: bool, copying_model: Translator
+@pytest.mark.parametrize(("split", "n_sentences"), [(True, 6), (False, 3)])
+def test_sentences_are_translated_apart_and_linked_to_their_sources(
+    split: bool, n_sentences: int, copying_model: Translator
 ) -> None:
     translation = copying_model.translate(PARAGRAPHS, split=split, guard=False)
+    spaced = PARAGRAPHS.replace(FIRST_LINE, single_spaced(FIRST_LINE))
+    assert translation.text == (PARAGRAPHS if split else spaced)
+    assert translation.src_tokens.count("<eos>") == len(translation.sentences) == n_sentences
     for pair in translation.sentences:
         src, tgt = PARAGRAPHS[slice(*pair.src)], translation.text[slice(*pair.tgt)]
         assert single_spaced(src) == tgt != ""
         assert src == src.strip()
-    assert len(translation.sentences) == translation.src_tokens.count("<eos>")
-
-
-def test_the_map_counts_in_the_text_as_it_was_given(copying_model: Translator) -> None:
-    """Two code points in, one out."""
-    translation = copying_model.translate("Die Ma\u0308nner.  Der Ha\u0308r!")
-    assert translation.text == "Die Männer.  Der Här!"
-    assert [pair.src for pair in translation.sentences] == [(0, 12), (14, 23)]
-    assert [pair.tgt for pair in translation.sentences] == [(0, 11), (13, 21)]
+    decomposed = copying_model.translate("Die Ma\u0308nner.  Der Ha\u0308r!")
+    assert [pair.src for pair in decomposed.sentences] == [(0, 12), (14, 23)]
+    assert [pair.tgt for pair in decomposed.sentences] == [(0, 11), (13, 21)]
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}], ids=str)

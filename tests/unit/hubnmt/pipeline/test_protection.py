@@ -160,8 +160,8 @@ def test_spans_do_not_make_a_translation_longer_than_its_limit(
     assert len(short.tgt_tokens) == 2
 
 
-@pytest.mark.parametrize("text", [URL, "12:30 – 14:15!", " 3.500,50 €\n"])
-def test_a_sentence_of_spans_is_copied_without_the_model(text: str, careless: Translator) -> None:
+def test_a_sentence_of_spans_is_copied_without_the_model(careless: Translator) -> None:
+    text = f"12:30 – 14:15!  3.500,50 €\n{URL}\n"
     found = careless.translate(text)
     assert found.text == text
     assert found.src_tokens == ()
