@@ -192,8 +192,9 @@ class Visit:
         """Give a file with columns `de` and `en`, choose them, and wait for its translation."""
         self.choose_file(content, name)
         for column, kind in (("de", "source"), ("en", "reference")):
-            self.page.fill(f"#{kind}-column input", column)
-            self.page.press(f"#{kind}-column input", "Enter")
+            self.page.click(f"#{kind}-column input")
+            options = self.page.locator(f"#{kind}-column")
+            options.get_by_role("option", name=column, exact=True).click()
         self.page.click("#file-go")
         self.page.wait_for_selector("#file-download:not([disabled])")
 
