@@ -1,6 +1,5 @@
 """Rank the most probable next tokens after a translation prefix and complete the text from each."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -68,27 +67,22 @@ def find_alternatives(
     )
     if not plan.translatable:
         raise InputError("the source is empty; give at least one word")
-    # 1. Find the sentence that the prefix continues; a prefix of ids has no open word.
+    # 1. Find the sentence that the prefix continues.
     given: list[Segment] = []
     if isinstance(prefix, str):
-        given, open_text = distribute_prefix(prefix, plan, language=config.tgt_lang)
-        part, *later = plan.translatable[len(given) :]
-        part = unprotect_for_prefix(part, open_text, tokenizers)
-        bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
-        forced, text = force_prefix(open_text, bound.tgt), open_text
-    else:
-        part, *later = plan.translatable
-        part, ids = _match_ids(part, prefix, tokenizers)
-        bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
-        forced, open_text, text = force_tokens(ids, bound.tgt), "", bound.tgt.decode_line(ids)
+        given, prefix = distribute_prefix(prefix, plan, language=config.tgt_lang)
+    part, *later = plan.translatable[len(given) :]
+    part, forced, text = _force(part, prefix, tokenizers)
+    bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
+    open_text = prefix if isinstance(prefix, str) else ""  # ids have no open word
     # 2. Rank the next tokens; a text may end where no protected span is missing.
     score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=bound)
     may_end = keeps_spans(part, bound.tgt.encode(text), tokenizers)
     ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
     # 3. Complete the text from each, and translate the sentences after it.
-    limit = max_new_tokens
-    is_short = limit is not None and limit < max_tgt_tokens(len(part.ids), decoding)
-    options = dataclasses.replace(decoding, max_new_tokens=limit) if is_short else decoding
+    most = max_tgt_tokens(len(part.ids), decoding)
+    is_short = max_new_tokens is not None and max_new_tokens < most
+    options = decoding.with_options(max_new_tokens=max_new_tokens) if is_short else decoding
     chosen = [token_id for _, token_id in ranked if token_id != bound.tgt.eos_id]
     completed = _complete(part, chosen, forced, options, engine, bound.tgt)
     ends = dict(zip(chosen, completed, strict=True))
@@ -106,18 +100,21 @@ def find_alternatives(
     ]
 
 
-def _match_ids(
-    part: Part, ids: Sequence[int], tokenizers: Tokenizers
-) -> tuple[Part, Sequence[int]]:
-    """Return a part and the ids that begin its translation, both without placeholders if needed.
+def _force(
+    part: Part, prefix: str | Sequence[int], tokenizers: Tokenizers
+) -> tuple[Part, ForcedPrefix | None, str]:
+    """Return a part, the constraint that forces its prefix, and the prefix as text.
 
-    They are needed where the ids spell a protected span as text.
+    The part has its protected spans as text if the prefix spells one, or ends within one.
     """
+    if isinstance(prefix, str):
+        part = unprotect_for_prefix(part, prefix, tokenizers)
+        return part, force_prefix(prefix, tokenizers.tgt.with_spans(part.protected)), prefix
     tokenizer = tokenizers.tgt.with_spans(part.protected)
-    text, count = tokenizer.decode_line(ids), tokenizer.count_placeholders
-    if not part.protected or count(ids) == count(tokenizer.encode(text)):
-        return part, ids
-    return unprotect(part, tokenizers.src), tokenizers.tgt.encode(text)
+    text, count = tokenizer.decode_line(prefix), tokenizer.count_placeholders
+    if part.protected and count(prefix) != count(tokenizer.encode(text)):
+        part, prefix = unprotect(part, tokenizers.src), tokenizers.tgt.encode(text)
+    return part, force_tokens(prefix, tokenizers.tgt.with_spans(part.protected)), text
 
 
 def _complete(

@@ -30,6 +30,12 @@ CAPITALS_RATIO = 2
 """An all-caps text with at least this many times the tokens of its lower-cased form is unlike the
 training data: ordinary sentences have about three times as many, acronyms such as "USA" no more."""
 
+IN_CAPITALS = "in capitals, which this model's vocabulary hardly covers: translated in lower case"
+UNKNOWN = (
+    "most characters of this text are not in the model's vocabulary (the source language is {!r}): "
+    "the translation is likely to be wrong"
+)
+
 
 class Part(NamedTuple):
     """A unit of translation; without ids it has no words."""
@@ -125,18 +131,17 @@ def make_plan(
             end = position + len(stretch)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
-    what = "sentence(s)" if split else "line(s)"
-    warnings = {
-        f"{n_cut} {what} longer than the {max_src_tokens} tokens this model was trained on: "
-        f"translated in {n_cut_parts} parts": n_cut,
-        f"{n_lowered} {what} in capitals, which this model's vocabulary hardly covers: "
-        "translated in lower case": n_lowered,
-        "most characters of this text are not in the model's vocabulary (the source language is "
-        f"{language!r}): the translation is likely to be wrong": _is_mostly_unknown(
-            (token_id for part in parts for token_id in part.ids), tokenizer
-        ),
-    }
-    return Plan(tuple(parts), tuple(warning for warning, applies in warnings.items() if applies))
+    what, warnings = "sentence(s)" if split else "line(s)", []
+    if n_cut:
+        warnings.append(
+            f"{n_cut} {what} longer than the {max_src_tokens} tokens this model was trained on: "
+            f"translated in {n_cut_parts} parts"
+        )
+    if n_lowered:
+        warnings.append(f"{n_lowered} {what} {IN_CAPITALS}")
+    if _is_mostly_unknown((token_id for part in parts for token_id in part.ids), tokenizer):
+        warnings.append(UNKNOWN.format(language))
+    return Plan(tuple(parts), tuple(warnings))
 
 
 def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
