@@ -74,8 +74,7 @@ class TorchEngine:
         """
         found: list[list[Hypothesis]] = [[] for _ in rows]
         width = decoding.n_best if decoding.sample else decoding.beam_size
-        # Hypotheses of a sentence share its source, so those after the first count half.
-        budget = max(1, 2 * max_batch_tokens // (width + 1))
+        budget = max(1, max_batch_tokens // width)
         for batch in self._group(rows, budget):
             results = yield from self._search_batch(
                 [rows[n] for n in batch], decoding, prefix, require_spans=require_spans
