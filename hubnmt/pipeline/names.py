@@ -64,9 +64,9 @@ def find_changed_names(
 ) -> list[ChangedName]:
     """Return words of the source that may be names, with the similar target word of each.
 
-    Where a capital within a sentence is no sign of a name, both must be rarer. A word that has
-    accents where the name has none is its form in the other language. The target tokenizer counts
-    the pieces of a word.
+    Where a capital within a sentence is no sign of a name, both must be rarer. A word that is the
+    name with or without accents is its form in the other language. The target tokenizer counts the
+    pieces of a word.
     """
     src_words, tgt_words = (list(dict.fromkeys(_WORD.findall(text))) for text in (src, tgt))
     names = [
@@ -95,7 +95,8 @@ def find_changed_names(
         word = rare[similarities.index(similarity)]
         is_marked = capital_is_sign and name != src_words[0]
         n_pieces = min(_n_pieces(name, tokenizer), _n_pieces(word, tokenizer))
-        if (is_marked or n_pieces >= MIN_PIECES_UNMARKED) and name != _without_accents(word):
+        is_form = name == _without_accents(word) or word == _without_accents(name)
+        if (is_marked or n_pieces >= MIN_PIECES_UNMARKED) and not is_form:
             found.append(ChangedName(name, word))
     return found
 
