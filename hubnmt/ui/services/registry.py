@@ -135,6 +135,7 @@ class ModelRegistry:
         self._bundled = dict(bundled)
         self._open: OrderedDict[str, Translator] = OrderedDict()
         self._offered: set[str] = set()
+        self._own_facts: dict[str, ModelFacts] = {}
         self._lock = threading.Lock()
         self._loading = {True: threading.Lock(), False: threading.Lock()}
 
@@ -202,12 +203,12 @@ class ModelRegistry:
         )
 
     def own_facts(self) -> dict[str, ModelFacts]:
-        """Return what is known of the default and the bundled models that can be read."""
-        found = {}
+        """Return what is known of the default and the bundled models, read once if readable."""
         for name in self.names:
-            with contextlib.suppress(HubNMTError):
-                found[name] = self.facts(name)
-        return found
+            if name not in self._own_facts:
+                with contextlib.suppress(HubNMTError):
+                    self._own_facts[name] = self.facts(name)
+        return self._own_facts
 
     def _is_allowed(self, reference: str) -> bool:
         is_own = reference in self.names or reference in self._offered
