@@ -15,12 +15,12 @@ import importlib.util
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Final
 
 from hubnmt.errors import InputError
-from training.augment.tables import check_output, read_table, write_table
+from training.augment.tables import PairTable, check_output, read_table, write_table
 from training.command import make_parser, run_command
 from training.data.sources import read_lines
 
@@ -207,6 +207,25 @@ def load_french() -> Inflect:
     return {"noun": noun, "verb": verb, "adj": adj}
 
 
+def _find_rows(
+    table: PairTable, english: Inflect, foreign: Inflect, left_out: Container[str]
+) -> list[Forms]:
+    """Return a row for each word of the dictionary whose forms are known in both languages."""
+    rows = []
+    for rank, (word, translation) in enumerate(table.pairs):
+        for kind in () if translation in left_out else LAST_RANKS:
+            forms, others = english[kind](word), foreign[kind](translation)
+            if rank >= LAST_RANKS[kind] or not (forms and others):
+                continue
+            is_mass = kind == "noun" and not (forms.get("pl") and others["pl"])
+            fields = "mass" if is_mass else f"{forms['field']} {others.get('field', '')}"
+            row = {"field": fields.strip(), "en": word, table.tgt_lang: translation}
+            for language, found in (("en", forms), (table.tgt_lang, others)):
+                row |= {f"{language}.{name}": form for name, form in found.items()}
+            rows.append(row)
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status, see `run_command`."""
     parser = make_parser("augment.word_tables", __doc__)
@@ -225,17 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _find(package)
         english, foreign = load_english(), load()
         left_out = {*read_lines(options.without)} if options.without else set()
-        rows = list[Forms]()
-        for rank, (word, translation) in enumerate(table.pairs):
-            for kind in () if translation in left_out else LAST_RANKS:
-                forms, others = english[kind](word), foreign[kind](translation)
-                if rank < LAST_RANKS[kind] and forms and others:
-                    is_mass = kind == "noun" and not (forms.get("pl") and others["pl"])
-                    fields = "mass" if is_mass else f"{forms['field']} {others.get('field', '')}"
-                    row = {"field": fields.strip(), "en": word, table.tgt_lang: translation}
-                    for language, found in (("en", forms), (table.tgt_lang, others)):
-                        row |= {f"{language}.{name}": form for name, form in found.items()}
-                    rows.append(row)
+        rows = _find_rows(table, english, foreign, left_out)
         columns = dict.fromkeys(name for row in rows for name in row if ".field" not in name)
         write_table(options.output, [columns, *([row.get(c, "") for c in columns] for row in rows)])
 

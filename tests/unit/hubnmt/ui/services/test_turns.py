@@ -90,7 +90,7 @@ def test_a_search_that_is_closed_gives_its_turn_back():
     next(searching)
     searching.close()
     with TURNS.turn():
-        pass
+        assert len(TURNS) == 0
 
 
 def test_a_search_and_the_requests_of_an_address_are_bounded(monkeypatch: pytest.MonkeyPatch):
