@@ -208,7 +208,7 @@ class ModelRegistry:
             if name not in self._own_facts:
                 with contextlib.suppress(HubNMTError):
                     self._own_facts[name] = self.facts(name)
-        return self._own_facts
+        return dict(self._own_facts)
 
     def _is_allowed(self, reference: str) -> bool:
         is_own = reference in self.names or reference in self._offered
