@@ -189,12 +189,11 @@ class Visit:
         self.page.set_input_files("#upload input[type=file]", [file])
 
     def translate_file(self, content: str, name: str) -> None:
-        """Give a file with columns `de` and `en`, choose them, and wait for its translation."""
+        """Give a file with the columns `de` and `en`, choose `de`, and wait for its translation."""
         self.choose_file(content, name)
-        for column, kind in (("de", "source"), ("en", "reference")):
-            self.page.click(f"#{kind}-column input")
-            options = self.page.locator(f"#{kind}-column")
-            options.get_by_role("option", name=column, exact=True).click()
+        self.page.click("#source-column input")
+        options = self.page.locator("#source-column")
+        options.get_by_role("option", name="de", exact=True).click()
         self.page.click("#file-go")
         self.page.wait_for_selector("#file-download:not([disabled])")
 

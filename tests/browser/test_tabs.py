@@ -137,20 +137,18 @@ def test_the_numbers_behind_one_sentence_are_read_and_moved(
         page.close()
 
 
-def test_files_are_translated_measured_and_cancelled(visit: Any):
+def test_files_are_translated_and_cancelled(visit: Any):
     page = visit.page
     visit.choose_file("de\ten\nHund\n", "torn.tsv")
     page.wait_for_selector("[role=alert]:visible")
     assert "line 2: 1 columns" in page.inner_text("[role=alert]:visible")
-    asked = ("#source-column", "#reference-column", "#has-header", "#file-cancel")
+    asked = ("#source-column", "#has-header", "#file-cancel")
     assert not any(page.is_visible(each) for each in asked)
     remove = "#upload [aria-label='Clear'], #upload [aria-label='Remove this file']"
     page.click(remove)
     page.wait_for_selector("#upload input[type=file]", state="attached")
     visit.translate_file(PAIRS, "pairs.csv")
     assert all(page.is_visible(each) for each in asked)
-    assert page.locator("#file-report .scores dt").all_inner_texts() == ["BLEU", "chrF"]
-    assert page.locator("#file-report tbody tr").count() == 10
     with page.expect_download() as waiting:
         page.click("#file-download")
     assert waiting.value.suggested_filename == "pairs.en.csv"
@@ -163,7 +161,7 @@ def test_files_are_translated_measured_and_cancelled(visit: Any):
     line = "Ein Hund rennt im Schnee, " * 5 + "und ein Mann schaut zu.\n"
     visit.choose_file(line * 3000, "long.txt")  # a minute's work, which a slow robot sees going on
     page.wait_for_selector("#file-cancel")
-    assert not page.is_visible("#source-column, #reference-column")  # there is one
+    assert not page.is_visible("#source-column")  # there is one
     for _ in range(2):
         page.click("#file-go")
         page.wait_for_selector("#file-report progress")

@@ -1,4 +1,4 @@
-"""The Files tab: translate a file with progress, cancellation, download and evaluation."""
+"""The Files tab: translate a file with progress, cancellation and download."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +20,7 @@ JOB = "file"
 LEAD = (
     f"Upload a txt, tsv or csv file in UTF-8, up to {files.MAX_FILE_MIB} MB and "
     f"{files.MAX_ROWS:,} lines. Each line, or each row of one column, is translated with the "
-    "model selected above and the decoding options of the Translate tab. With a column of "
-    "references, scores and the lowest-scoring sentences are shown."
+    "model selected above and the decoding options of the Translate tab."
 )
 
 
@@ -40,12 +39,8 @@ class FilesTab:
                     label="File", file_types=list(files.KINDS), height=150, elem_id="upload"
                 )
             with gr.Column(min_width=300):
-                column: dict[str, Any] = hidden | {"interactive": True}
                 self._source = gr.Dropdown(
-                    [], label="Source column", elem_id="source-column", **column
-                )
-                self._reference = gr.Dropdown(
-                    [], label="Reference column", elem_id="reference-column", **column
+                    [], label="Source column", interactive=True, elem_id="source-column", **hidden
                 )
                 label = "The first line contains column names"
                 self._has_header = gr.Checkbox(True, label=label, elem_id="has-header", **hidden)
@@ -64,10 +59,10 @@ class FilesTab:
             [self._upload.upload, self._upload.clear, self._has_header.input],
             self._describe,
             [self._upload, self._has_header],
-            [self._notice, self._source, self._reference, self._has_header, self._cancel],
+            [self._notice, self._source, self._has_header, self._cancel],
             **at_once,
         )
-        chosen = [self._upload, model, self._source, self._reference, self._has_header]
+        chosen = [self._upload, model, self._source, self._has_header]
         # A click that comes while a cancelled job still ends would be ignored, so the button is
         # disabled until then.
         shown = self._go.click(
@@ -93,12 +88,9 @@ class FilesTab:
             except HubNMTError as error:
                 return {self._notice: error_notice(error)}
         is_table = path is not None and path.lower().endswith((".tsv", ".csv"))
-        has_choice = len(names) > 1
-        references = [("none", ""), *((name, name) for name in names)]
         return {
             self._notice: "",
-            self._source: gr.Dropdown(names, value=None, visible=has_choice),
-            self._reference: gr.Dropdown(references, value="", visible=has_choice),
+            self._source: gr.Dropdown(names, value=None, visible=len(names) > 1),
             self._has_header: gr.Checkbox(visible=is_table),
             self._cancel: gr.Button(visible=path is not None),
         }
@@ -108,17 +100,15 @@ class FilesTab:
         path: str | None,
         model: str,
         source: str | None,
-        reference: str | None,
         has_header: bool,
         *controls: Any,
     ) -> Iterator[tuple[Any, ...]]:
         options = read_options(controls)
         del options["n_best"], options["prefix"]  # these apply to a single text only
-        options |= {"source": source or "", "reference": reference or ""}
         hidden = gr.DownloadButton(visible=False)
         try:
             for found in files.translate_file(
-                self._registry, path, model, has_header=has_header, **options
+                self._registry, path, model, source=source or "", has_header=has_header, **options
             ):
                 if isinstance(found, files.FileProgress):
                     yield "", results.progress(found), hidden

@@ -183,9 +183,7 @@ def _add_translate_file(endpoints: Endpoints) -> None:
     the server.
     """
     with gr.Row(visible=False):
-        texts = [
-            gr.Textbox("", label=label) for label in ("Model", "Source column", "Reference column")
-        ]
+        texts = [gr.Textbox("", label=label) for label in ("Model", "Source column")]
         inputs = [gr.File(label="File"), *texts, gr.Checkbox(True, label="Has a header")]
         inputs += [gr.Number(None, label="Beam size"), gr.Number(None, label="Length penalty")]
         outputs = [gr.File(label="Translated file"), gr.JSON(label="Details")]

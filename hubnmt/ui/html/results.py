@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from hubnmt.model.trace import Shape, Stage
-from hubnmt.text.metrics import Scores
 from hubnmt.types import PairScore
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
-from hubnmt.ui.services.files import FileProgress, FileResult, RowScore, RowWarnings
+from hubnmt.ui.services.files import FileProgress, FileResult, RowWarnings
 from hubnmt.ui.services.learn import NetworkShapes
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
 
@@ -35,7 +34,7 @@ def progress(at: FileProgress) -> str:
 
 
 def file_result(result: FileResult) -> str:
-    """Render the result of a file job: its size, warnings, scores and lowest-scoring sentences."""
+    """Render the result of a file job: its size, rows with warnings."""
     is_cancelled = result.n_done < result.n_rows
     of = f" of {result.n_rows:,}" if is_cancelled else ""
     end = ", then cancelled" if is_cancelled else ""
@@ -44,7 +43,7 @@ def file_result(result: FileResult) -> str:
     if result.warnings:
         parts.append(f"{len(result.warnings):,} with a warning")
     done = f'<div role="status">{fact_row(parts)}</div>'
-    return done + _warned(result.warnings) + _scores(result.scores) + _worst(result.worst)
+    return done + _warned(result.warnings)
 
 
 def _warned(warned: Sequence[RowWarnings]) -> str:
@@ -57,29 +56,6 @@ def _warned(warned: Sequence[RowWarnings]) -> str:
     rest = len(warned) - MAX_WARNED
     more = f'<p class="hint">{rest:,} more rows have warnings.</p>' if rest > 0 else ""
     return _table("Warnings", names, rows, "warned") + more
-
-
-def _scores(scores: Scores | None) -> str:
-    if scores is None:
-        return ""
-    rows = (
-        ("BLEU", scores.bleu, scores.bleu_signature),
-        ("chrF", scores.chrf, scores.chrf_signature),
-    )
-    items = (
-        f"<dt>{name}</dt><dd><b>{value:.1f}</b> <code>{html.escape(signature)}</code></dd>"
-        for name, value, signature in rows
-    )
-    return f'<dl class="scores">{"".join(f"<div>{item}</div>" for item in items)}</dl>'
-
-
-def _worst(worst: Sequence[RowScore]) -> str:
-    if not worst:
-        return ""
-    names = ("Row", "chrF", "Source", "Translation", "Reference")
-    rows = [[f"{score.row:,}", f"{score.chrf:.1f}", *score[2:]] for score in worst]
-    title = "Lowest-scoring sentence" + ("" if len(worst) == 1 else "s")
-    return _table(title, names, rows, "worst")
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:

@@ -148,12 +148,11 @@ class Endpoints:
         file: str,
         model: str = "",
         column: str = "",
-        reference: str = "",
         has_header: bool = True,
         beam_size: float | None = None,
         length_penalty: float | None = None,
     ) -> Iterator[tuple[str | None, dict[str, Any]]]:
-        """Translate one column of a txt, tsv or csv file, and score it against another.
+        """Translate one column of a txt, tsv or csv file.
 
         Progress is reported in the details until the last message, which contains the result.
 
@@ -161,14 +160,12 @@ class Endpoints:
             file: the file, in UTF-8, up to 5 MB and 5,000 lines.
             model: a name from /models; empty selects the first.
             column: column to translate; may be empty if there is only one.
-            reference: column of reference translations; empty for none.
             has_header: whether the first line of a tsv or csv file contains column names.
             beam_size: number of hypotheses, 1 (greedy) to 256; null uses the model's default.
             length_penalty: above 1 favours longer translations; null uses the model's default.
 
         Returns:
-            The file with a column `translation`; and rows, seconds, BLEU, chrF, and the sentences
-            with the lowest chrF.
+            The file with a column `translation`; and rows, seconds and warnings.
         """
         options = decoding_controls.given_options(locals())
         for found in translate_file(
@@ -176,7 +173,6 @@ class Endpoints:
             file,
             model,
             source=column,
-            reference=reference,
             has_header=has_header,
             **options,
         ):
@@ -235,18 +231,13 @@ def _text_details(timed: TimedTranslation) -> dict[str, Any]:
 
 
 def _file_details(result: FileResult) -> dict[str, Any]:
-    details: dict[str, Any] = {
+    return {
         "done": result.n_done,
         "rows": result.n_rows,
         "seconds": round(result.seconds, 3),
         "rows_with_warnings": len(result.warnings),
         "warnings": [row._asdict() for row in result.warnings],
     }
-    if result.scores is not None:
-        names = ("bleu", "bleu_signature", "chrf", "chrf_signature")
-        details |= {name: getattr(result.scores, name) for name in names}
-        details["worst"] = [row._asdict() for row in result.worst]
-    return details
 
 
 def _pick(weights: Any, number: int, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Translation of uploaded txt, tsv and csv files, with progress and evaluation against references.
+"""Translation of uploaded txt, tsv and csv files, with progress.
 
 Of an upload's name the extension decides on the format; the result has the name and the language.
 """
@@ -17,7 +17,6 @@ from typing import NamedTuple, Unpack
 
 from hubnmt.config import DecodingOptions
 from hubnmt.errors import InputError
-from hubnmt.text.metrics import Scores, score_corpus, sentence_chrf
 from hubnmt.text.textfile import read_stream
 from hubnmt.types import Translation
 from hubnmt.ui.services import limits
@@ -42,9 +41,6 @@ CHUNK_ROWS, CHUNK_WORK = 16, 10_000
 """Maximum rows, and characters times hypotheses, of a chunk: about half a second. Between chunks
 progress is reported, cancellation takes effect, and others have their turn."""
 
-N_WORST = 10
-"""Number of lowest-scoring sentences shown."""
-
 QUOTED = re.compile('"[^"]*"')
 """A cell of a csv file that may contain a delimiter."""
 
@@ -59,16 +55,6 @@ class RowWarnings(NamedTuple):
 
     row: int
     warnings: tuple[str, ...]
-
-
-class RowScore(NamedTuple):
-    """The chrF score of a row, counted from 1."""
-
-    chrf: float
-    row: int
-    src: str
-    text: str
-    reference: str
 
 
 class FileProgress(NamedTuple):
@@ -89,10 +75,6 @@ class FileResult(NamedTuple):
     n_rows: int
     seconds: float
     warnings: tuple[RowWarnings, ...]
-    scores: Scores | None
-    """None without references."""
-    worst: tuple[RowScore, ...]
-    """Lowest-scoring sentences in ascending order of chrF."""
 
 
 def translate_file(
@@ -101,14 +83,10 @@ def translate_file(
     model: str,
     *,
     source: str = "",
-    reference: str = "",
     has_header: bool = True,
     **options: Unpack[DecodingOptions],
 ) -> Iterator[FileProgress | FileResult]:
-    """Translate a column of a file in chunks.
-
-    `source` may be empty if there is only one column; `reference` is a column of reference
-    translations, empty for none.
+    """Translate a column of a file in chunks; `source` may be empty if there is only one column.
 
     Yields:
         progress, then the result, also of a cancelled job. Its file is deleted when the iterator
@@ -124,7 +102,6 @@ def translate_file(
     if not source and len(table.columns) == 1:
         source = table.columns[0]
     sources = table.column(source)
-    references = table.column(reference) if reference else []
     limits.check_rows(sources, decoding)
     # 2. Translate; what is done is kept if the job is cancelled.
     started = time.perf_counter()
@@ -135,9 +112,8 @@ def translate_file(
             yield FileProgress(n_done=len(found), n_rows=len(sources), seconds=seconds)
             with TURNS.turn():
                 found += translator.translate(sources[chunk], decoding=decoding)
-    # 3. Evaluate and write.
+    # 3. Write.
     texts = [translation.text for translation in found]
-    references = references[: len(texts)]
     stem = upload.stem.removesuffix(f".{translator.config.src_lang}")[:MAX_NAME_CHARS]
     with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
         result = Path(folder, f"{stem}.{translator.config.tgt_lang}{upload.suffix.lower()}")
@@ -152,8 +128,6 @@ def translate_file(
                 for row, translation in enumerate(found, 1)
                 if translation.warnings
             ),
-            scores=score_corpus(texts, references) if references else None,
-            worst=find_worst(sources, texts, references),
         )
 
 
@@ -167,15 +141,6 @@ def _chunks(rows: Sequence[str], n_hypotheses: int) -> Iterator[slice]:
             start, n_chars = end, 0
         n_chars += len(row)
     yield slice(start, len(rows))
-
-
-def find_worst(
-    sources: Sequence[str], texts: Sequence[str], references: Sequence[str]
-) -> tuple[RowScore, ...]:
-    """Return the rows with the lowest chrF in ascending order; none without references."""
-    rows = zip(range(1, len(references) + 1), sources, texts, references, strict=False)
-    scored = [RowScore(sentence_chrf(row[2], row[3]), *row) for row in rows]
-    return tuple(sorted(scored)[:N_WORST])
 
 
 # --- Reading and writing ---

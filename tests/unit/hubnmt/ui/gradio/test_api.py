@@ -11,7 +11,6 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
-from hubnmt.ui.services.files import N_WORST
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.page import bundled_translator, load, serving
@@ -89,7 +88,7 @@ def test_a_client_gets_the_sentence_of_an_error(client: Client):
 
 def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
     path, details = client.predict(
-        handle_file(upload), column="de", reference="en", beam_size=8, api_name="/translate_file"
+        handle_file(upload), column="de", beam_size=8, api_name="/translate_file"
     )
     assert Path(path).name == "pairs.en.tsv"
     lines = Path(path).read_text().splitlines()
@@ -98,9 +97,6 @@ def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
         "\t".join([TEXT, translated(TEXT), translated(TEXT)]),
     ]
     assert details["done"] == details["rows"] == 40
-    assert details["bleu"] == pytest.approx(100)
-    assert "nrefs:1" in details["bleu_signature"]
-    assert len(details["worst"]) == N_WORST
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
 )
 def test_no_endpoint_reads_a_file_that_was_not_uploaded(url: str, path: str):
     for given in (path, {"path": path}, {"path": path, "meta": {"_type": "gradio.FileData"}}):
-        data = {"data": [given, "", "", "", True, None, None]}
+        data = {"data": [given, "", "", True, None, None]}
         call = httpx.post(f"{url}gradio_api/call/translate_file", json=data)
         answer = httpx.get(f"{url}gradio_api/call/translate_file/{call.json()['event_id']}")
         assert answer.text.startswith("event: error")

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hubnmt.errors import InputError
-from hubnmt.text.metrics import score_corpus
 from hubnmt.ui.services import files
 from hubnmt.ui.services.files import (
     FileProgress,
@@ -36,13 +35,12 @@ def translate(texts: list[str]) -> list[str]:
 
 @pytest.fixture
 def upload(tmp_path: Path) -> str:
-    """A table of sentences with their translations as references, but for the last."""
+    """A table of numbered sentences."""
     path = tmp_path / "up load.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["id", "de", "en"])
-        references = [*translate(SENTENCES[:-1]), "something else"]
-        writer.writerows(zip(range(N_ROWS), SENTENCES, references, strict=True))
+        writer.writerow(["id", "de"])
+        writer.writerows(enumerate(SENTENCES))
     return str(path)
 
 
@@ -63,10 +61,8 @@ def test_a_file_is_translated_in_chunks_with_progress(handlers: Handlers, upload
     assert [step.n_done for step in progress] == list(range(0, N_ROWS, files.CHUNK_ROWS))
     assert {step.n_rows for step in progress} == {N_ROWS} == {result.n_rows}
     rows = list(csv.reader(text.splitlines()))
-    assert [row[3] for row in rows] == ["translation", *translate(SENTENCES)]
-    assert result.scores is None
-    assert result.worst == ()
-    with pytest.raises(InputError, match="no column is chosen; choose one of: id, de, en"):
+    assert [row[2] for row in rows] == ["translation", *translate(SENTENCES)]
+    with pytest.raises(InputError, match="no column is chosen; choose one of: id, de"):
         _run(handlers, upload)
 
 
@@ -100,25 +96,15 @@ def test_a_cancelled_file_keeps_what_is_done(handlers: Handlers, upload: str):
     def read() -> None:
         n_begun = 0
         CLIENT.set(Client(is_cancelled=lambda: n_begun > 2))
-        for found in translate_file(handlers.registry, upload, "", source="de", reference="en"):
+        for found in translate_file(handlers.registry, upload, "", source="de"):
             n_begun += 1
             if isinstance(found, FileResult):
                 assert (found.n_done, found.n_rows) == (2 * files.CHUNK_ROWS, N_ROWS)
                 assert len(found.path.read_text().splitlines()) == 1 + found.n_done
-                assert len(found.worst) == files.N_WORST
                 return
         pytest.fail("there is no result")
 
     contextvars.Context().run(read)
-
-
-def test_references_give_scores_and_the_worst_sentences(handlers: Handlers, upload: str):
-    _, result, _ = _run(handlers, upload, source="de", reference="en")
-    *texts, last = translate(SENTENCES)
-    assert result.scores == score_corpus([*texts, last], [*texts, "something else"])
-    assert len(result.worst) == files.N_WORST
-    assert result.worst[0].row == N_ROWS
-    assert result.worst[0][2:] == (SENTENCES[-1], last, "something else")
 
 
 # --- Reading and writing ---
