@@ -200,7 +200,6 @@ class Visit:
     def learn(self) -> None:
         """Open the tab and wait for its drawings."""
         self.open_tab("Learn")
-        self.page.wait_for_selector("#network .diagram")
         self.page.wait_for_selector("#positions canvas")
         self.page.wait_for_selector("#beam .node")  # the last of the panels on one sentence
 

@@ -48,7 +48,5 @@ def test_no_tab_shuts_anybody_out(visit: Any):
     visit.translate_file(PAIRS, "pairs.csv")
     _check(visit, "files")
     visit.learn()
-    assert TEXT in page.inner_text("#network")
-    assert page.locator("#network .stage").count() > 6
     assert page.evaluate("document.querySelector('#positions canvas').width") > 1
     _check(visit, "learn")

@@ -37,10 +37,9 @@ def test_two_ways_are_compared_and_merges_are_stepped_through(visit: Any):
     visit.open_options("B")
     page.locator("#options-b").get_by_label("Forced prefix").fill("Yesterday ")
     visit.compare(TEXT)
-    assert page.locator(".said").count() == page.locator("#comparison tbody tr").count() == 2
+    assert page.locator(".said").count() == 2
     marked = page.locator("[aria-label='Translation B'] mark").all_inner_texts()
     assert any("Yesterday" in text for text in marked)
-    assert "perplexity" in page.inner_text("#comparison table")
     assert "Beam size 1, prefix “Yesterday ”" in page.inner_text("[aria-label='Translation B']")
     outdated = page.locator(".compared")
     assert not outdated.is_visible()

@@ -24,7 +24,7 @@ from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "
-    "highlighted, and each model scores both translations."
+    "highlighted."
 )
 
 FILL = """(source, text) => {

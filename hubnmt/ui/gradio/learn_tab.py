@@ -1,4 +1,4 @@
-"""The Learn tab: tokens, positions, network, next token, beam search and training history."""
+"""The Learn tab: tokens, positions, one layer, next token, beam search and training history."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from hubnmt.ui.gradio.events import (
     line,
 )
 from hubnmt.ui.gradio.translate_tab import source_texts
-from hubnmt.ui.html import results, training_run
+from hubnmt.ui.html import training_run
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.learn import Learn
 from hubnmt.ui.services.text_format import with_message
@@ -32,13 +32,9 @@ POSITIONS = (
     "Attention by itself ignores word order, so a positional encoding is added to each token's "
     "embedding: sinusoids whose frequency decreases from left to right."
 )
-NETWORK = (
-    "The stages of the network for the last translated sentence, with the shapes of their output "
-    "tensors and, on the right, their number of parameters."
-)
 LAYER = (
-    "The values of this model for the same sentence, step by step through one attention head and "
-    "its layer."
+    "The values of this model for the last translated sentence, or an example, step by step "
+    "through one attention head and its layer."
 )
 NEXT = (
     "The decoder predicts one token at a time. Select a token of the translation to see the ten "
@@ -54,7 +50,6 @@ RUN = (
     "step."
 )
 NO_RECORD = '<p class="hint">This model has no training record.</p>'
-NO_SENTENCE = '<p class="hint">Translate a sentence in the Translate tab first.</p>'
 
 
 class LearnTab:
@@ -68,8 +63,6 @@ class LearnTab:
         self._merges = draw_static("pieces", "pieces")
         heading("Positional encoding", POSITIONS)
         self._positions = draw_static("positions", "positions")
-        heading("Network and tensor shapes", NETWORK)
-        self._network = line(elem_id="network")
         heading("Inside one layer", LAYER)
         layer = draw_static("layer", "layer")
         heading("The next token", NEXT)
@@ -101,8 +94,8 @@ class LearnTab:
             [self._merges, self._positions, self._run, self._samples],
             **RUNS,
         )
-        on_sentence = [self._network, *self._panels]
-        opened.then(as_client(self._draw_sentence), [model, translated], on_sentence, **RUNS)
+        on_sentence = [model, translated]
+        opened.then(as_client(self._draw_sentence), on_sentence, [*self._panels], **RUNS)
         for panel, compute in self._panels.items():
             panel.select(as_client(compute), panel, panel, **newest, **RUNS)
 
@@ -130,12 +123,11 @@ class LearnTab:
         """Update the sections on one sentence."""
         try:
             subject = self._learn.subject(model, translated)
-            if subject is None:
-                return [NO_SENTENCE, *[{}] * len(self._panels)]
-            network = results.diagram(self._learn.network(subject))
         except HubNMTError as error:
-            return [error_notice(error), *[with_message({}, error)] * len(self._panels)]
-        return [network, *(compute({"subject": subject}) for compute in self._panels.values())]
+            return [with_message({}, error)] * len(self._panels)
+        if subject is None:
+            return [{}] * len(self._panels)
+        return [compute({"subject": subject}) for compute in self._panels.values()]
 
     def _in_panel(self, name: str) -> Callable[[Any], dict[str, Any]]:
         """Return the listener of a panel; an error becomes a `message` in the panel."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
-from hubnmt.types import PairScore
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import CONTROLS
 from hubnmt.ui.services.translate import Handlers, TimedTranslation
@@ -53,15 +52,12 @@ class Side:
     """Search or sampling, and the options that are not the model's own."""
     spans: tuple[Span, ...]
     """The translation, split at the differences from the other."""
-    scores: tuple[PairScore | None, ...]
-    """Scores of this translation under the first and the second model; None if it is empty or too
-    long."""
 
 
 def compare(
     handlers: Handlers, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
 ) -> tuple[Side, Side]:
-    """Translate a text with two models, each with its options, and score it under both."""
+    """Translate a text with two models, each with its options."""
     limits.check_text(text)
     names = [handlers.registry.name(model) for model in models]
     configs = [handlers.registry.get(name).config for name in names]
@@ -79,10 +75,9 @@ def compare(
     spans = mark_differences(*(made.translation.text for made in timed))
 
     def side(n: int) -> Side:
-        translation, prefix = timed[n].translation.text, options[n].get("prefix", "")
-        settings = _settings(timed[n].decoding, handlers.defaults(names[n]), prefix)
-        scores = tuple(_score(handlers, name, text, translation) for name in names)
-        return Side(names[n], timed[n], settings, spans[n], scores)
+        own, prefix = handlers.defaults(names[n]), options[n].get("prefix", "")
+        settings = _settings(timed[n].decoding, own, prefix)
+        return Side(names[n], timed[n], settings, spans[n])
 
     return side(0), side(1)
 
@@ -97,10 +92,3 @@ def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:
         if name not in ("beam_size", "sample", "seed", "n_best") and value != getattr(own, name)
     ]
     return ", ".join([method, *others, *([f"prefix “{prefix}”"] if prefix else [])])
-
-
-def _score(handlers: Handlers, model: str, src: str, tgt: str) -> PairScore | None:
-    try:
-        return limits.score(handlers.registry.get(model), src, tgt)
-    except InputError:
-        return None

@@ -1,4 +1,4 @@
-"""Data for the Learn tab: tokens, network, next token, beam search and training runs."""
+"""Data for the Learn tab: tokens, positions, one layer, next token, beam search and training."""
 
 import base64
 import dataclasses
@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.model.embedding import sinusoidal_positions
-from hubnmt.model.trace import Stage, trace_shapes
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
@@ -35,17 +33,6 @@ PANELS: dict[str, tuple[Compute, str]] = {
     "beam": (beam_tree, "beam_size"),
 }
 """Panels on one sentence, each with the field of its value that the visitor chooses."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NetworkShapes:
-    """Stages and tensor shapes of the network for one sentence pair; token counts with eos."""
-
-    config: ModelConfig
-    src: str
-    n_src_tokens: int
-    n_tgt_tokens: int
-    stages: list[Stage]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,13 +95,6 @@ class Learn:
             return None
         found = self.handlers.translate_text(src, model).translation
         return page_state(src, model, found, self.handlers.registry.get(model))
-
-    def network(self, state: Any) -> NetworkShapes:
-        """Return the network's stages and tensor shapes for the sentence of `subject`."""
-        translator, subject = self._read(state)
-        pair, config = subject.pair(translator), translator.config
-        sizes = {"n_src_tokens": len(pair.src_ids) + 1, "n_tgt_tokens": len(pair.tgt_ids) + 1}
-        return NetworkShapes(config, subject.src, stages=trace_shapes(config, **sizes), **sizes)
 
     def panel(self, name: str, value: Any) -> dict[str, Any]:
         """Compute what one of `PANELS` shows."""
