@@ -1,4 +1,4 @@
-"""Entry point of the command line: `hubnmt COMMAND` or `python -m hubnmt COMMAND`.
+"""The command line, a typer application: `hubnmt COMMAND` or `python -m hubnmt COMMAND`.
 
 Results go to standard output, everything else to standard error. Exit status: 0 success, 2 invalid
 request (reported in one line), 130 interrupted, 1 any other error.
@@ -8,10 +8,17 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
+from typer import Option
 
-from hubnmt.cli.app import app
+import hubnmt
+from hubnmt.cli.evaluate import evaluate, score
+from hubnmt.cli.hub import list_models, pull, push, space
+from hubnmt.cli.models import export, inspect
+from hubnmt.cli.options import expand
+from hubnmt.cli.translate import translate
 from hubnmt.errors import ConfigError, HubNMTError
 
 INTERRUPTED = {
@@ -21,6 +28,60 @@ INTERRUPTED = {
     "space": "the commit was made completely or not at all; run it again to make sure",
 }
 """How things stand after Ctrl-C."""
+
+
+def open_page(
+    model: Annotated[str, Option(metavar="MODEL", help="model that it opens with")] = "",
+    host: Annotated[
+        str | None,
+        Option(help="address to listen on; 0.0.0.0 accepts connections from other machines"),
+    ] = None,
+    port: Annotated[int | None, Option(help="port (default: the first free one from 7860)")] = None,
+    share: Annotated[bool, Option("--share", help="create a public link through Gradio")] = False,
+    mcp: Annotated[
+        bool, Option("--mcp", help="expose the endpoints as MCP tools (needs hubnmt[mcp])")
+    ] = False,
+) -> None:
+    """Open the page in the browser (hubnmt[app])."""
+    try:
+        from hubnmt.ui.gradio.launch import AppOptions, run_app
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is not installed, which the page needs: pip install 'hubnmt[app]'"
+        ) from None
+    run_app(AppOptions(model=model, host=host, port=port, share=share, mcp=mcp))
+
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Translate with hubnmt models, evaluate and inspect them.",
+)
+app.command()(expand(translate))
+app.command()(expand(evaluate))
+app.command()(expand(score))
+app.command("app")(open_page)
+app.command()(inspect)
+app.command()(export)
+app.command("list")(list_models)
+app.command()(pull)
+app.command()(push)
+app.command()(space)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"hubnmt {hubnmt.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _hubnmt(
+    version: Annotated[
+        bool,
+        Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _describe_usage(error: typer.TyperException) -> str:
     """Return what is wrong with the arguments, the bundled models if none was named, and help."""
-    from hubnmt.checkpoint.description import bundled_models
+    from hubnmt.checkpoint.files import bundled_models
 
     message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if message.startswith("Missing") and getattr(getattr(error, "param", 0), "name", 0) == "model":

@@ -11,7 +11,7 @@ import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
 from hubnmt.attention.replay import attend, summarize_score
-from hubnmt.checkpoint.description import check_place
+from hubnmt.checkpoint.files import check_place
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import (
     DEFAULT_BATCH_TOKENS,

@@ -22,8 +22,7 @@ import torch
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.description import check_place
-from hubnmt.checkpoint.files import CARD, read_json
+from hubnmt.checkpoint.files import CARD, check_place, read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubNMTError, InputError

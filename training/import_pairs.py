@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hubnmt.errors import InputError
-from hubnmt.text.detection import detect_languages
-from hubnmt.text.languages import NAMES
+from hubnmt.text.languages import NAMES, detect_languages
 from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
 from training.config.data import CorpusConfig, DataConfig

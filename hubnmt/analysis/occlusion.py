@@ -14,8 +14,7 @@ from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.pipeline.targets import pair_sentences
-from hubnmt.text.graphemes import number_words
-from hubnmt.text.normalization import single_spaced
+from hubnmt.text.characters import number_words, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 from hubnmt.types import Candidate

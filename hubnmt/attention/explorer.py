@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from hubnmt.attention.maps import Attention
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.text.graphemes import number_words
+from hubnmt.text.characters import number_words
 
 MAX_WEIGHTS = 2_000_000
 """Maximum number of attention weights sent to a browser: about 5 MB."""

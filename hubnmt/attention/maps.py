@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.characters import number_characters, number_words
 
 Span = tuple[int, int]
 """(start, end); empty for tokens without text, such as `<eos>`."""

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from hubnmt.checkpoint.description import LIBRARY, load_config
-from hubnmt.checkpoint.files import CARD
+from hubnmt.checkpoint.files import CARD, LIBRARY, load_config
 from hubnmt.checkpoint.metadata import read_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.text.metrics import Scores

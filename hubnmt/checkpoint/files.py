@@ -1,4 +1,4 @@
-"""The files of a model folder; small JSON files, and folders that are replaced atomically."""
+"""Files of a model folder, its config, the bundled models, and atomic replacement of a folder."""
 
 import glob
 import json
@@ -7,12 +7,17 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from hubnmt.errors import ModelFolderError
+from hubnmt.config import DecodingConfig, ModelConfig
+from hubnmt.errors import ConfigError, InputError, ModelFolderError
 from hubnmt.text.textfile import read_small
 from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES
 from hubnmt.text.tokenizer_file import MAX_FILE_MIB
+
+FORMAT_VERSION = 1
+LIBRARY = "hubnmt"
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 CONFIG, DECODING, WEIGHTS = "config.json", "decoding.json", "model.safetensors"
 CARD, METRICS, SAMPLES = "README.md", "metrics.jsonl", "samples.md"
@@ -36,6 +41,8 @@ LIMITS_MIB = {
 """Files of a model folder without the weights, whose limit follows from the config."""
 
 MODEL_FILES = [*LIMITS_MIB, WEIGHTS]
+
+ConfigT = TypeVar("ConfigT", ModelConfig, DecodingConfig)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -61,6 +68,58 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Write indented JSON."""
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def bundled_models() -> dict[str, Path]:
+    """Return the models bundled with the package, name to folder, sorted by name."""
+    return {
+        folder.parent.name: folder.parent for folder in sorted(PRETRAINED.glob("*/config.json"))
+    }
+
+
+def check_place(folder: Path) -> None:
+    """Raise an `InputError` if saving a model to a folder would overwrite other files."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        try:  # the field, because other libraries use the same file names
+            library = read_json(folder / CONFIG).get("library")
+        except ModelFolderError:
+            library = None
+        if library != LIBRARY:
+            raise InputError(
+                f"{folder} contains other files and no {LIBRARY} model; name an empty or a new "
+                "folder"
+            )
+
+
+def load_config(folder: Path) -> ModelConfig:
+    """Load and validate `config.json`.
+
+    Raises:
+        ModelFolderError: if it is missing, invalid, of another library, or of a newer format.
+    """
+    path = folder / CONFIG
+    values = read_json(path)
+    if values.pop("library", None) != LIBRARY:
+        raise ModelFolderError(
+            f"{path}: 'library' is not {LIBRARY!r}; this is a model of another library"
+        )
+    version = values.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise ModelFolderError(
+            f"{path}: format_version {version!r} is not {FORMAT_VERSION}; "
+            "update hubnmt or save the model again"
+        )
+    return parse_config(ModelConfig, values, path)
+
+
+def parse_config(cls: type[ConfigT], values: Any, path: Path) -> ConfigT:
+    """Build a config, or raise a `ModelFolderError` with the file and all its invalid values."""
+    try:
+        return cls.from_dict(values, where=str(path))
+    except ConfigError as error:
+        raise ModelFolderError(str(error)) from None
 
 
 @contextmanager

@@ -12,12 +12,15 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from hubnmt.checkpoint.description import FORMAT_VERSION, LIBRARY, load_config, parse_config
 from hubnmt.checkpoint.files import (
     CARD,
     CONFIG,
     DECODING,
+    FORMAT_VERSION,
+    LIBRARY,
     WEIGHTS,
+    load_config,
+    parse_config,
     read_json,
     replace_folder,
     write_json,

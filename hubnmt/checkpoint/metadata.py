@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from hubnmt.checkpoint.description import LIBRARY
-from hubnmt.checkpoint.files import CARD, MAX_CARD_MIB
+from hubnmt.checkpoint.files import CARD, LIBRARY, MAX_CARD_MIB
 from hubnmt.config import LANGUAGE_TAG
 from hubnmt.errors import ModelFolderError
 from hubnmt.schema import require

@@ -74,9 +74,9 @@ def pull(
     as_json: AsJson = False,
 ) -> None:
     """Download a model from the Hub."""
+    from hubnmt.hub.client import parse_reference
     from hubnmt.hub.pull import pull as pull_to_cache
     from hubnmt.hub.pull import pull_to
-    from hubnmt.hub.reference import parse_reference
 
     reference = parse_reference(model)
     if reference is None:

@@ -17,13 +17,11 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented,
     hf_raise_for_status,
 )
 
-from hubnmt.checkpoint.description import LIBRARY, bundled_models, load_config
-from hubnmt.checkpoint.files import MODEL_FILES, WEIGHTS
+from hubnmt.checkpoint.files import LIBRARY, MODEL_FILES, WEIGHTS, bundled_models, load_config
 from hubnmt.checkpoint.metadata import Score, read_card, read_languages, read_metadata, read_scores
 from hubnmt.errors import HubNMTError
-from hubnmt.hub.client import TIMEOUT_S, connect, readable_errors
+from hubnmt.hub.client import TIMEOUT_S, HubReference, connect, parse_reference, readable_errors
 from hubnmt.hub.pull import find_cached
-from hubnmt.hub.reference import HubReference, parse_reference
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I8": 1}
 FACTS = ["cardData", "lastModified", "model-index", "private", "safetensors", "sha"]

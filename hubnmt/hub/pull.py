@@ -17,12 +17,19 @@ from typing import Any
 from huggingface_hub import HfApi, is_offline_mode, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from hubnmt.checkpoint.description import bundled_models, check_place, load_config
-from hubnmt.checkpoint.files import CONFIG, LIMITS_MIB, MODEL_FILES, WEIGHTS, replace_folder
+from hubnmt.checkpoint.files import (
+    CONFIG,
+    LIMITS_MIB,
+    MODEL_FILES,
+    WEIGHTS,
+    bundled_models,
+    check_place,
+    load_config,
+    replace_folder,
+)
 from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError, HubError, HubUnreachableError, ModelNotFoundError
-from hubnmt.hub.client import connect, read_repo, readable_errors
-from hubnmt.hub.reference import HubReference, parse_reference
+from hubnmt.hub.client import HubReference, connect, parse_reference, read_repo, readable_errors
 from hubnmt.schema import nearest_name
 from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES
 from hubnmt.text.tokenizer_file import max_file_bytes

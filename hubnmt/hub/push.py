@@ -25,8 +25,7 @@ from hubnmt.checkpoint.files import (
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
-from hubnmt.hub.client import RepoInfo, connect, open_repo, readable_errors
-from hubnmt.hub.reference import MAIN, check_repo
+from hubnmt.hub.client import MAIN, RepoInfo, check_repo, connect, open_repo, readable_errors
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 """A Hub token, which must not be published by accident."""

@@ -9,12 +9,18 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, SpaceCard, constants, get_token
 
-from hubnmt.checkpoint.description import PRETRAINED, bundled_models
+from hubnmt.checkpoint.files import PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import connect, open_repo, read_repo, readable_errors
+from hubnmt.hub.client import (
+    check_repo,
+    connect,
+    open_repo,
+    parse_reference,
+    read_repo,
+    readable_errors,
+)
 from hubnmt.hub.pull import check_files
 from hubnmt.hub.push import Content, Pushed, commit
-from hubnmt.hub.reference import check_repo, parse_reference
 
 PACKAGE = Path(__file__).parents[1]
 WHEEL_FILES = PACKAGE / "hub" / "space_files"

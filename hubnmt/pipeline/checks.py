@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.pipeline.names import find_changed_names
-from hubnmt.text.detection import Detected, detect_languages
-from hubnmt.text.languages import NAMES, language_name, main_tag
+from hubnmt.text.languages import NAMES, Detected, detect_languages, language_name, main_tag
 from hubnmt.text.protected_spans import PROTECTED
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.types import UNSURE, Translation, mean_probability

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.protected_spans import (
     PROTECTED,
     choose_spans,

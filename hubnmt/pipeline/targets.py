@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, Part, Plan, encode_whole, make_plan
-from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.sentences import Segment, split_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sentencex
 
-from hubnmt.text.graphemes import CLUSTER
+from hubnmt.text.characters import CLUSTER
 from hubnmt.text.languages import main_tag
 
 PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")

@@ -7,7 +7,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from hubnmt.errors import ModelFolderError, first_few, shorten
-from hubnmt.text.normalization import NORMAL_STEPS
+from hubnmt.text.characters import NORMAL_STEPS
 
 WORD_PATTERN = (
     r" ?[\p{L}\p{M}\x{200C}\x{200D}]+"  # a word with its marks and joiners, and the space before it

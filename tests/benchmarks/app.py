@@ -20,7 +20,7 @@ from gradio_client import Client
 from turns import Job, take_turns
 
 from hubnmt import Translator
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.conftest import CHROMIUM_NAMES

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from hubnmt import Translator
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.translate import Handlers
 from tests.page import serving

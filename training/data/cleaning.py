@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hubnmt.errors import InputError
-from hubnmt.text.graphemes import script_of_letter
+from hubnmt.text.characters import normalize, script_of_letter, single_spaced
 from hubnmt.text.languages import main_tag
-from hubnmt.text.normalization import normalize, single_spaced
 from training.config.data import DataConfig
 
 _LANGUAGES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hubnmt.errors import InputError
-from hubnmt.text.normalization import single_spaced
+from hubnmt.text.characters import single_spaced
 from training.config.data import CorpusConfig, DataConfig, group_files
 from training.data.augmentation import augment
 from training.data.cleaning import (

@@ -15,7 +15,7 @@ import torch
 
 from hubnmt.attention.maps import TokenSpans
 from hubnmt.attention.replay import attend
-from hubnmt.text.graphemes import number_words
+from hubnmt.text.characters import number_words
 from hubnmt.translator import Translator
 from training.run.validation import HeldOutPairs
 

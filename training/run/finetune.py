@@ -8,9 +8,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.config import ModelConfig
-from hubnmt.hub.reference import parse_reference
+from hubnmt.hub.client import parse_reference
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
 from training.config.recipe import FROM_TOKENIZER, RunConfig, Tables

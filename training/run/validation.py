@@ -24,8 +24,8 @@ from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.errors import InputError
 from hubnmt.model import Transformer
+from hubnmt.text.characters import single_spaced
 from hubnmt.text.metrics import Scores, score_corpus
-from hubnmt.text.normalization import single_spaced
 from hubnmt.translator import Translator
 from training.command import progress_bar
 from training.config.recipe import RunConfig

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hubnmt import Translator
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.errors import ConfigError
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.registry import ModelRegistry, load_bounded

@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hubnmt.errors import HubNMTError, InputError, ModelNotFoundError
-from hubnmt.text.detection import Detected, detect_languages
-from hubnmt.text.languages import language_name, main_tag
+from hubnmt.text.languages import Detected, detect_languages, language_name, main_tag
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import find_model, list_pairs
 from hubnmt.ui.services.text_format import public_message

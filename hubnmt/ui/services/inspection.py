@@ -12,7 +12,7 @@ from hubnmt.attention.explorer import explorer_figure
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.text.graphemes import number_words
+from hubnmt.text.characters import number_words
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry

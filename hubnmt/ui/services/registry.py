@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.description import load_config
-from hubnmt.checkpoint.files import CONFIG
+from hubnmt.checkpoint.files import CONFIG, load_config
 from hubnmt.checkpoint.metadata import read_card, read_metadata, read_scores
 from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
+from hubnmt.hub.client import HubReference, parse_reference
 from hubnmt.hub.listing import ListedModel, evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import find_cached, pull
-from hubnmt.hub.reference import HubReference, parse_reference
 from hubnmt.text.languages import language_name, main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services.text_format import short_count

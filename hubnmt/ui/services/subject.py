@@ -13,7 +13,7 @@ from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import encode_whole
 from hubnmt.pipeline.targets import Pair, pair_sentences
-from hubnmt.text.graphemes import number_words
+from hubnmt.text.characters import number_words
 from hubnmt.text.protected_spans import choose_spans
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator

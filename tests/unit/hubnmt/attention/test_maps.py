@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hubnmt.attention.maps import Attention, side_by_side
 from hubnmt.attention.replay import locate
-from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.characters import number_characters, number_words
 from hubnmt.text.tokenizer import Tokenizer
 
 L, H = 2, 3

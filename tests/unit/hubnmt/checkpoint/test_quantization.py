@@ -10,8 +10,8 @@ from hubnmt.__main__ import main
 from hubnmt.checkpoint.folder import load_model
 from hubnmt.checkpoint.weights import SCALE_SUFFIX
 from hubnmt.errors import ModelFolderError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import pull
-from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer

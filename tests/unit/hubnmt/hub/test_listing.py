@@ -9,9 +9,9 @@ import pytest
 from hubnmt.checkpoint.metadata import Score
 from hubnmt.config import ModelConfig
 from hubnmt.errors import HubError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.listing import evict_lru, list_cached, list_hub
 from hubnmt.hub.pull import pull
-from hubnmt.hub.reference import HubReference
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 

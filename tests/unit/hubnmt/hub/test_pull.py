@@ -12,8 +12,8 @@ import pytest
 
 from hubnmt.checkpoint.files import MODEL_FILES
 from hubnmt.errors import HubError, HubUnreachableError, InputError, ModelFolderError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import find_cached, pull, pull_to
-from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, read_folder
 from tests.hub_server import Fault, HubServer
 

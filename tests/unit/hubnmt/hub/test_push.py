@@ -9,9 +9,9 @@ import pytest
 
 from hubnmt.checkpoint.folder import load_model, save_model
 from hubnmt.errors import HubError, HubUnreachableError, ModelFolderError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
-from hubnmt.hub.reference import HubReference
 from tests.hub import READER, REPO, TOKEN, change_weights
 from tests.hub_server import Fault, HubServer
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
 

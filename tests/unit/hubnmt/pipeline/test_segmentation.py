@@ -7,7 +7,7 @@ import pytest
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
 from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
-from hubnmt.text.normalization import normalize, single_spaced
+from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 
 LINE_BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]

@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import pre_tokenizers
 
 from hubnmt.errors import ModelFolderError
-from hubnmt.text.normalization import normalize
+from hubnmt.text.characters import normalize
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.text.tokenizer_file import MAX_FILE_MIB
 

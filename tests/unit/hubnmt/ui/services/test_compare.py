@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
 from hubnmt.ui.services.compare import compare, mark_differences

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import HubError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
-from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
 from hubnmt.ui.services.learn import Learn

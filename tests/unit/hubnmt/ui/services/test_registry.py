@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ModelNotFoundError
+from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import pull
-from hubnmt.hub.reference import HubReference
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import (
     ModelFacts,

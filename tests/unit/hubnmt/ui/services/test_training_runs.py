@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hubnmt.checkpoint.card import escape_cell
-from hubnmt.checkpoint.description import bundled_models
+from hubnmt.checkpoint.files import bundled_models
 from hubnmt.ui.services.training_runs import read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"

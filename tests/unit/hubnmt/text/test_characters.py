@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from hubnmt.text.graphemes import number_characters, number_words
+from hubnmt.text.characters import number_characters, number_words
 from hubnmt.text.languages import main_tag
 
 

@@ -1,4 +1,4 @@
-"""A model's name: first bundled, then a folder, then on the Hub; what it is not is said."""
+"""A reference is read; a name is bundled, else a folder, else on the Hub, or what there is is said."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 from hubnmt.errors import ConfigError, HubError, ModelNotFoundError
 from hubnmt.hub import pull
+from hubnmt.hub.client import HubReference, parse_reference
 from hubnmt.hub.pull import locate_model
-from hubnmt.hub.reference import HubReference, parse_reference
 from hubnmt.translator import Translator
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
