@@ -8,7 +8,7 @@ from typing import Any
 
 from hubnmt.translator import Translator
 from hubnmt.ui.gradio.page import build_demo, launch_options
-from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.registry import ModelRegistry
 from tests.conftest import BUNDLED
 
 
@@ -23,14 +23,14 @@ def load(_: str) -> Translator:
 
 
 @contextlib.contextmanager
-def serving(handlers: Handlers, *, has_mcp: bool = False, **more: Any) -> Iterator[str]:
+def serving(registry: ModelRegistry, *, has_mcp: bool = False, **more: Any) -> Iterator[str]:
     """Serve the page, with more options of `launch` if need be; gives its address."""
     # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    demo = build_demo(handlers)
-    options = launch_options(handlers, has_mcp=has_mcp) | more
+    demo = build_demo(registry)
+    options = launch_options(registry, has_mcp=has_mcp) | more
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
     try:
         yield url

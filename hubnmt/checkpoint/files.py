@@ -114,6 +114,16 @@ def load_config(folder: Path) -> ModelConfig:
     return parse_config(ModelConfig, values, path)
 
 
+def load_decoding(folder: Path) -> DecodingConfig:
+    """Load and validate `decoding.json`, which may be missing."""
+    path = folder / DECODING
+    if not path.exists():
+        return DecodingConfig()
+    values = read_json(path)
+    values.pop("prefix", None)  # a default of earlier versions
+    return parse_config(DecodingConfig, values, path)
+
+
 def parse_config(cls: type[ConfigT], values: Any, path: Path) -> ConfigT:
     """Build a config, or raise a `ModelFolderError` with the file and all its invalid values."""
     try:

@@ -20,8 +20,7 @@ from hubnmt.checkpoint.files import (
     LIBRARY,
     WEIGHTS,
     load_config,
-    parse_config,
-    read_json,
+    load_decoding,
     replace_folder,
     write_json,
 )
@@ -83,12 +82,6 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     folder = Path(folder)
     config = load_config(folder)
     tokenizers = _load_tokenizers(folder, config)
-    decoding_file = folder / DECODING
-    decoding = DecodingConfig()
-    if decoding_file.exists():
-        values = read_json(decoding_file)
-        values.pop("prefix", None)  # a default of earlier versions
-        decoding = parse_config(DecodingConfig, values, decoding_file)
     weights = folder / WEIGHTS
     with meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
@@ -97,7 +90,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     return StoredModel(
         model=model,
         tokenizers=tokenizers,
-        decoding=decoding,
+        decoding=load_decoding(folder),
         card=read_card(folder),
         dtype=dtype,
     )

@@ -22,7 +22,6 @@ from turns import Job, take_turns
 from hubnmt import Translator
 from hubnmt.checkpoint.files import bundled_models
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.conftest import CHROMIUM_NAMES
 from tests.page import serving
 
@@ -106,7 +105,7 @@ def main() -> None:
     print(
         f"{options.model}, beam {options.beam_size}, {torch.get_num_threads()} threads: {SENTENCE}"
     )
-    with serving(Handlers(registry)) as url:
+    with serving(registry) as url:
         client = Client(url, verbose=False)
         jobs: dict[str, Job] = {
             "bare call": lambda: translator.translate(SENTENCE, **said),

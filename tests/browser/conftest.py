@@ -14,7 +14,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.conftest import BUNDLED, CHROMIUM_NAMES
 from tests.page import serving
 
@@ -39,7 +38,7 @@ FLAGS = [
 def url(bundled_model: Path) -> Iterator[str]:
     """Where the page is served."""
     registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: bundled_model})
-    with serving(Handlers(registry)) as url:
+    with serving(registry) as url:
         yield url
 
 

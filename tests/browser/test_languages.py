@@ -8,7 +8,6 @@ import pytest
 from hubnmt.checkpoint.files import bundled_models
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import serving
 
 pytestmark = pytest.mark.browser
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with serving(Handlers(ModelRegistry(Translator.from_pretrained, bundled_models()))) as url:
+    with serving(ModelRegistry(Translator.from_pretrained, bundled_models())) as url:
         yield url
 
 

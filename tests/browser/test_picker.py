@@ -9,7 +9,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO, read_folder
 from tests.hub_server import Fault, HubServer
 from tests.page import serving
@@ -32,7 +31,7 @@ def url(hub: HubServer, model_folder: Path, bundled_model: Path, tmp_path: Path)
         return Translator.from_pretrained(name) if "fetched" in name else translator
 
     registry = ModelRegistry(load, {"stand-in": tmp_path}, allow_hub=True)
-    with serving(Handlers(registry)) as url:
+    with serving(registry) as url:
         yield url
 
 

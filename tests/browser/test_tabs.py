@@ -12,7 +12,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.browser.conftest import TIMEOUT_MS, Visit
 from tests.browser.test_translate import TEXT
 from tests.conftest import BUNDLED
@@ -85,8 +84,8 @@ def test_the_numbers_behind_one_sentence_are_read_and_moved(
         shutil.copyfile(file, tmp_path / file.name)
     (tmp_path / "metrics.jsonl").write_text('{"step": 9, "loss": 2.5, "lr": 0.1, "bleu": 7}\n')
     (tmp_path / "samples.md").write_text("# Samples" + _record(3, "a cat") + _record(9, "a <b>dog"))
-    handlers = Handlers(ModelRegistry(Translator.from_pretrained, {BUNDLED: tmp_path}))
-    with serving(handlers) as url:
+    registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: tmp_path})
+    with serving(registry) as url:
         visit = Visit(browser.new_page(viewport={"width": 390, "height": 844}), url, "phone light")
         page = visit.page
         page.set_default_timeout(TIMEOUT_MS)

@@ -11,7 +11,6 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.browser.conftest import Visit
 from tests.conftest import BUNDLED
 from tests.hub import REPO, TOKEN
@@ -24,10 +23,9 @@ WAIT_MS = 180_000
 
 
 @pytest.fixture
-def handlers(bundled_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Handlers:
+def registry(bundled_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelRegistry:
     monkeypatch.setenv("HUBNMT_RUNS", str(tmp_path / "runs"))
-    registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: bundled_model}, allow_local=True)
-    return Handlers(registry)
+    return ModelRegistry(Translator.from_pretrained, {BUNDLED: bundled_model}, allow_local=True)
 
 
 def _visit(browser: Any, url: str) -> Visit:
@@ -45,9 +43,9 @@ def _until_state(page: Any, state: str) -> None:
 
 
 def test_the_sample_set_becomes_a_model_on_the_hub(
-    browser: Any, handlers: Handlers, hub: HubServer
+    browser: Any, registry: ModelRegistry, hub: HubServer
 ):
-    with serving(handlers) as url:
+    with serving(registry) as url:
         page = (visit := _visit(browser, url)).page
         page.click("#train-sample")
         page.click("#train-recipe-more >> text=Recipe")
@@ -64,7 +62,7 @@ def test_the_sample_set_becomes_a_model_on_the_hub(
         visit.keep_picture("train")
         assert visit.complaints == []
         page.context.close()
-    with serving(handlers) as url:  # restarted
+    with serving(registry) as url:  # restarted
         page = (visit := _visit(browser, url)).page
         page.click("#train-continue")
         _until_state(page, "finished")
@@ -109,7 +107,7 @@ PAIR = {"cy": "Brawddeg rhif {} am y tywydd heddiw.", "en": "Sentence number {} 
 @pytest.mark.filterwarnings("ignore:Gradio does not support OAuth")  # it simulates a sign-in
 def test_on_a_space_the_owner_signs_in_and_publishes_a_run_of_the_terminal(
     browser: Any,
-    handlers: Handlers,
+    registry: ModelRegistry,
     hub: HubServer,
     model_folder: Path,
     tmp_path: Path,
@@ -133,8 +131,8 @@ def test_on_a_space_the_owner_signs_in_and_publishes_a_run_of_the_terminal(
     ):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", hub.url)  # read at import
-    handlers.registry.allow_local = False
-    with serving(handlers) as url:
+    registry.allow_local = False
+    with serving(registry) as url:
         page = (visit := _visit(browser, url)).page
         page.click("#train-sample")
         page.wait_for_selector("text=sign in as the owner of this Space")

@@ -19,7 +19,6 @@ import pytest
 from hubnmt import Translator
 from hubnmt.checkpoint.files import bundled_models
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import serving
 from training.config.data import DataConfig
 from training.config.recipe import parse_recipe
@@ -184,7 +183,7 @@ def test_clients_of_the_page_run(bundled_model: Path, capsys: pytest.CaptureFixt
     snippets = [snippet for snippet in SNIPPETS if snippet.note == "run beside the app"]
     assert snippets
     registry = ModelRegistry(Translator.from_pretrained, {bundled_model.name: bundled_model})
-    with serving(Handlers(registry)) as url:
+    with serving(registry) as url:
         for snippet in snippets:
             assert ADDRESS in snippet.text
             exec(snippet.text.replace(ADDRESS, url), {})

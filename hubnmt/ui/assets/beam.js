@@ -112,7 +112,7 @@ function drawResults() {
 
 function draw() {
   const given = props.value;
-  if (given?.beam_size && !given.steps && !given.message) return; // a request under way
+  if (given?.asked && !given.steps && !given.message) return; // a request under way
   find("beam").removeAttribute("aria-busy");
   find("message").textContent = given?.message ?? "";
   find("message").hidden = !given?.message;
@@ -132,10 +132,10 @@ function draw() {
 }
 
 find("size").addEventListener("change", (event) => {
-  props.value = { subject: value.subject, beam_size: Number(event.target.value) };
+  props.value = { subject: value.subject, asked: Number(event.target.value) };
   find("beam").setAttribute("aria-busy", "true");
   setTimeout(() => find("beam").removeAttribute("aria-busy"), BUSY_MS);
-  trigger("select", { beam_size: props.value.beam_size });
+  trigger("select", { beam_size: props.value.asked });
 });
 find("tree").addEventListener("keydown", (event) => {
   if (!event.key.startsWith("Arrow")) return;

@@ -133,7 +133,7 @@ function drawCut() {
 
 function draw() {
   const given = props.value;
-  if (given?.choice && !given.tensors && !given.message) return; // a request under way
+  if (given?.asked && !given.tensors && !given.message) return; // a request under way
   find("layer").removeAttribute("aria-busy");
   find("message").textContent = given?.message ?? "";
   find("message").hidden = !given?.message;
@@ -155,10 +155,10 @@ function draw() {
 function choose() {
   const kind = find("kind").value;
   const layer = Math.min(Number(find("number").value), value.layers[kind] - 1);
-  props.value = { subject: value.subject, choice: { kind, layer, head: Number(find("head").value) } };
+  props.value = { subject: value.subject, asked: { kind, layer, head: Number(find("head").value) } };
   find("layer").setAttribute("aria-busy", "true");
   setTimeout(() => find("layer").removeAttribute("aria-busy"), BUSY_MS);
-  trigger("select", props.value.choice);
+  trigger("select", props.value.asked);
 }
 
 find("names").append(

@@ -20,7 +20,7 @@ from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
 from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.decoding_controls import BEST, read_options
-from hubnmt.ui.services.translate import Handlers, SelectedModel
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
 
 LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "
@@ -39,9 +39,9 @@ FILL = """(source, text) => {
 class CompareTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
+    def __init__(self, registry: ModelRegistry, chosen: ModelFacts) -> None:
         """Create the components for a model."""
-        self._handlers = handlers
+        self._registry = registry
         heading("Compare translations", LEAD)
         self._notice = line()
         self._source = gr.Textbox(
@@ -55,12 +55,12 @@ class CompareTab:
         self._result = line(elem_id="comparison")
 
     def _place_side(
-        self, side: str, chosen: SelectedModel, preset: str
+        self, side: str, chosen: ModelFacts, preset: str
     ) -> tuple[ModelPicker, OptionsPanel]:
         name = side.lower()
         with gr.Column(min_width=300):
             picker = ModelPicker(
-                self._handlers, chosen, label=f"Model {side}", name=f"model-{name}"
+                self._registry, chosen, label=f"Model {side}", name=f"model-{name}"
             )
             panel = OptionsPanel(chosen.decoding, name=f"options-{name}", preset=preset, title=side)
         return picker, panel
@@ -72,7 +72,7 @@ class CompareTab:
         inputs: list[Any] = [self._source]
         for picker, panel in sides:
             inputs += [picker.field, *panel.components]
-            panel.wire(self._handlers.defaults, picker.field)
+            panel.wire(self._registry, picker.field)
         self._picker.wire(self._notice, self._describe_side)
         self._other_picker.wire(self._notice, self._other_panel.describe)
         gr.on(
@@ -89,11 +89,11 @@ class CompareTab:
         """Field of the second model."""
         return self._other_picker.field
 
-    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return the components that depend on the page's model, which becomes A."""
         return self._picker.describe(chosen) | self._describe_side(chosen)
 
-    def _describe_side(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def _describe_side(self, chosen: ModelFacts) -> dict[Any, Any]:
         return {self._source: gr.update(**source_texts(chosen)), **self._panel.describe(chosen)}
 
     def _compare(self, text: str, *values: Any) -> tuple[str, str, dict[str, str] | None]:
@@ -103,7 +103,7 @@ class CompareTab:
         models = [model for model, *_ in sides]
         options = [read_options(controls) for _, *controls in sides]
         try:
-            found = compare(self._handlers, text, models, options)
+            found = compare(self._registry, text, models, options)
         except HubNMTError as error:
             return error_notice(error), "", None
         return "", results.comparison(found), {"text": text}

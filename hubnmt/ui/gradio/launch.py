@@ -12,7 +12,6 @@ from hubnmt.checkpoint.files import bundled_models
 from hubnmt.errors import ConfigError
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.registry import ModelRegistry, load_bounded
-from hubnmt.ui.services.translate import Handlers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,15 +81,15 @@ def run_app(options: AppOptions) -> None:
         HubNMTError: if the model, the upload folder, the port or a library cannot be used.
     """
     check_upload_folder(os.environ)
-    handlers = Handlers(make_registry(options, os.environ))
-    demo = build_demo(handlers)
+    registry = make_registry(options, os.environ)
+    demo = build_demo(registry)
     has_mcp = options.mcp or os.environ.get("GRADIO_MCP_SERVER", "").lower() == "true"
     try:
         demo.launch(
             server_name=options.host,
             server_port=options.port,
             share=options.share or None,
-            **launch_options(handlers, has_mcp=has_mcp),
+            **launch_options(registry, has_mcp=has_mcp),
         )
     # Gradio imports its optional extra only on use; OSError: the port is in use or not permitted.
     except (ImportError, OSError) as error:

@@ -1,6 +1,6 @@
 """The Learn tab: tokens, positions, one layer, next token, beam search and training history."""
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import gradio as gr
@@ -17,11 +17,11 @@ from hubnmt.ui.gradio.events import (
 )
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import training_run
+from hubnmt.ui.services import learn
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.learn import Learn
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
 from hubnmt.ui.services.text_format import with_message
 from hubnmt.ui.services.training_runs import samples_figure
-from hubnmt.ui.services.translate import Handlers, SelectedModel
 
 TOKENS = (
     "The model reads tokens, not words. Byte-pair encoding splits a word into bytes and "
@@ -55,9 +55,9 @@ NO_RECORD = '<p class="hint">This model has no training record.</p>'
 class LearnTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
+    def __init__(self, registry: ModelRegistry, chosen: ModelFacts) -> None:
         """Create the components for a model."""
-        self._learn = Learn(handlers)
+        self._registry = registry
         heading("Byte-pair encoding", TOKENS)
         self._text = gr.Textbox(**_text(chosen), lines=1, max_lines=4, elem_id="pieces-text")
         self._merges = draw_static("pieces", "pieces")
@@ -72,12 +72,8 @@ class LearnTab:
         heading("How it learned", RUN)
         self._run = line(elem_id="run")
         self._samples = draw_static("history", "history")
-        self._model = draw_static("learn", value=chosen.facts.name)
-        self._panels = {
-            layer: self._in_panel("layer"),
-            next_token: self._in_panel("next"),
-            beam: self._in_panel("beam"),
-        }
+        self._model = draw_static("learn", value=chosen.name)
+        self._panels = {layer: "layer", next_token: "next", beam: "beam"}
 
     def wire(self, tab: gr.Tab, model: gr.Dropdown, translated: gr.HTML) -> None:
         """Connect the events; `translated` holds the translation state.
@@ -96,16 +92,17 @@ class LearnTab:
         )
         on_sentence = [model, translated]
         opened.then(as_client(self._draw_sentence), on_sentence, [*self._panels], **RUNS)
-        for panel, compute in self._panels.items():
-            panel.select(as_client(compute), panel, panel, **newest, **RUNS)
+        for panel, name in self._panels.items():
+            compute = as_client(functools.partial(self._compute, name))
+            panel.select(compute, panel, panel, **newest, **RUNS)
 
-    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return the components that depend on the model, with their values."""
-        return {self._text: gr.update(**_text(chosen)), self._model: chosen.facts.name}
+        return {self._text: gr.update(**_text(chosen)), self._model: chosen.name}
 
     def _show_merges(self, text: str, model: str) -> dict[str, Any]:
         try:
-            return self._learn.merges(text, model)
+            return learn.merges(self._registry, text, model)
         except HubNMTError as error:
             return with_message({}, error)
 
@@ -113,7 +110,8 @@ class LearnTab:
         """Update the sections on the model itself."""
         merges = self._show_merges(text, model)
         try:
-            positions, run = self._learn.positions(model), self._learn.run(model)
+            positions = learn.positions(self._registry, model)
+            run = learn.find_model_run(self._registry, model)
         except HubNMTError as error:
             return merges, None, error_notice(error), None
         drawn = (training_run.run(run), samples_figure(run)) if run else (NO_RECORD, None)
@@ -122,27 +120,23 @@ class LearnTab:
     def _draw_sentence(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
         """Update the sections on one sentence."""
         try:
-            subject = self._learn.subject(model, translated)
+            subject = learn.find_subject(self._registry, model, translated)
         except HubNMTError as error:
             return [with_message({}, error)] * len(self._panels)
         if subject is None:
             return [{}] * len(self._panels)
-        return [compute({"subject": subject}) for compute in self._panels.values()]
+        return [self._compute(name, {"subject": subject}) for name in self._panels.values()]
 
-    def _in_panel(self, name: str) -> Callable[[Any], dict[str, Any]]:
-        """Return the listener of a panel; an error becomes a `message` in the panel."""
-
-        def update(value: Any) -> dict[str, Any]:
-            value = value if isinstance(value, dict) else {}
-            subject = {"subject": value.get("subject")}
-            try:
-                return subject | self._learn.panel(name, value | subject)
-            except HubNMTError as error:
-                return with_message(subject, error)
-
-        return update
+    def _compute(self, name: str, value: Any) -> dict[str, Any]:
+        """Compute what a panel shows; an error becomes its `message`."""
+        value = value if isinstance(value, dict) else {}
+        subject = {"subject": value.get("subject")}
+        try:
+            return subject | learn.compute_panel(self._registry, name, value | subject)
+        except HubNMTError as error:
+            return with_message(subject, error)
 
 
-def _text(chosen: SelectedModel) -> dict[str, Any]:
-    first = next(iter(examples(chosen.facts.src_lang, chosen.facts.measured_on)), "")
+def _text(chosen: ModelFacts) -> dict[str, Any]:
+    first = next(iter(examples(chosen.src_lang, chosen.measured_on)), "")
     return source_texts(chosen) | {"value": first, "placeholder": "Type text to tokenize"}

@@ -16,9 +16,9 @@ from starlette.routing import Route
 from hubnmt.errors import HubNMTError, InputError, ModelNotFoundError
 from hubnmt.text.languages import Detected, detect_languages, language_name, main_tag
 from hubnmt.ui.services import limits
-from hubnmt.ui.services.registry import find_model, list_pairs
+from hubnmt.ui.services.registry import ModelRegistry, find_model, list_pairs
 from hubnmt.ui.services.text_format import public_message
-from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.translate import translate_text
 from hubnmt.ui.services.turns import CLIENT, MAX_WAITING, BusyError, Client
 
 MAX_TEXTS = 500
@@ -37,7 +37,7 @@ class Query(BaseModel):
     format: Literal["text"] = "text"
 
 
-def libretranslate_routes(handlers: Handlers) -> list[Route]:
+def libretranslate_routes(registry: ModelRegistry) -> list[Route]:
     """Return the routes `/translate`, `/languages` and `/health`."""
     # Most threads wait for a turn; some are left for other clients than one with many requests.
     threads = anyio.CapacityLimiter(2 * MAX_WAITING)
@@ -47,7 +47,7 @@ def libretranslate_routes(handlers: Handlers) -> list[Route]:
         try:
             query = await _read_query(request)
             CLIENT.set(Client(request.client.host if request.client else ""))
-            found = await anyio.to_thread.run_sync(translate, handlers, query, limiter=threads)
+            found = await anyio.to_thread.run_sync(translate, registry, query, limiter=threads)
         except HubNMTError as error:
             status = 503 if isinstance(error, BusyError) else 400
             return _to_response({"error": public_message(error)}, status)
@@ -55,7 +55,7 @@ def libretranslate_routes(handlers: Handlers) -> list[Route]:
 
     return [
         Route("/translate", respond, methods=["POST"]),
-        Route("/languages", lambda _: _to_response(languages(handlers))),
+        Route("/languages", lambda _: _to_response(languages(registry))),
         Route("/health", lambda _: _to_response({"status": "ok"})),
     ]
 
@@ -80,16 +80,16 @@ async def _read_query(request: Request) -> Query:
         raise InputError("the body must be a JSON object or a form") from None
 
 
-def translate(handlers: Handlers, query: Query) -> dict[str, Any]:
+def translate(registry: ModelRegistry, query: Query) -> dict[str, Any]:
     """Translate a text or a list of texts."""
     texts = [query.q] if isinstance(query.q, str) else query.q
     limits.check_text("\n".join(texts))
-    detected = [_detect(handlers, text) for text in texts] if query.source == "auto" else []
+    detected = [_detect(registry, text) for text in texts] if query.source == "auto" else []
     sources = [found.language for found in detected] or [query.source] * len(texts)
-    models = [find_model(handlers.registry, source, query.target) for source in sources]
+    models = [find_model(registry, source, query.target) for source in sources]
     response: dict[str, list[Any]] = {
         "translatedText": [
-            handlers.translate_text(text, model).translation.text if text.strip() else text
+            translate_text(registry, text, model).translation.text if text.strip() else text
             for text, model in zip(texts, models, strict=True)
         ]
     }
@@ -103,9 +103,9 @@ def translate(handlers: Handlers, query: Query) -> dict[str, Any]:
     return {name: values[0] for name, values in response.items()}
 
 
-def languages(handlers: Handlers) -> list[dict[str, Any]]:
+def languages(registry: ModelRegistry) -> list[dict[str, Any]]:
     """List the languages and those each can be translated to."""
-    pairs = _list_pairs(handlers)
+    pairs = _list_pairs(registry)
     codes = dict.fromkeys(code for pair in pairs for code in pair)
     return [
         {
@@ -117,14 +117,14 @@ def languages(handlers: Handlers) -> list[dict[str, Any]]:
     ]
 
 
-def _list_pairs(handlers: Handlers) -> list[tuple[str, str]]:
-    pairs = list_pairs(handlers.registry).values()
+def _list_pairs(registry: ModelRegistry) -> list[tuple[str, str]]:
+    pairs = list_pairs(registry).values()
     return list(dict.fromkeys((main_tag(src), main_tag(tgt)) for src, tgt in pairs))
 
 
-def _detect(handlers: Handlers, text: str) -> Detected:
+def _detect(registry: ModelRegistry, text: str) -> Detected:
     """Return the most probable source language that a model of the page translates."""
-    known = {src for src, _ in _list_pairs(handlers)}
+    known = {src for src, _ in _list_pairs(registry)}
     for found in detect_languages(text):
         if found.language in known:
             return found

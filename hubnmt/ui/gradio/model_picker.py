@@ -7,8 +7,12 @@ import gradio as gr
 
 from hubnmt.errors import HubNMTError
 from hubnmt.ui.gradio.events import OPENS, QUIET, as_client, error_notice
-from hubnmt.ui.services.registry import MAX_MODEL_MB, suggest_models
-from hubnmt.ui.services.translate import Handlers, SelectedModel
+from hubnmt.ui.services.registry import (
+    MAX_MODEL_MB,
+    ModelFacts,
+    ModelRegistry,
+    suggest_models,
+)
 
 HUB = f"user/name on the Hub (up to {MAX_MODEL_MB} MB)"
 
@@ -18,20 +22,19 @@ class ModelPicker:
 
     def __init__(
         self,
-        handlers: Handlers,
-        chosen: SelectedModel,
+        registry: ModelRegistry,
+        chosen: ModelFacts,
         *,
         label: str = "Model",
         name: str = "model",
     ) -> None:
         """Create the components; `name` is a unique element id."""
-        registry = handlers.registry
         also = ["a folder"] * registry.allow_local + [HUB] * registry.allow_hub
-        self._handlers = handlers
+        self._registry = registry
         self._chosen = chosen
         self.field = gr.Dropdown(
             choices=list(registry.names),
-            value=chosen.facts.name,
+            value=chosen.name,
             label=label,
             info=f"Or type {' or '.join(also)}." if also else None,
             allow_custom_value=bool(also),
@@ -40,15 +43,15 @@ class ModelPicker:
             min_width=220,
         )
         # In the browser, not in a `State`: pages stay open across server restarts.
-        self._opened = gr.Textbox(chosen.facts.name, visible=False)
+        self._opened = gr.Textbox(chosen.name, visible=False)
 
-    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return the components with their values for a model opened by another picker."""
-        return {self.field: chosen.facts.name, self._opened: chosen.facts.name}
+        return {self.field: chosen.name, self._opened: chosen.name}
 
-    def wire(self, notice: gr.HTML, describe: Callable[[SelectedModel], dict[Any, Any]]) -> None:
+    def wire(self, notice: gr.HTML, describe: Callable[[ModelFacts], dict[Any, Any]]) -> None:
         """Connect the events: load the selected model and update what depends on it."""
-        if self._handlers.registry.allow_hub:
+        if self._registry.allow_hub:
             self.field.focus(self._suggest, None, self.field, queue=False, **QUIET)
 
         def choose(
@@ -59,10 +62,10 @@ class ModelPicker:
             if model == opened:
                 return {notice: ""}
             try:
-                chosen = self._handlers.choose(model)
+                chosen = self._registry.open(model)
             except HubNMTError as error:
                 return {notice: error_notice(error)}
-            return {notice: "", self._opened: chosen.facts.name, **describe(chosen)}
+            return {notice: "", self._opened: chosen.name, **describe(chosen)}
 
         self.field.change(  # by the user, a link, or swapping
             as_client(choose),
@@ -73,4 +76,4 @@ class ModelPicker:
         )
 
     def _suggest(self) -> gr.Dropdown:
-        return gr.Dropdown(choices=suggest_models(self._handlers.registry))
+        return gr.Dropdown(choices=suggest_models(self._registry))

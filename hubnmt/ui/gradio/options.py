@@ -9,7 +9,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.ui.gradio.events import QUIET, RUNS, as_client
 from hubnmt.ui.services import decoding_controls
 from hubnmt.ui.services.decoding_controls import BEST, NAMES, PRESETS, control_values
-from hubnmt.ui.services.translate import SelectedModel
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
 
 
 class OptionsPanel:
@@ -48,7 +48,7 @@ class OptionsPanel:
         """The controls in the order of `NAMES`."""
         return [self._by_name[name] for name in NAMES]
 
-    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return the components that depend on the model, with their values."""
         values = control_values(chosen.decoding)
         return {self._by_name[name]: values[name] for name in NAMES} | {self._preset: BEST}
@@ -60,18 +60,17 @@ class OptionsPanel:
 
     def wire(
         self,
-        defaults: Callable[[str], DecodingConfig],
+        registry: ModelRegistry,
         model: gr.Dropdown,
         on_change: Callable[[Any], Any] = lambda event: None,
     ) -> None:
         """Connect the events: presets set controls, and dependent controls stay consistent.
 
-        `defaults` maps a model reference to its options; `on_change` connects an event after which
-        the options are others.
+        `on_change` connects an event after which the options are others.
         """
 
         def preset_values(preset: str, model: str) -> list[Any]:
-            values = control_values(defaults(model), preset)
+            values = control_values(registry.get(model).decoding, preset)
             return [value for name, value in values.items() if name != "prefix"]
 
         settings = [self._by_name[name] for name in NAMES if name != "prefix"]

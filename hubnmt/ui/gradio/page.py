@@ -33,8 +33,7 @@ from hubnmt.ui.gradio.translate_tab import TranslateTab
 from hubnmt.ui.html.facts import card_html, model_line
 from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.files import MAX_FILE_MIB
-from hubnmt.ui.services.registry import language_lists
-from hubnmt.ui.services.translate import Handlers, SelectedModel
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, language_lists
 
 TITLE = "hubnmt: translation and attention"
 
@@ -55,12 +54,12 @@ NO_TOOLS = Route("/gradio_api/mcp/schema", lambda _: Response(status_code=304))
 server of tools that there is not."""
 
 
-def build_demo(handlers: Handlers) -> gr.Blocks:
-    """Build the app; launch it with `launch_options(handlers)`.
+def build_demo(registry: ModelRegistry) -> gr.Blocks:
+    """Build the app; launch it with `launch_options(registry)`.
 
     The default model is loaded here, so that the first request does not wait for it.
     """
-    chosen = handlers.choose("")
+    chosen = registry.open("")
     # By default, every event builds a table of all events.
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
     demo = gr.Blocks(
@@ -70,15 +69,15 @@ def build_demo(handlers: Handlers) -> gr.Blocks:
     )
     with demo:
         draw_static("header")
-        _Page(handlers, chosen).wire(demo)
-        _add_endpoints(handlers)
+        _Page(registry, chosen).wire(demo)
+        _add_endpoints(registry)
     demo.queue(max_size=MAX_QUEUED)
     return demo
 
 
-def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, Any]:
-    """Return the keyword arguments for `demo.launch(**launch_options(handlers))`."""
-    trains = train_tab.tab_kind(handlers) == "working"
+def launch_options(registry: ModelRegistry, *, has_mcp: bool = False) -> dict[str, Any]:
+    """Return the keyword arguments for `demo.launch(**launch_options(registry))`."""
+    trains = train_tab.tab_kind(registry) == "working"
     max_mib = train_tab.MAX_FILE_MIB if trains else MAX_FILE_MIB
     return {
         "mcp_server": has_mcp,
@@ -92,7 +91,7 @@ def launch_options(handlers: Handlers, *, has_mcp: bool = False) -> dict[str, An
         "state_session_capacity": MAX_SESSIONS,
         "ssr_mode": False,
         "max_threads": MAX_THREADS,
-        "app_kwargs": {"routes": libretranslate_routes(handlers) + [NO_TOOLS] * (not has_mcp)},
+        "app_kwargs": {"routes": libretranslate_routes(registry) + [NO_TOOLS] * (not has_mcp)},
     }
 
 
@@ -110,36 +109,36 @@ def _theme() -> gr.themes.Base:
 class _Page:
     """The model picker and the tabs that use the selected model."""
 
-    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
-        self._handlers = handlers
+    def __init__(self, registry: ModelRegistry, chosen: ModelFacts) -> None:
+        self._registry = registry
         self._place_model(chosen)
         self._notice = line()
-        train = train_tab.tab_kind(handlers)
+        train = train_tab.tab_kind(registry)
         self._train: train_tab.TrainTab | None = None
         with gr.Tabs(elem_id="tabs") as self._tabs:
             with gr.Tab("Translate", id="translate"):
-                self._translate = TranslateTab(handlers, chosen)
+                self._translate = TranslateTab(registry, chosen)
             with gr.Tab("Compare", id="compare", elem_id="compare") as self._compare_component:
-                self._compare = CompareTab(handlers, chosen)
+                self._compare = CompareTab(registry, chosen)
             with gr.Tab("Files", id="files"):
-                self._files = FilesTab(handlers.registry)
+                self._files = FilesTab(registry)
             with gr.Tab("Learn", id="learn") as self._learn_component:
-                self._learn = LearnTab(handlers, chosen)
+                self._learn = LearnTab(registry, chosen)
             if train != "absent":
                 with gr.Tab("Train", id="train", elem_id="train") as self._train_component:
                     if train == "working":
-                        self._train = train_tab.TrainTab(handlers)
+                        self._train = train_tab.TrainTab(registry)
                     else:
                         heading("Train a model", train_tab.ELSEWHERE)
 
-    def _place_model(self, chosen: SelectedModel) -> None:
-        lists = language_lists(self._handlers.registry, chosen.facts)
+    def _place_model(self, chosen: ModelFacts) -> None:
+        lists = language_lists(self._registry, chosen)
         self._languages = draw_static("languages", "languages", lists)
         with gr.Column(elem_id="more"):
-            self._picker = ModelPicker(self._handlers, chosen)
+            self._picker = ModelPicker(self._registry, chosen)
         with gr.Row(elem_id="about"):
-            self._facts = line(model_line(chosen.facts))
-            self._card = line(card_html(chosen.facts.card), elem_id="card")
+            self._facts = line(model_line(chosen))
+            self._card = line(card_html(chosen.card), elem_id="card")
 
     def wire(self, demo: gr.Blocks) -> None:
         """Connect the events of the picker and of every tab."""
@@ -155,21 +154,21 @@ class _Page:
             self._train.wire(self._train_component, self._tabs, model, self._compare.second)
         self._picker.wire(self._notice, self._describe)
 
-    def _describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def _describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return all components that depend on the model, with their values."""
         return {
-            self._languages: language_lists(self._handlers.registry, chosen.facts),
-            self._facts: model_line(chosen.facts),
-            self._card: card_html(chosen.facts.card),
+            self._languages: language_lists(self._registry, chosen),
+            self._facts: model_line(chosen),
+            self._card: card_html(chosen.card),
             **self._translate.describe(chosen),
             **self._compare.describe(chosen),
             **self._learn.describe(chosen),
         }
 
 
-def _add_endpoints(handlers: Handlers) -> None:
+def _add_endpoints(registry: ModelRegistry) -> None:
     """Register the named endpoints, inside the page's `gr.Blocks`."""
-    endpoints = Endpoints(handlers)
+    endpoints = Endpoints(registry)
     for name in ("translate", "attention", "score"):
         api(as_client(getattr(endpoints, name)), api_name=name, **HEAVY)
     api(client_errors()(endpoints.models), api_name="models")

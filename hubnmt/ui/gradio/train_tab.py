@@ -20,7 +20,7 @@ from hubnmt.hub.space import open_space
 from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
 from hubnmt.ui.html import training_run
-from hubnmt.ui.services.registry import list_pairs
+from hubnmt.ui.services.registry import ModelRegistry, list_pairs
 from hubnmt.ui.services.training_jobs import (
     ALIVE,
     SAMPLE,
@@ -32,7 +32,6 @@ from hubnmt.ui.services.training_jobs import (
     run_command,
 )
 from hubnmt.ui.services.training_runs import read_run, samples_figure
-from hubnmt.ui.services.translate import Handlers
 
 LEAD = (
     "Make a translation model from a table of sentences: it learns on this machine, in a process "
@@ -60,9 +59,9 @@ MAX_FILE_MIB = 500
 NOTHING, PARTS = "from nothing", {"all of": "model", "the source side of": "encoder"}
 
 
-def tab_kind(handlers: Handlers) -> str:
+def tab_kind(registry: ModelRegistry) -> str:
     """Return whether the tab is there: `absent`, `explained`, or `working`."""
-    wish = os.environ.get("HUBNMT_TRAIN") or ("1" if handlers.registry.allow_local else "")
+    wish = os.environ.get("HUBNMT_TRAIN") or ("1" if registry.allow_local else "")
     if wish == "0":
         return "absent"
     return "working" if wish == "1" and can_train() else "explained"
@@ -98,9 +97,9 @@ def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **m
 class TrainTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, registry: ModelRegistry) -> None:
         """Create the components."""
-        self._registry = handlers.registry
+        self._registry = registry
         folder = Path(os.environ.get("HUBNMT_RUNS") or "runs")
         self._jobs = TrainingJobs(folder.expanduser().resolve())
         self._downloads = Path(tempfile.mkdtemp(prefix="hubnmt-"))

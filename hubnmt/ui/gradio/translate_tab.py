@@ -1,5 +1,6 @@
 """The Translate tab: texts, examples, decoding options and panels about the translation."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -7,7 +8,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.text.languages import language_name
+from hubnmt.text.languages import language_name, main_tag
 from hubnmt.ui.gradio.events import (
     ASSETS,
     QUIET,
@@ -22,8 +23,10 @@ from hubnmt.ui.html.facts import timing_line, warning_notice
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import read_options
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.inspection import Inspector
-from hubnmt.ui.services.translate import Handlers, PageTranslation, SelectedModel
+from hubnmt.ui.services.inspection import ask, explore, steer
+from hubnmt.ui.services.registry import ModelFacts, ModelRegistry, list_pairs
+from hubnmt.ui.services.subject import page_state
+from hubnmt.ui.services.translate import TimedTranslation, stream_text
 from hubnmt.ui.services.turns import TURNS
 
 SCRIPT = (ASSETS / "translate.js").read_text("utf-8")
@@ -43,10 +46,9 @@ def _call(function: str, *more: Any) -> str:
 class TranslateTab:
     """Components and events of the tab."""
 
-    def __init__(self, handlers: Handlers, chosen: SelectedModel) -> None:
+    def __init__(self, registry: ModelRegistry, chosen: ModelFacts) -> None:
         """Create the components for a model."""
-        self._handlers = handlers
-        self._inspector = Inspector(handlers.registry)
+        self._registry = registry
         self._place_texts(chosen)
         self.notice = line()
         self._examples = gr.Dataset(
@@ -58,7 +60,7 @@ class TranslateTab:
         self.options = OptionsPanel(chosen.decoding)
         self._place_panels()
 
-    def _place_texts(self, chosen: SelectedModel) -> None:
+    def _place_texts(self, chosen: ModelFacts) -> None:
         with gr.Row(elem_id="texts"):
             with gr.Column(min_width=300):
                 # More than one line: the keys of a single one are Gradio's.
@@ -114,7 +116,7 @@ class TranslateTab:
         )
         self._look(shown.then, is_new=False)
         explored = self._typing.select(
-            as_client(self._inspector.explore),
+            as_client(functools.partial(explore, self._registry)),
             self.alternatives,
             self._panels,
             trigger_mode="always_last",
@@ -140,7 +142,7 @@ class TranslateTab:
             # Restore the label after its confirmation.
             js = f"() => new Promise((done) => setTimeout(done, 1500, '{button.value}'))"
             copied.then(None, None, button, js=js, **QUIET)
-        self.options.wire(self._handlers.defaults, model, self._ask_again)
+        self.options.wire(self._registry, model, self._ask_again)
 
     def _wire_panels(self) -> Any:
         """Connect the events of the panels, and return the one that steers."""
@@ -152,7 +154,7 @@ class TranslateTab:
         js = "(value, { sentence }) => ({ ...value, sentence })"
         moved = self._sentences.select(None, [state, self._sentences], state, js=js, **QUIET)
         self._look(moved.then, is_new=True)
-        asked = as_client(self._inspector.ask)
+        asked = as_client(functools.partial(ask, self._registry))
         # The panel ignores outdated answers.
         row = self._steering
         row.select(asked, [state, row], row, trigger_mode="multiple", **RUNS)
@@ -179,7 +181,7 @@ class TranslateTab:
         texts = [languages, self._target, self.source]
         languages.click(None, texts, [model, self.source], js=js, **QUIET)
 
-    def describe(self, chosen: SelectedModel) -> dict[Any, Any]:
+    def describe(self, chosen: ModelFacts) -> dict[Any, Any]:
         """Return the components that depend on the model, with their values."""
         return {
             self.source: gr.update(**source_texts(chosen, enter="enter")),
@@ -191,9 +193,8 @@ class TranslateTab:
 
     def open_link(self, model: gr.Dropdown, demo: gr.Blocks) -> None:
         """Initialize a page opened from a link with its text and model."""
-        registry = self._handlers.registry
-        more = " Open it under More models." if registry.allow_hub else ""
-        settings = {"names": registry.names, "limit": limits.MAX_TEXT_CHARS, "more": more}
+        more = " Open it under More models." if self._registry.allow_hub else ""
+        settings = {"names": self._registry.names, "limit": limits.MAX_TEXT_CHARS, "more": more}
         both = [self.source, model]
         opened = demo.load(None, both, both, js=_call("openLink", settings), **QUIET)
         opened.then(None, both, self._typing, js=ASK, **QUIET)
@@ -205,55 +206,58 @@ class TranslateTab:
         request to be cancelled has no answer yet.
         """
         asked = {"src": text, "model": model}
+        search = stream_text(self._registry, text, model, **read_options(options))
         try:
-            for answer in self._handlers.translate_page(text, model, **read_options(options)):
-                if isinstance(answer, PageTranslation):
-                    found = answer.timed.translation
-                    warnings, timing = warning_notice(answer), timing_line(answer.timed)
-                    state = answer.alternatives
-                    yield {
-                        **asked,
-                        "shown": [warnings, found.text, timing, state, state],
-                        "said": found.text,
-                        "n_waiting": len(TURNS),
-                        "better": answer.better_language,
-                    }
-                else:
-                    yield {**asked, "shown": ["", answer]}
+            while True:
+                yield {**asked, "shown": ["", next(search)]}
+        except StopIteration as end:
+            yield asked | self._show(text, model, end.value)
         except HubNMTError as error:
             yield {**asked, "shown": [error_notice(error), "", "", None, None], "said": ""}
+
+    def _show(self, text: str, model: str, timed: TimedTranslation) -> dict[str, Any]:
+        found = timed.translation
+        known = {main_tag(src) for src, _ in list_pairs(self._registry).values()}
+        better = found.detected_language if found.detected_language in known else ""
+        state = page_state(text, model, found, self._registry.get(model))
+        return {
+            "shown": [warning_notice(found, better), found.text, timing_line(timed), state, state],
+            "said": found.text,
+            "n_waiting": len(TURNS),
+            "better": better,
+        }
 
     def _steer(self, state: Any, steering: Any, *options: Any) -> tuple[Any, ...]:
         overrides = read_options(options)
         overrides.pop("prefix", None)  # of the whole text
-        steered = self._inspector.steer(state, steering, **overrides)
+        steered = steer(self._registry, state, steering, **overrides)
         return tuple(gr.skip() if part is None else part for part in steered)
 
 
-def source_texts(chosen: SelectedModel, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
+def source_texts(chosen: ModelFacts, *, enter: Literal["enter", "go"] = "go") -> dict[str, Any]:
     """Return the properties of a source text field; `enter` is what a phone's Enter key says."""
-    language = language_name(chosen.facts.src_lang)
+    language = language_name(chosen.src_lang)
     return {
         "label": language,
         "placeholder": f"Type or paste {language} text",
         "html_attributes": gr.InputHTMLAttributes(
-            lang=chosen.facts.src_lang, enterkeyhint=enter, autocomplete="off"
+            lang=chosen.src_lang, enterkeyhint=enter, autocomplete="off"
         ),
     }
 
 
-def _target(chosen: SelectedModel) -> dict[str, Any]:
+def _target(chosen: ModelFacts) -> dict[str, Any]:
     return {
-        "label": language_name(chosen.facts.tgt_lang),
+        "label": language_name(chosen.tgt_lang),
         "placeholder": "The translation appears here",
-        "html_attributes": gr.InputHTMLAttributes(lang=chosen.facts.tgt_lang),
+        "html_attributes": gr.InputHTMLAttributes(lang=chosen.tgt_lang),
     }
 
 
-def _given(chosen: SelectedModel) -> dict[str, Any]:
-    return {"given": {"model": chosen.facts.name, "limit": limits.MAX_TEXT_CHARS}}
+def _given(chosen: ModelFacts) -> dict[str, Any]:
+    return {"given": {"model": chosen.name, "limit": limits.MAX_TEXT_CHARS}}
 
 
-def _examples(chosen: SelectedModel) -> dict[str, Any]:
-    samples = [[text] for text in examples(chosen.facts.src_lang, chosen.facts.measured_on)]
+def _examples(chosen: ModelFacts) -> dict[str, Any]:
+    samples = [[text] for text in examples(chosen.src_lang, chosen.measured_on)]
     return {"samples": samples, "visible": bool(samples)}

@@ -11,7 +11,7 @@ from hubnmt.text.languages import language_name
 from hubnmt.types import CHECK_BELOW, Translation
 from hubnmt.ui.services.registry import ModelFacts
 from hubnmt.ui.services.text_format import sentence, short_count, short_duration
-from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
+from hubnmt.ui.services.translate import TimedTranslation
 
 CHANGE = (
     "const list = document.querySelector('.languages .src'); list.value = 'CODE'; "
@@ -42,12 +42,12 @@ def notice(messages: Iterable[str], kind: Literal["error", "warning"]) -> str:
     return f'<div class="notice {kind}" role="{role}">{lines}</div>' if lines else ""
 
 
-def warning_notice(found: PageTranslation) -> str:
-    """Render a translation's warnings; for a source in another language with a button to change."""
-    shown = notice(found.timed.translation.warnings, "warning")
-    if not found.better_language:
+def warning_notice(translation: Translation, better_language: str) -> str:
+    """Render a translation's warnings, with a button to change to a better source language."""
+    shown = notice(translation.warnings, "warning")
+    if not better_language:
         return shown
-    code = html.escape(found.better_language)
+    code = html.escape(better_language)
     button = (
         f'<button type="button" class="change" onclick="{CHANGE.replace("CODE", code)}">'
         f"Translate from {language_name(code)}</button>"

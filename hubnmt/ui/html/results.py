@@ -59,11 +59,10 @@ def _warned(warned: Sequence[RowWarnings]) -> str:
 # --- Compare ---
 
 
-def comparison(sides: tuple[Side, Side]) -> str:
+def comparison(sides: Sequence[Side]) -> str:
     """Render two translations with highlighted differences."""
     columns = "".join(_side(name, side) for name, side in zip("AB", sides, strict=True))
-    is_same = sides[0].timed.translation.text == sides[1].timed.translation.text
-    if is_same:
+    if len({side.timed.translation.text for side in sides}) == 1:
         status = "Both translations are identical."
     elif any(span.is_different for side in sides for span in side.spans):
         status = "Words that occur in only one translation are highlighted."

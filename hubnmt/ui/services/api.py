@@ -11,8 +11,8 @@ from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.files import FileProgress, FileResult, translate_file
-from hubnmt.ui.services.registry import find_model, list_pairs
-from hubnmt.ui.services.translate import Handlers, TimedTranslation
+from hubnmt.ui.services.registry import ModelRegistry, find_model, list_pairs
+from hubnmt.ui.services.translate import TimedTranslation, translate_text
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
     "pieces": lambda maps: maps,
@@ -26,7 +26,7 @@ UNITS: dict[str, Callable[[Attention], Attention]] = {
 class Endpoints:
     """The named endpoints; every parameter except the texts has a default."""
 
-    handlers: Handlers
+    registry: ModelRegistry
 
     def translate(
         self,
@@ -76,15 +76,14 @@ class Endpoints:
             sentences, alignment of words, tokens, their log-probabilities, warnings, seconds.
         """
         options = decoding_controls.given_options(locals())
-        registry = self.handlers.registry
         if src_lang or tgt_lang:
             if model:
                 raise InputError("give a model, or src_lang and tgt_lang, not both")
-            model = find_model(registry, src_lang, tgt_lang)
-        timed = self.handlers.translate_text(text, model, prefix=prefix or "", **options)
-        translator = registry.get(model)
+            model = find_model(self.registry, src_lang, tgt_lang)
+        timed = translate_text(self.registry, text, model, prefix=prefix or "", **options)
+        translator = self.registry.get(model)
         details = {
-            "model": registry.name(model),
+            "model": self.registry.name(model),
             "src_lang": translator.config.src_lang,
             "tgt_lang": translator.config.tgt_lang,
             "alignment": limits.align(translator, timed.translation),
@@ -118,7 +117,7 @@ class Endpoints:
         """
         if not isinstance(unit, str) or unit not in UNITS:
             raise InputError(f"unit = {unit!r} must be {', '.join(UNITS)}")
-        whole = limits.attend(self.handlers.registry.get(model), text, translation)
+        whole = limits.attend(self.registry.get(model), text, translation)
         maps = UNITS[unit](whole)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
         cross = _pick(cross, layer, "layer")  # (H, T, S)
@@ -141,7 +140,7 @@ class Endpoints:
         Returns:
             log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
         """
-        return dataclasses.asdict(limits.score(self.handlers.registry.get(model), src, tgt))
+        return dataclasses.asdict(limits.score(self.registry.get(model), src, tgt))
 
     def translate_file(
         self,
@@ -169,7 +168,7 @@ class Endpoints:
         """
         options = decoding_controls.given_options(locals())
         for found in translate_file(
-            self.handlers.registry,
+            self.registry,
             file,
             model,
             source=column,
@@ -188,17 +187,16 @@ class Endpoints:
             For each model its name, its languages (codes and English names), and whether it is the
             page's default (`opening`).
         """
-        registry = self.handlers.registry
         return [
             {
                 "name": name,
-                "opening": name == registry.opening,
+                "opening": name == self.registry.opening,
                 "src_lang": src_lang,
                 "tgt_lang": tgt_lang,
                 "src_name": language_name(src_lang),
                 "tgt_name": language_name(tgt_lang),
             }
-            for name, (src_lang, tgt_lang) in list_pairs(registry).items()
+            for name, (src_lang, tgt_lang) in list_pairs(self.registry).items()
         ]
 
 

@@ -11,7 +11,8 @@ from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_controls import CONTROLS
-from hubnmt.ui.services.translate import Handlers, TimedTranslation
+from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import TimedTranslation, translate_text
 
 MAX_WORDS = 8_000
 """Maximum number of tokens (words, punctuation, whitespace) for which a diff is computed."""
@@ -55,31 +56,32 @@ class Side:
 
 
 def compare(
-    handlers: Handlers, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
-) -> tuple[Side, Side]:
+    registry: ModelRegistry, text: str, models: Sequence[str], options: Sequence[Mapping[str, Any]]
+) -> list[Side]:
     """Translate a text with two models, each with its options."""
     limits.check_text(text)
-    names = [handlers.registry.name(model) for model in models]
-    configs = [handlers.registry.get(name).config for name in names]
+    opened = [registry.open(model) for model in models]
     first, second = (
-        f"{language_name(each.src_lang)} to {language_name(each.tgt_lang)}" for each in configs
+        f"{language_name(facts.src_lang)} to {language_name(facts.tgt_lang)}" for facts in opened
     )
     if first != second:
         raise InputError(
             f"A translates {first} and B {second}: choose models of the same language pair"
         )
-    timed = [
-        handlers.translate_text(text, model, **overrides)
-        for model, overrides in zip(names, options, strict=True)
+    made = [
+        translate_text(registry, text, model, **overrides)
+        for model, overrides in zip(models, options, strict=True)
     ]
-    spans = mark_differences(*(made.translation.text for made in timed))
-
-    def side(n: int) -> Side:
-        own, prefix = handlers.defaults(names[n]), options[n].get("prefix", "")
-        settings = _settings(timed[n].decoding, own, prefix)
-        return Side(names[n], timed[n], settings, spans[n])
-
-    return side(0), side(1)
+    spans = mark_differences(*(timed.translation.text for timed in made))
+    return [
+        Side(
+            model=facts.name,
+            timed=timed,
+            settings=_settings(timed.decoding, facts.decoding, overrides.get("prefix", "")),
+            spans=marked,
+        )
+        for facts, timed, overrides, marked in zip(opened, made, options, spans, strict=True)
+    ]
 
 
 def _settings(used: DecodingConfig, own: DecodingConfig, prefix: str) -> str:

@@ -1,6 +1,7 @@
 """Attention and token alternatives for one sentence of a translation.
 
-A request that fails becomes a `message` in the affected panel instead of a page-wide error.
+`state` is the translation state of the page. A request that fails becomes a `message` in the
+affected panel instead of a page-wide error.
 """
 
 import dataclasses
@@ -32,62 +33,58 @@ Panel = dict[str, Any]
 """Value of a panel of the page."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Inspector:
-    """Handlers of the inspection panels; `state` is the translation state of the page."""
+def explore(registry: ModelRegistry, state: Any) -> tuple[Panel | None, Panel | None]:
+    """Return the attention explorer and the steering row; None hides one."""
+    if not state:
+        return None, None
+    try:
+        translator, subject = read_subject(registry, state)
+        maps = limits.attend_candidate(translator, subject.src, subject.candidate)
+    except HubNMTError as error:
+        return with_message({}, error), None
+    occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
+    config = translator.config
+    figure = explorer_figure(maps, occlusion.drops if occlusion else None)
+    figure["languages"] = [config.src_lang, config.tgt_lang]
+    return figure, _steering(maps, config.tgt_lang)
 
-    registry: ModelRegistry
 
-    def explore(self, state: Any) -> tuple[Panel | None, Panel | None]:
-        """Return the attention explorer and the steering row; None hides one."""
-        if not state:
-            return None, None
-        try:
-            translator, subject = read_subject(self.registry, state)
-            maps = limits.attend_candidate(translator, subject.src, subject.candidate)
-        except HubNMTError as error:
-            return with_message({}, error), None
-        occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
-        config = translator.config
-        figure = explorer_figure(maps, occlusion.drops if occlusion else None)
-        figure["languages"] = [config.src_lang, config.tgt_lang]
-        return figure, _steering(maps, config.tgt_lang)
+def ask(registry: ModelRegistry, state: Any, steering: Any) -> dict[str, Any]:
+    """Find the most probable alternatives at the selected position."""
+    try:
+        translator, subject = read_subject(registry, state)
+        prefix = _prefix_ids(subject, steering)
+        with TURNS.turn():
+            found = translator.alternatives(
+                subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
+            )
+    except HubNMTError as error:
+        return with_message(steering, error)
+    choices = [dataclasses.asdict(choice) for choice in found]
+    text = bind_sentence(translator, subject.src).decode_line(prefix)
+    return {**steering, "said": text, "choices": choices, "message": ""}
 
-    def ask(self, state: Any, steering: Any) -> dict[str, Any]:
-        """Find the most probable alternatives at the selected position."""
-        try:
-            translator, subject = read_subject(self.registry, state)
-            prefix = _prefix_ids(subject, steering)
-            with TURNS.turn():
-                found = translator.alternatives(
-                    subject.src, prefix, N_CHOICES, max_new_tokens=MAX_SHOWN_TOKENS
-                )
-        except HubNMTError as error:
-            return with_message(steering, error)
-        choices = [dataclasses.asdict(choice) for choice in found]
-        text = bind_sentence(translator, subject.src).decode_line(prefix)
-        return {**steering, "said": text, "choices": choices, "message": ""}
 
-    def steer(
-        self, state: Any, steering: Any, **options: Unpack[DecodingOptions]
-    ) -> tuple[str | None, Panel | None, Panel | None, Panel]:
-        """Apply the `choice` of the steering row, and inspect the result.
+def steer(
+    registry: ModelRegistry, state: Any, steering: Any, **options: Unpack[DecodingOptions]
+) -> tuple[str | None, Panel | None, Panel | None, Panel]:
+    """Apply the `choice` of the steering row, and inspect the result.
 
-        The options are for completing an alternative that was cut.
+    The options are for completing an alternative that was cut.
 
-        Returns:
-            text, state, explorer and row; None leaves one unchanged.
-        """
-        try:
-            translator, subject = read_subject(self.registry, state)
-            single: DecodingOptions = {"n_best": 1, "sample": False}
-            decoding = translator.decoding.with_options(**(options | single))
-            row = _steered_row(translator, subject, steering, decoding)
-            changed = subject.replace_row(row, translator)
-        except HubNMTError as error:
-            return None, None, None, with_message(steering, error)
-        figure, row_after = self.explore(changed)
-        return changed["candidates"][0]["text"], changed, figure, row_after or {}
+    Returns:
+        text, state, explorer and row; None leaves one unchanged.
+    """
+    try:
+        translator, subject = read_subject(registry, state)
+        single: DecodingOptions = {"n_best": 1, "sample": False}
+        decoding = translator.decoding.with_options(**(options | single))
+        row = _steered_row(translator, subject, steering, decoding)
+        changed = subject.replace_row(row, translator)
+    except HubNMTError as error:
+        return None, None, None, with_message(steering, error)
+    figure, row_after = explore(registry, changed)
+    return changed["candidates"][0]["text"], changed, figure, row_after or {}
 
 
 def _steering(maps: Attention, language: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Data for the Learn tab: tokens, positions, one layer, next token, beam search and training."""
 
 import base64
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,10 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_steps import beam_tree, next_token
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.layer_values import layer_values
+from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, page_state, read_subject
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
-from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.translate import translate_text
 
 MAX_MERGED_BYTES = 400
 """Maximum size of a text whose merges are shown step by step."""
@@ -25,89 +25,76 @@ MAX_MERGED_BYTES = 400
 N_POSITIONS = 64
 """Number of positions shown: longer than most sentences."""
 
-
 Compute = Callable[[Translator, Subject, Any], dict[str, Any]]
-PANELS: dict[str, tuple[Compute, str]] = {
-    "layer": (layer_values, "choice"),
-    "next": (next_token, "asked"),
-    "beam": (beam_tree, "beam_size"),
-}
-"""Panels on one sentence, each with the field of its value that the visitor chooses."""
+PANELS: dict[str, Compute] = {"layer": layer_values, "next": next_token, "beam": beam_tree}
+"""What the panels on one sentence show, computed from what the visitor asks there."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Learn:
-    """Handlers of the Learn tab. All of them show the model that is selected in the page.
+def merges(registry: ModelRegistry, text: str, model: str) -> dict[str, Any]:
+    """Return the tokens of each word after every BPE merge, starting from bytes.
 
-    The value of a panel is a mapping with `subject`, and what the visitor chose there. What is
-    malformed, too long or not available raises a `HubNMTError`.
+    The text is included because the page derives the writing direction from it.
     """
+    if not isinstance(text, str):
+        raise InputError(f"the text must be a string, not {type(text).__name__}")
+    limits.check_characters(text, "the text")
+    n_bytes = len(text.encode())
+    if n_bytes > MAX_MERGED_BYTES:
+        raise InputError(
+            f"the text has {n_bytes:,} bytes; the limit is {MAX_MERGED_BYTES}; enter a short "
+            "sentence"
+        )
+    tokenizer = registry.get(model).tokenizers.src
+    words = [
+        [list(map(_readable, step)) for step in tokenizer.merge_steps(word)]
+        for word in tokenizer.pre_tokens(text)
+    ]
+    return {"words": words, "vocabulary": tokenizer.vocab_size, "text": text}
 
-    handlers: Handlers
 
-    def merges(self, text: str, model: str) -> dict[str, Any]:
-        """Return the tokens of each word after every BPE merge, starting from bytes.
+def positions(registry: ModelRegistry, model: str) -> dict[str, Any]:
+    """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
+    d_model = registry.get(model).config.d_model
+    pattern = sinusoidal_positions(0, N_POSITIONS, d_model).numpy()  # (T, D)
+    packed = np.rint(pattern * 127).astype(np.int8)
+    return {
+        "rows": N_POSITIONS,
+        "columns": d_model,
+        "values": base64.b64encode(packed.tobytes()).decode("ascii"),
+    }
 
-        The text is included because the page derives the writing direction from it.
-        """
-        if not isinstance(text, str):
-            raise InputError(f"the text must be a string, not {type(text).__name__}")
-        limits.check_characters(text, "the text")
-        n_bytes = len(text.encode())
-        if n_bytes > MAX_MERGED_BYTES:
-            raise InputError(
-                f"the text has {n_bytes:,} bytes; the limit is {MAX_MERGED_BYTES}; enter a short "
-                "sentence"
-            )
-        tokenizer = self.handlers.registry.get(model).tokenizers.src
-        words = [
-            [list(map(_readable, step)) for step in tokenizer.merge_steps(word)]
-            for word in tokenizer.pre_tokens(text)
-        ]
-        return {"words": words, "vocabulary": tokenizer.vocab_size, "text": text}
 
-    def positions(self, model: str) -> dict[str, Any]:
-        """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
-        d_model = self.handlers.registry.get(model).config.d_model
-        pattern = sinusoidal_positions(0, N_POSITIONS, d_model).numpy()  # (T, D)
-        packed = np.rint(pattern * 127).astype(np.int8)
-        return {
-            "rows": N_POSITIONS,
-            "columns": d_model,
-            "values": base64.b64encode(packed.tobytes()).decode("ascii"),
-        }
+def find_subject(
+    registry: ModelRegistry, model: str, translated: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Return the state of the page, or one with the selected sentence translated by a model.
 
-    def subject(self, model: str, translated: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the state of the page, or one with the selected sentence translated by a model.
+    An example takes its place if it is in another language. None if nothing was translated yet and
+    the language has no example.
+    """
+    src_lang = main_tag(registry.get(model).config.src_lang)
+    src = next(iter(examples(src_lang)), "")
+    if translated:
+        translator, subject = read_subject(registry, translated)
+        if translated["model"] == model:
+            return translated
+        if main_tag(translator.config.src_lang) == src_lang:
+            src = subject.src
+    if not src:
+        return None
+    found = translate_text(registry, src, model).translation
+    return page_state(src, model, found, registry.get(model))
 
-        An example takes its place if it is in another language. None if nothing was translated yet
-        and the language has no example.
-        """
-        src_lang = main_tag(self.handlers.registry.get(model).config.src_lang)
-        src = next(iter(examples(src_lang)), "")
-        if translated:
-            translator, subject = self._read(translated)
-            if translated["model"] == model:
-                return translated
-            if main_tag(translator.config.src_lang) == src_lang:
-                src = subject.src
-        if not src:
-            return None
-        found = self.handlers.translate_text(src, model).translation
-        return page_state(src, model, found, self.handlers.registry.get(model))
 
-    def panel(self, name: str, value: Any) -> dict[str, Any]:
-        """Compute what one of `PANELS` shows."""
-        compute, asked = PANELS[name]
-        return compute(*self._read(value["subject"]), value.get(asked))
+def compute_panel(registry: ModelRegistry, name: str, value: Any) -> dict[str, Any]:
+    """Compute what one of `PANELS` shows for the `subject` of its value and what is `asked`."""
+    return PANELS[name](*read_subject(registry, value["subject"]), value.get("asked"))
 
-    def run(self, model: str) -> Run | None:
-        """Read the training run of a model; None if its folder contains none."""
-        folder = find_run(self.handlers.registry.folder(model))
-        return None if folder is None else read_run(folder)
 
-    def _read(self, state: Any) -> tuple[Translator, Subject]:
-        return read_subject(self.handlers.registry, state)
+def find_model_run(registry: ModelRegistry, model: str) -> Run | None:
+    """Read the training run of a model; None if its folder contains none."""
+    folder = find_run(registry.folder(model))
+    return None if folder is None else read_run(folder)
 
 
 def _readable(token: bytes) -> str:

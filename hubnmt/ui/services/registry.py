@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hubnmt.checkpoint.files import CONFIG, load_config
+from hubnmt.checkpoint.files import CONFIG, load_config, load_decoding
 from hubnmt.checkpoint.metadata import read_card, read_metadata, read_scores
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import HubError, HubNMTError, ModelNotFoundError
 from hubnmt.hub.client import HubReference, parse_reference
 from hubnmt.hub.listing import ListedModel, evict_lru, list_cached, list_hub
@@ -78,7 +79,7 @@ def _find_on_hub(name: str) -> HubReference | None:
         return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts:
     """Model metadata shown in the page."""
 
@@ -87,6 +88,8 @@ class ModelFacts:
     src_lang: str
     tgt_lang: str
     n_parameters: int
+    decoding: DecodingConfig
+    """The model's default decoding options."""
     size_mb: float | None = None
     """Size of the folder in megabytes (10^6 bytes); None without a folder."""
     card: str = ""
@@ -191,15 +194,26 @@ class ModelRegistry:
         name = self.name(reference)
         folder = self.folder(name)
         if folder is not None and (folder / CONFIG).is_file():
-            config, card = load_config(folder), read_card(folder)
+            config, decoding = load_config(folder), load_decoding(folder)
+            card = read_card(folder)
         else:
             translator = self.get(name)
-            config, card = translator.config, translator.card
+            config, decoding, card = translator.config, translator.decoding, translator.card
         sizes = [path.stat().st_size for path in folder.iterdir()] if folder else []
-        size_mb = sum(sizes) / 1e6 if sizes else None
         return ModelFacts(
-            name, config.src_lang, config.tgt_lang, config.n_parameters, size_mb, card
+            name=name,
+            src_lang=config.src_lang,
+            tgt_lang=config.tgt_lang,
+            n_parameters=config.n_parameters,
+            decoding=decoding,
+            size_mb=sum(sizes) / 1e6 if sizes else None,
+            card=card,
         )
+
+    def open(self, reference: str) -> ModelFacts:
+        """Load a model and return what is known of it."""
+        self.get(reference)
+        return self.facts(reference)
 
     def own_facts(self) -> dict[str, ModelFacts]:
         """Return what is known of the default and the bundled models, read once if readable."""

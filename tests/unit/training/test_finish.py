@@ -15,9 +15,8 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.hub.push import push
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
-from hubnmt.ui.services.learn import Learn
+from hubnmt.ui.services.learn import find_model_run
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO
 from tests.hub_server import HubServer
 from training import finish as finishing
@@ -167,10 +166,10 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     push(folder / "best", REPO)
     board = hub.repo(REPO).files()["runs/events.out.tfevents.hubnmt"]
     assert b"valid/bleu" in board
-    learn = Learn(Handlers(ModelRegistry(Translator.from_pretrained, {}, opening=REPO)))
-    assert learn.run("") is None  # not downloaded for this alone
-    learn.handlers.registry.get("")
-    found = learn.run("")
+    registry = ModelRegistry(Translator.from_pretrained, {}, opening=REPO)
+    assert find_model_run(registry, "") is None  # not downloaded for this alone
+    registry.get("")
+    found = find_model_run(registry, "")
     assert found is not None
     assert [step for step, _ in found.curves["bleu"]] == [4, 8]
     assert len(found.samples) == 3

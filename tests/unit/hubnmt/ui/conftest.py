@@ -1,4 +1,4 @@
-"""A page's handlers, with two names for the small bundled model."""
+"""A page's registry, with two names for the small bundled model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 
 from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import load
 
 
@@ -26,10 +25,10 @@ def make_registry(tmp_path: Path) -> Callable[..., ModelRegistry]:
 
 
 @pytest.fixture
-def handlers(make_registry: Callable[..., ModelRegistry]) -> Handlers:
-    return Handlers(make_registry())
+def registry(make_registry: Callable[..., ModelRegistry]) -> ModelRegistry:
+    return make_registry()
 
 
 @pytest.fixture
-def endpoints(handlers: Handlers) -> Endpoints:
-    return Endpoints(handlers)
+def endpoints(registry: ModelRegistry) -> Endpoints:
+    return Endpoints(registry)

@@ -12,7 +12,6 @@ from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import bundled_translator, load, serving
 
 TEXT = "ein hund rennt im schnee"
@@ -20,13 +19,13 @@ SECRET = "the visitor's own secret sentence"
 
 
 @pytest.fixture(scope="module")
-def handlers(bundled_model: Path) -> Handlers:
-    return Handlers(ModelRegistry(load, dict.fromkeys(("first", "second"), bundled_model)))
+def registry(bundled_model: Path) -> ModelRegistry:
+    return ModelRegistry(load, dict.fromkeys(("first", "second"), bundled_model))
 
 
 @pytest.fixture(scope="module")
-def url(handlers: Handlers) -> Iterator[str]:
-    with serving(handlers) as url:
+def url(registry: ModelRegistry) -> Iterator[str]:
+    with serving(registry) as url:
         yield url
 
 
@@ -117,7 +116,7 @@ def test_a_file_too_large_does_not_arrive(url: str):
     assert httpx.post(f"{url}gradio_api/upload", files=files).status_code == 413
 
 
-def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
+def test_agents_find_the_endpoints_as_tools(registry: ModelRegistry):
     mcp = pytest.importorskip("mcp")
     http = pytest.importorskip("mcp.client.streamable_http")
 
@@ -132,7 +131,7 @@ def test_agents_find_the_endpoints_as_tools(handlers: Handlers):
             return tools, answer
 
     # In a thread of its own: the browser tests leave this one with a running event loop.
-    with serving(handlers, has_mcp=True) as url, ThreadPoolExecutor(1) as aside:
+    with serving(registry, has_mcp=True) as url, ThreadPoolExecutor(1) as aside:
         tools, answer = aside.submit(lambda: asyncio.run(ask(url))).result()
     assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)
     assert tools["translate"].startswith("Translate a text with a Transformer")

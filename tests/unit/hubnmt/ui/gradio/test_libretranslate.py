@@ -7,7 +7,6 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import bundled_translator, load, serving
 
 GERMAN = "Guten Morgen, wie geht es dir heute?"
@@ -15,7 +14,7 @@ GERMAN = "Guten Morgen, wie geht es dir heute?"
 
 @pytest.fixture(scope="module")
 def url(bundled_model: Path) -> Iterator[str]:
-    with serving(Handlers(ModelRegistry(load, {"first": bundled_model}))) as url:
+    with serving(ModelRegistry(load, {"first": bundled_model})) as url:
         yield url
 
 

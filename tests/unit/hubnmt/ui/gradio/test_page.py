@@ -8,14 +8,14 @@ from hubnmt.ui.gradio import page
 from hubnmt.ui.gradio.events import ASSETS
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services import files
-from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.registry import ModelRegistry
 
 LINES = ("model", "files", "opening")
 
 
 @pytest.fixture
-def demo(handlers: Handlers) -> gr.Blocks:
-    return build_demo(handlers)
+def demo(registry: ModelRegistry) -> gr.Blocks:
+    return build_demo(registry)
 
 
 def test_every_event_passes_what_its_handler_takes(demo: gr.Blocks):
@@ -31,10 +31,10 @@ def test_whatever_runs_a_model_stands_in_line_and_files_in_their_own(demo: gr.Bl
     assert demo._queue.max_size == page.MAX_QUEUED
 
 
-def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, handlers: Handlers):
+def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, registry: ModelRegistry):
     every, age = demo.delete_cache
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
-    options = launch_options(handlers)
+    options = launch_options(registry)
     assert options["max_file_size"] == f"{files.MAX_FILE_MIB}mb"
     assert options["state_session_capacity"] == page.MAX_SESSIONS
     assert options["run_history"] is False

@@ -7,12 +7,11 @@ from gradio.context import LocalContext
 
 from hubnmt.ui.gradio.train_tab import may_train, tab_kind
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 from tests.page import load
 
 
-def _handlers(*, is_own: bool) -> Handlers:
-    return Handlers(ModelRegistry(load, {"own": Path("own")}, allow_local=is_own))
+def _registry(*, is_own: bool) -> ModelRegistry:
+    return ModelRegistry(load, {"own": Path("own")}, allow_local=is_own)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def test_the_tab_works_on_a_page_of_ones_own_and_where_it_is_allowed(
     wish: str, is_own: bool, kind: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HUBNMT_TRAIN", wish)
-    assert tab_kind(_handlers(is_own=is_own)) == kind
+    assert tab_kind(_registry(is_own=is_own)) == kind
 
 
 def test_on_a_space_only_its_owner_trains(monkeypatch: pytest.MonkeyPatch):

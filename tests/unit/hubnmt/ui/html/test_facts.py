@@ -9,7 +9,7 @@ import pytest
 from hubnmt.config import DecodingConfig
 from hubnmt.types import Candidate, SentencePair, Translation, mean_probability
 from hubnmt.ui.html import facts
-from hubnmt.ui.services.translate import PageTranslation, TimedTranslation
+from hubnmt.ui.services.translate import TimedTranslation
 from tests.conftest import REPO
 
 
@@ -42,9 +42,8 @@ def test_sentences_to_check_are_named(probabilities: list[float], said: str, not
 
 def test_a_text_in_another_language_offers_to_change_languages():
     translation: Any = SimpleNamespace(warnings=("the source looks like English, not German",))
-    answer = PageTranslation(TimedTranslation(translation, 1.0, DecodingConfig()), {}, "en")
-    assert "list.value = 'en'" in facts.warning_notice(answer)
-    assert "<button" not in facts.warning_notice(answer._replace(better_language=""))
+    assert "list.value = 'en'" in facts.warning_notice(translation, "en")
+    assert "<button" not in facts.warning_notice(translation, "")
 
 
 # --- The model card ---

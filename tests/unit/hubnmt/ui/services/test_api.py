@@ -41,6 +41,6 @@ def test_every_decoding_option_reaches_the_model(endpoints: Endpoints):
     }
     assert sorted(options) == sorted({"prefix", *DecodingConfig().to_dict()})
     text, details = endpoints.translate(TEXT, **options)
-    expected = endpoints.handlers.registry.get("").translate(TEXT, **options)
+    expected = endpoints.registry.get("").translate(TEXT, **options)
     assert text == expected.text
     assert [made["text"] for made in details["n_best"]] == [made.text for made in expected.n_best]

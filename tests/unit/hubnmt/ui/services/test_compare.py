@@ -9,7 +9,6 @@ from hubnmt.errors import InputError
 from hubnmt.translator import Translator
 from hubnmt.ui.services.compare import compare, mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.translate import Handlers
 
 
 @pytest.mark.parametrize(
@@ -34,11 +33,11 @@ TEXT = "ein hund rennt"
 def test_models_of_different_pairs_are_not_compared():
     registry = ModelRegistry(Translator.from_pretrained, bundled_models())
     with pytest.raises(InputError, match="A translates German to English and B English to"):
-        compare(Handlers(registry), TEXT, ["de-en-multi30k", "en-de"], [{}, {}])
+        compare(registry, TEXT, ["de-en-multi30k", "en-de"], [{}, {}])
 
 
-def test_each_side_says_its_options(handlers: Handlers):
+def test_each_side_says_its_options(registry: ModelRegistry):
     options = [{}, {"sample": True, "seed": 7, "top_p": 0.5, "prefix": "Oh"}]
-    first, second = compare(handlers, TEXT, ["first", "first"], options)
+    first, second = compare(registry, TEXT, ["first", "first"], options)
     assert first.settings == "Beam size 8"
     assert second.settings == "Sampling, seed 7, top p 0.5, prefix “Oh”"

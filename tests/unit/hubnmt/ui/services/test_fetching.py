@@ -11,10 +11,9 @@ from hubnmt.hub.pull import pull
 from hubnmt.hub.push import push
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
-from hubnmt.ui.services.learn import Learn
+from hubnmt.ui.services.learn import find_model_run
 from hubnmt.ui.services.registry import ModelRegistry, load_bounded
 from hubnmt.ui.services.training_runs import samples_figure
-from hubnmt.ui.services.translate import Handlers
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -59,16 +58,15 @@ def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
     (model_folder / "samples.md").write_text(f"# Samples\n\n## Step 2\n\n{table}")
     push(model_folder, REPO)
     models = ModelRegistry(_load(False), {"own": model_folder}, allow_hub=True, allow_local=True)
-    learn = Learn(Handlers(models))
     models.get(REPO)
-    expected = learn.run("own")
+    expected = find_model_run(models, "own")
     assert expected is not None
     assert expected.curves["loss"] == ((1, 2.0),)
     figure = samples_figure(expected)
     assert figure is not None
     assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
     for name in (REPO, str(model_folder)):
-        assert learn.run(name) == expected
+        assert find_model_run(models, name) == expected
 
 
 def test_a_page_for_strangers_takes_no_large_tokenizers(

@@ -19,7 +19,7 @@ from hubnmt.ui.services.files import (
     translate_file,
     write_table,
 )
-from hubnmt.ui.services.translate import Handlers
+from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.turns import CLIENT, Client
 from tests.page import bundled_translator
 
@@ -45,33 +45,33 @@ def upload(tmp_path: Path) -> str:
 
 
 def _run(
-    handlers: Handlers, path: str, **options: Any
+    registry: ModelRegistry, path: str, **options: Any
 ) -> tuple[list[FileProgress], FileResult, str]:
     """Translate a file; read the result while it is there."""
     steps: list[Any] = []
-    for found in translate_file(handlers.registry, path, "", **options):
+    for found in translate_file(registry, path, "", **options):
         steps.append(found)
         text = found.path.read_text() if isinstance(found, FileResult) else ""
     *progress, result = steps
     return progress, result, text
 
 
-def test_a_file_is_translated_in_chunks_with_progress(handlers: Handlers, upload: str):
-    progress, result, text = _run(handlers, upload, source="de")
+def test_a_file_is_translated_in_chunks_with_progress(registry: ModelRegistry, upload: str):
+    progress, result, text = _run(registry, upload, source="de")
     assert [step.n_done for step in progress] == list(range(0, N_ROWS, files.CHUNK_ROWS))
     assert {step.n_rows for step in progress} == {N_ROWS} == {result.n_rows}
     rows = list(csv.reader(text.splitlines()))
     assert [row[2] for row in rows] == ["translation", *translate(SENTENCES)]
     with pytest.raises(InputError, match="no column is chosen; choose one of: id, de"):
-        _run(handlers, upload)
+        _run(registry, upload)
 
 
 def test_a_semicolon_separates_columns_as_in_a_german_spreadsheet(
-    handlers: Handlers, tmp_path: Path
+    registry: ModelRegistry, tmp_path: Path
 ):
     path = tmp_path / "Liste.csv"
     path.write_bytes("\ufeffNr;Deutsch\r\n1;Ein Hund, du\r\n2;7\r\n".encode())
-    _, result, text = _run(handlers, str(path), source="Deutsch")
+    _, result, text = _run(registry, str(path), source="Deutsch")
     first, second = bundled_translator().translate(["Ein Hund, du", "7"])
     rows = list(csv.reader(text.splitlines(), delimiter=";"))
     assert rows[:2] == [["Nr", "Deutsch", "translation"], ["1", "Ein Hund, du", first.text]]
@@ -84,19 +84,19 @@ def test_a_semicolon_separates_columns_as_in_a_german_spreadsheet(
     [("letter.txt", "letter.en.txt"), ("letter.de.TXT", "letter.en.txt"), ("x" * 90, "x" * 60)],
 )
 def test_a_translation_is_called_like_its_source(
-    handlers: Handlers, tmp_path: Path, name: str, result: str
+    registry: ModelRegistry, tmp_path: Path, name: str, result: str
 ):
     path = tmp_path / (name if "." in name else f"{name}.txt")
     path.write_text("ein hund\n")
-    found = _run(handlers, str(path))[1]
+    found = _run(registry, str(path))[1]
     assert found.path.name == (result if "." in result else f"{result}.en.txt")
 
 
-def test_a_cancelled_file_keeps_what_is_done(handlers: Handlers, upload: str):
+def test_a_cancelled_file_keeps_what_is_done(registry: ModelRegistry, upload: str):
     def read() -> None:
         n_begun = 0
         CLIENT.set(Client(is_cancelled=lambda: n_begun > 2))
-        for found in translate_file(handlers.registry, upload, "", source="de"):
+        for found in translate_file(registry, upload, "", source="de"):
             n_begun += 1
             if isinstance(found, FileResult):
                 assert (found.n_done, found.n_rows) == (2 * files.CHUNK_ROWS, N_ROWS)

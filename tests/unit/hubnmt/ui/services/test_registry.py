@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hubnmt.config import DecodingConfig
 from hubnmt.errors import ModelNotFoundError
 from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import pull
@@ -132,7 +133,9 @@ def test_own_models_and_a_cached_one_that_translates_back_are_listed(
 ):
     hub.store.put(REPO, read_folder(model_folder))
     pull(HubReference(REPO))
-    opened = ModelFacts("opened", "en", "de", 0)
+    opened = ModelFacts(
+        name="opened", src_lang="en", tgt_lang="de", n_parameters=0, decoding=DecodingConfig()
+    )
 
     def names(folders: dict[str, Path]) -> list[str]:
         registry = ModelRegistry(Translator.from_pretrained, folders, allow_hub=True)

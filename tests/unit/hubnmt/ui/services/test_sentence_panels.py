@@ -15,10 +15,9 @@ from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_steps, layer_values
-from hubnmt.ui.services.learn import Learn
+from hubnmt.ui.services.learn import compute_panel, find_subject
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, page_state
-from hubnmt.ui.services.translate import Handlers
 
 SRC = "Ein Hund, rennt."
 
@@ -38,14 +37,9 @@ def translator(tiny_config: ModelConfig, tiny_tokenizer: Tokenizer) -> Translato
 
 
 @pytest.fixture(scope="module")
-def handlers(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Handlers:
+def registry(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> ModelRegistry:
     folder = tmp_path_factory.mktemp("tiny")
-    return Handlers(ModelRegistry(lambda _: translator, {"tiny": folder}))
-
-
-@pytest.fixture(scope="module")
-def learn(handlers: Handlers) -> Learn:
-    return Learn(handlers)
+    return ModelRegistry(lambda _: translator, {"tiny": folder, "twin": folder})
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +56,12 @@ def _unpack(tensor: dict[str, Any]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_packed_weights_are_those_that_the_page_shows_elsewhere(
-    learn: Learn, value: dict[str, Any], translator: Translator, kind: str
+    registry: ModelRegistry, value: dict[str, Any], translator: Translator, kind: str
 ):
     layer, head = (0 if kind == "encoder" else 1), 2
-    figure = learn.panel("layer", value | {"choice": {"kind": kind, "layer": layer, "head": head}})
+    figure = compute_panel(
+        registry, "layer", value | {"asked": {"kind": kind, "layer": layer, "head": head}}
+    )
     row = value["subject"]["candidates"][0]["rows"][0]
     maps = translator.attend(SRC, Subject.read(value["subject"], translator).candidate)
     shown = {"encoder": maps.encoder_self, "decoder": maps.decoder_self, "cross": maps.cross}
@@ -84,13 +80,13 @@ def test_packed_weights_are_those_that_the_page_shows_elsewhere(
 
 
 def test_probabilities_are_the_models_and_sum_to_one(
-    learn: Learn, value: dict[str, Any], translator: Translator
+    registry: ModelRegistry, value: dict[str, Any], translator: Translator
 ):
     row = value["subject"]["candidates"][0]["rows"][0]
     src_ids = translator.tokenizers.src.encode(SRC)
     (log_probs,) = translator.replay([(src_ids, row)])
     for position, expected in enumerate(log_probs):
-        found = learn.panel("next", value | {"asked": {"position": position}})
+        found = compute_panel(registry, "next", value | {"asked": {"position": position}})
         probabilities = [each["probability"] for each in found["best"]]
         assert probabilities == sorted(probabilities, reverse=True)
         assert len(probabilities) == decoding_steps.N_TOKENS
@@ -107,9 +103,9 @@ def test_probabilities_are_the_models_and_sum_to_one(
     [({"top_k": 3}, 3), ({"temperature": 0.1}, None), ({"top_p": 1e-6}, 1), ({"top_k": 2.0}, 2)],
 )
 def test_options_move_the_probabilities(
-    learn: Learn, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
+    registry: ModelRegistry, value: dict[str, Any], options: dict[str, Any], n_kept: int | None
 ):
-    found = learn.panel("next", value | {"asked": options})
+    found = compute_panel(registry, "next", value | {"asked": options})
     filtered = [each["filtered"] for each in found["best"]]
     assert sum(filtered) + found["rest"][1] == pytest.approx(1, abs=1e-5)
     assert filtered[0] > found["best"][0]["probability"]
@@ -123,9 +119,9 @@ def test_options_move_the_probabilities(
     "beam_size", [decoding_steps.BEAM_SIZES[0], 3, decoding_steps.BEAM_SIZES[-1]]
 )
 def test_the_tree_ends_in_what_the_model_translates(
-    learn: Learn, value: dict[str, Any], translator: Translator, beam_size: int
+    registry: ModelRegistry, value: dict[str, Any], translator: Translator, beam_size: int
 ):
-    tree = learn.panel("beam", value | {"beam_size": beam_size})
+    tree = compute_panel(registry, "beam", value | {"asked": beam_size})
     expected = translator.translate(SRC, split=False, guard=False, beam_size=beam_size)
     first = tree["results"][0]
     assert first["text"] == expected.text
@@ -152,15 +148,25 @@ ASKED += [{"temperature": "hot"}, {"temperature": math.nan}, {"top_p": 0}, {"top
 @pytest.mark.parametrize(
     ("panel", "wish"),
     [
-        *(("layer", {"choice": CROSS | each}) for each in CHOICES),
-        *(("layer", {"choice": each}) for each in ({"kind": "cross"}, "cross")),
+        *(("layer", {"asked": CROSS | each}) for each in CHOICES),
+        *(("layer", {"asked": each}) for each in ({"kind": "cross"}, "cross")),
         *(("next", {"asked": each}) for each in ASKED),
-        *(("beam", {"beam_size": each}) for each in (0, 1, 9, 2.5, "3", True)),
+        *(("beam", {"asked": each}) for each in (0, 1, 9, 2.5, "3", True)),
     ],
     ids=str,
 )
 def test_what_is_not_there_is_refused(
-    learn: Learn, value: dict[str, Any], panel: str, wish: dict[str, Any]
+    registry: ModelRegistry, value: dict[str, Any], panel: str, wish: dict[str, Any]
 ):
     with pytest.raises(HubNMTError):
-        learn.panel(panel, value | wish)
+        compute_panel(registry, panel, value | wish)
+
+
+def test_the_sentence_is_translated_again_by_another_model(
+    registry: ModelRegistry, value: dict[str, Any]
+):
+    translated = value["subject"]
+    assert find_subject(registry, "tiny", translated) == translated
+    again = find_subject(registry, "twin", translated)
+    assert again
+    assert (again["model"], again["src"]) == ("twin", SRC)
