@@ -14,24 +14,6 @@ from hubnmt.errors import N_NAMED, ConfigError
 MAX_PROBLEM_CHARS = 300
 """Longer messages contain a long value and are shortened in the middle."""
 
-NAMES_ELSEWHERE = {
-    "num_beams": "beam_size",
-    "beam": "beam_size",
-    "lenpen": "length_penalty",
-    "num_return_sequences": "n_best",
-    "num_hypotheses": "n_best",
-    "nbest": "n_best",
-    "do_sample": "sample",
-    "sampling": "sample",
-    "sampling_temperature": "temperature",
-    "sampling_topk": "top_k",
-    "sampling_topp": "top_p",
-    "max_length": "max_new_tokens",
-    "max_decoding_length": "max_new_tokens",
-    "max_len_b": "max_new_tokens",
-}
-"""Names of these settings in transformers, fairseq and CTranslate2, used for error hints."""
-
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 80, 80, 80
 
@@ -97,9 +79,7 @@ def _describe_unknown(key: str, fields: list[str]) -> str:
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that an unknown one resembles or is called elsewhere, if any."""
-    if NAMES_ELSEWHERE.get(name) in known:
-        return NAMES_ELSEWHERE[name]
+    """Return the known name that an unknown one resembles, if any."""
     return next(iter(difflib.get_close_matches(name[:MAX_PROBLEM_CHARS], known, n=1)), None)
 
 

@@ -1,4 +1,4 @@
-"""A reference is read; a name is bundled, else a folder, else on the Hub, or what there is is said."""
+"""A reference is read, and a name found: bundled, else a folder, else on the Hub."""
 
 from pathlib import Path
 
