@@ -26,7 +26,6 @@ from hubnmt.errors import ConfigError, InputError
 from hubnmt.text.textfile import (
     can_be_read_twice,
     check_line,
-    count_lines,
     open_output,
     read_lines,
     read_stdin,
@@ -61,9 +60,9 @@ def translate(
         raise ConfigError("--continue needs --output FILE")
     if source and output and source.resolve() == output.resolve():
         raise ConfigError(f"--input and --output are the same file {source}")
-    # 1. Open the input; the lines of a pipe or of standard input cannot be counted before.
+    # 1. Open the input; a file is read once before, which checks and counts its lines.
     is_file = source is not None and can_be_read_twice(source)
-    total = count_lines(source) if source and is_file else None
+    total = sum(1 for _ in read_lines(source)) if source and is_file else None
     lines = _read_input(texts, source)
     # 2. Load the model; no text at all checks the options.
     translator = placement.load(model)

@@ -121,19 +121,6 @@ def can_be_read_twice(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def count_lines(path: Path) -> int:
-    """Return the number of lines, including a last one without line feed."""
-    n_lines, last = 0, b"\n"
-    try:
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                n_lines += block.count(b"\n")
-                last = block[-1:]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    return n_lines + (last != b"\n")
-
-
 @contextmanager
 def open_output(path: Path, *, overwrite: bool, carry_on: bool) -> Iterator[tuple[BinaryIO, int]]:
     """Open an output file, which is `FILE.part` until the block succeeds.

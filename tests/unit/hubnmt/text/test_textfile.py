@@ -7,7 +7,6 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.text.textfile import (
-    count_lines,
     open_output,
     read_aligned,
     read_lines,
@@ -44,7 +43,6 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_in_front_is_no_text(
     path = write(tmp_path / "in.txt", content)
     assert list(read_lines(path)) == lines
     assert list(read_stream(io.BytesIO(content.encode()), name="in")) == lines
-    assert count_lines(path) == len(lines)
 
 
 def test_line_n_of_one_file_belongs_to_line_n_of_the_others(tmp_path: Path) -> None:
