@@ -214,10 +214,9 @@ def explain(error: BaseException, target: str) -> HubError:
         causes.append(causes[-1].__cause__)
     for cause in sorted(causes, key=lambda cause: isinstance(cause, LocalEntryNotFoundError)):
         for key in _keys(cause):
-            if key in UNREACHABLE:
-                return HubUnreachableError(UNREACHABLE[key].format(**_facts(cause, target)))
-            if key in REFUSED:
-                return HubError(REFUSED[key].format(**_facts(cause, target)))
+            if message := UNREACHABLE.get(key) or REFUSED.get(key):
+                kind = HubUnreachableError if key in UNREACHABLE else HubError
+                return kind(message.format(**_facts(cause, target)))
     line = _first_line(error)
     return HubError(f"{target}: {line}; try again, or check the metadata in its README.md")
 
