@@ -50,16 +50,12 @@ print(f"D = {config.d_model}, H = {config.n_heads}, {config.n_parameters:,} para
 # %%
 for pieces in tokenizer.merge_steps(" Hundeschlitten"):  # "dog sled"; the space belongs to it
     print(" | ".join(piece.decode("utf-8", errors="replace") for piece in pieces))
-
 src_rows = [tokenizer.encode(text) for text in (SENTENCE, "Zwei Hundeschlitten 🐕")]
 print(list(zip(src_rows[1], tokenizer.readable(src_rows[1]), strict=True)))
 assert tokenizer.decode(src_rows[0]) == SENTENCE  # pieces are the text: nothing is lost
 
-# %% [markdown]
 # Sentences of a batch are padded to one length. The decoder reads the target one position behind
 # what it must predict: `tgt_in` begins with `<bos>`, `tgt_out` ends with `<eos>`.
-
-# %%
 src_ids, src_pad_mask = batch_sources(src_rows, pad_id=pad_id, eos_id=eos_id)  # (B, S) each
 tgt_row = tokenizer.encode(TRANSLATION)
 tgt_in, tgt_out, _ = batch_targets([tgt_row], pad_id=pad_id, bos_id=bos_id, eos_id=eos_id)
@@ -196,7 +192,6 @@ by_beam = run_search(search)[0][0]  # a search yields its tokens and returns its
 print(f"greedy {greedy_log_prob / len(ids[1:]):.4f}  {tokenizer.decode(ids)}")
 print(f"beam   {by_beam.score:.4f}  {tokenizer.decode(by_beam.ids)}")
 assert by_beam.score >= greedy_log_prob / len(ids[1:])
-
 # Teacher forcing over the finished sentence must give the same log-probability.
 tgt_in = torch.tensor([[bos_id, *by_beam.ids]])  # (1, T)
 tgt_out = torch.tensor([*by_beam.ids, eos_id])  # (T,)
