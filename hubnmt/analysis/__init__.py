@@ -1,1 +1,1 @@
-"""Analysis of translations: occlusion of source words and ablation of attention heads."""
+"""Analysis of translations: occlusion of source words."""
