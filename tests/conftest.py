@@ -38,12 +38,12 @@ from hubnmt.checkpoint.folder import StoredModel  # noqa: E402
 from hubnmt.config import DecodingConfig, ModelConfig  # noqa: E402
 from hubnmt.model.transformer import Transformer  # noqa: E402
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers  # noqa: E402
+from tests.environments import find_chromium  # noqa: E402
 from tests.hub import open_hub, save_with_card  # noqa: E402
 from tests.hub_server import HubServer  # noqa: E402
 
 REPO = Path(__file__).parents[1]
 BUNDLED = "de-en-multi30k"
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 # --- what runs -----------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def _missing(marker: str) -> str | None:
         return "needs the Internet: ask with -m network"
     if marker == "gpu" and not torch.cuda.is_available():
         return "no CUDA device"
-    if marker == "browser" and not any(map(shutil.which, CHROMIUM_NAMES)):
+    if marker == "browser" and find_chromium() is None:
         return "no Chromium on the PATH"
     if marker == "browser" and importlib.util.find_spec("playwright") is None:
         return "playwright is not installed"

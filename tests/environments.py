@@ -1,12 +1,33 @@
-"""Python environments that borrow the installed dependencies, and programs started in them."""
+"""Programs beside the tests: pages in processes of their own, Chromium, other environments."""
 
+import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.request
 import venv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def find_chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def borrow_environment(home: Path, wheel: Path | None = None) -> Path:
@@ -30,17 +51,57 @@ def borrow_environment(home: Path, wheel: Path | None = None) -> Path:
     return home / "bin"
 
 
-def wait_until_served(
-    url: str, process: "subprocess.Popen[bytes]", log: Path | None = None
-) -> None:
-    """Wait until a page answers; fails, with the log, if its process ends before."""
-    deadline = time.monotonic() + 120
-    while True:
-        assert process.poll() is None, log and log.read_text()
-        assert time.monotonic() < deadline
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Open Chromium by playwright, without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def served(
+    command: list[str | Path], folder: Path, environment: Mapping[str, str], log: Path
+) -> Iterator[tuple[str, int]]:
+    """Start a page in a process of its own and wait until it answers.
+
+    Returns:
+        its address, and the number of the process; what it says goes to the log.
+    """
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environment, "GRADIO_SERVER_PORT": str(port)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
         try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
+            deadline = time.monotonic() + 120
+            while not _answers(url):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            yield url, process.pid
+        finally:
+            process.kill()
+            process.wait(30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except OSError:
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.gradio.page import build_demo, launch_options
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.conftest import BUNDLED
+from tests.environments import free_port
 
 
 @functools.cache
@@ -26,12 +26,9 @@ def load(_: str) -> Translator:
 def serving(registry: ModelRegistry, *, has_mcp: bool = False, **more: Any) -> Iterator[str]:
     """Serve the page, with more options of `launch` if need be; gives its address."""
     # Left to choose, Gradio tries ports in order and leaks a socket for each that is taken.
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     demo = build_demo(registry)
-    options = launch_options(registry, has_mcp=has_mcp) | more
-    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_port=port, **options)
+    options = launch_options(registry, has_mcp=has_mcp) | {"server_port": free_port()} | more
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     try:
         yield url
     finally:

@@ -7,17 +7,17 @@ ROC curve of each measure, wrong against the others: 0.5 says nothing, 1 separat
 shares of sentences whose mean token probability is below `CHECK_BELOW`. Asserts nothing.
 """
 
-import argparse
-import csv
 import math
-from pathlib import Path
+from typing import Annotated
 
 import torch
+import typer
+from tables import FIXTURES, read_table
 
 from hubnmt import Translator
 from hubnmt.types import CHECK_BELOW
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+MODELS = ["de-en", "en-de", "en-fr", "fr-en", "en-ml"]
 JUDGEMENTS = ("right", "understandable", "wrong")
 
 
@@ -56,15 +56,12 @@ def area(wrong: list[float], others: list[float]) -> float:
     return ((lower < higher).float() + 0.5 * (lower == higher).float()).mean().item()
 
 
-def main() -> None:
-    """Print a table for each model."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=["de-en", "en-de", "en-fr", "fr-en", "en-ml"])
-    for name in parser.parse_args().models:
+def main(models: Annotated[list[str], typer.Argument()] = MODELS) -> None:
+    """Print the areas and shares of each model."""
+    for name in models:
         translator, reverse = Translator.from_pretrained(name), "-".join(name.split("-")[::-1])
         back = Translator.from_pretrained(reverse) if name != "en-ml" else None
-        with (FIXTURES / f"judged-{name}.tsv").open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+        rows = [list(row.values()) for row in read_table(FIXTURES / f"judged-{name}.tsv")]
         found = [(row[-1], measure(translator, back, row[0], row[-2])) for row in rows]
         counts = ", ".join(f"{n} {sum(judged == n for judged, _ in found)}" for n in JUDGEMENTS)
         print(f"{name}: {counts}")
@@ -78,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

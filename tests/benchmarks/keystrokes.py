@@ -9,19 +9,15 @@ from the last key of each word to the first text that is shown for it, which may
 of a streamed translation, and to the whole translation. Prints a table for RESULTS.md.
 """
 
-import argparse
 import random
-import shutil
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
+import typer
+from tables import show_table
+from visitors import SENTENCES, serve, share
 
-from tests.benchmarks.soak import SENTENCES, serve
-from tests.browser.conftest import FLAGS
-from tests.conftest import CHROMIUM_NAMES
+from tests.environments import chromium
 
 KEY_S = (0.09, 0.17)
 WORD_S = (0.8, 1.4)
@@ -62,10 +58,7 @@ def type_words(page: Any, n_words: int, pace: random.Random) -> None:
 
 def measure(url: str, n_words: int, seed: int) -> tuple[float, list[dict[str, float]]]:
     """Return seconds from opening to the first translation, and the times of each key."""
-    pace = random.Random(seed)
-    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         started = time.monotonic()
         page.goto(url)
@@ -77,38 +70,9 @@ def measure(url: str, n_words: int, seed: int) -> tuple[float, list[dict[str, fl
         )
         opened_s = time.monotonic() - started
         page.evaluate(OBSERVE)
-        type_words(page, n_words, pace)
+        type_words(page, n_words, random.Random(seed))
         times: list[dict[str, float]] = page.evaluate("times")
-        browser.close()
     return opened_s, times
-
-
-def quantiles(waits: list[float]) -> str:
-    waits = sorted(waits)
-    if not waits:
-        return "-"
-    shares = [waits[int(share * (len(waits) - 1))] for share in (0.5, 0.95, 1.0)]
-    within = sum(wait <= 400 for wait in waits) / len(waits)
-    return " | ".join([*(f"{share:.0f}" for share in shares), f"{within:.0%}"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--words", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "files") as (api, _):
-        url = api.removesuffix("gradio_api/")
-        opened_s, times = measure(url, options.words, options.seed)
-    # Every word ends with a space, whose translation nothing interrupts.
-    ends = [own for own, later in zip(times, [*times[1:], None], strict=True) if is_end(own, later)]
-    whole = [own["whole"] - own["typed"] for own in ends]
-    first = [min(own.get("first", own["whole"]), own["whole"]) - own["typed"] for own in ends]
-    print(f"First translation {opened_s:.1f} s after opening, twelve characters typed.\n")
-    print("| from the last key, ms | median | 95 % | slowest | within 400 ms |")
-    print("|---|---|---|---|---|")
-    print(f"| to the first text ({len(ends)} words) | {quantiles(first)} |")
-    print(f"| to the whole translation | {quantiles(whole)} |")
 
 
 def is_end(own: dict[str, float], later: dict[str, float] | None) -> bool:
@@ -117,5 +81,27 @@ def is_end(own: dict[str, float], later: dict[str, float] | None) -> bool:
     return end - own["typed"] > 1000 * WORD_S[0] and "whole" in own
 
 
+def quantiles(waits: list[float]) -> list[str]:
+    within = sum(wait <= 400 for wait in waits) / len(waits)
+    return [*(f"{share(waits, part):.0f}" for part in (0.5, 0.95, 1)), f"{within:.0%}"]
+
+
+def main(words: int = 60, seed: int = 1) -> None:
+    with serve() as page:
+        opened_s, times = measure(page.url, words, seed)
+    # Every word ends with a space, whose translation nothing interrupts.
+    ends = [own for own, later in zip(times, [*times[1:], None], strict=True) if is_end(own, later)]
+    whole = [own["whole"] - own["typed"] for own in ends]
+    first = [min(own.get("first", own["whole"]), own["whole"]) - own["typed"] for own in ends]
+    print(f"First translation {opened_s:.1f} s after opening, twelve characters typed.\n")
+    show_table(
+        ("from the last key, ms", "median", "95 %", "slowest", "within 400 ms"),
+        [
+            (f"to the first text ({len(ends)} words)", *quantiles(first)),
+            ("to the whole translation", *quantiles(whole)),
+        ],
+    )
+
+
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -10,23 +10,21 @@ own letters: there "in Latin letters" counts sentences with a name and without a
 translation has such letters, which is a fault. Asserts nothing.
 """
 
-import argparse
-import csv
 import random
 import re
 from collections import defaultdict
-from pathlib import Path
 
+import typer
 from faker import Faker
+from tables import FIXTURES, read_table, show_table
 
 from hubnmt import Translator
 from training.augment.synthetic_pairs import load_values
 from training.data.augmentation import make_name
 
-FRAMES = Path(__file__).parents[1] / "fixtures" / "name_frames.tsv"
 LOCALES = ("da_DK", "fi_FI", "pt_BR", "cs_CZ", "hu_HU", "ro_RO", "en_AU", "de_AT", "fr_CA")
 NAMES = ("name", "surname", "city")
-SPANS = re.compile(r"\{(span|code|number|emoji)\}")
+SPANS = {"span", "code", "number", "emoji"}
 LATIN = re.compile("[A-Za-z]")
 N_DRAWS = 300
 SYNTHETIC_SHARE = 0.2
@@ -70,52 +68,41 @@ def draw_fields(unseen: dict[str, list[str]], rng: random.Random) -> dict[str, s
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--times", type=int, default=25, help="sentences from each frame")
-    parser.add_argument("--n-best", type=int, default=1)
-    options = parser.parse_args()
-    with FRAMES.open(encoding="utf-8", newline="") as file:
-        frames = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+def main(models: list[str], times: int = 25, n_best: int = 1) -> None:
+    """Print the shares of what is kept, and some of what is lost."""
     unseen = load_unseen()
-    for model in options.models:
-        translator = Translator.from_pretrained(model)
-        rng = random.Random(1)
+    for model in models:
+        translator, rng = Translator.from_pretrained(model), random.Random(1)
         filled = [
             (row["frame"], draw_fields(unseen, rng))
-            for row in frames
+            for row in read_table(FIXTURES / "name_frames.tsv")
             if row["lang"] == translator.config.src_lang
-            for _ in range(options.times)
+            for _ in range(times)
         ]
         sources = [frame.format_map(fields) for frame, fields in filled]
-        texts = [each.text for each in translator.translate(sources, n_best=options.n_best)]
-        kept, lost = defaultdict(list), []
+        texts = [each.text for each in translator.translate(sources, n_best=n_best)]
+        kept, lost, latin = defaultdict(list), [], []
         for (frame, fields), source, text in zip(filled, sources, texts, strict=True):
-            for field, value in fields.items():
-                if f"{{{field}}}" in frame:
-                    kept["name" if field in NAMES else field].append(value in text)
-                    if value not in text:
-                        lost.append(f"{source} | {text}")
-        print(f"\n{model}: {len(sources)} sentences\n\n| kept | of | share |\n|---|---|---|")
-        spans = [each for name, found in kept.items() if name != "name" for each in found]
-        for name, found in {**kept, "all spans": spans}.items():
-            print(f"| {name} | {sum(found)} of {len(found)} | {sum(found) / len(found):.1%} |")
-        latin = [
-            bool(LATIN.search(text))
-            for (frame, _), text in zip(filled, texts, strict=True)
-            if any(f"{{{name}}}" in frame for name in NAMES) and not SPANS.search(frame)
-        ]
-        share = sum(latin) / len(latin)
-        print(f"| in Latin letters | {sum(latin)} of {len(latin)} | {share:.1%} |")
-        print(
-            "\nLost, for example:",
-            *random.Random(1).sample(lost, min(N_SHOWN, len(lost))),
-            sep="\n",
+            used = [field for field in fields if f"{{{field}}}" in frame]
+            for field in used:
+                kept["name" if field in NAMES else field].append(fields[field] in text)
+                if fields[field] not in text:
+                    lost.append(f"{source} | {text}")
+            if {*used} & {*NAMES} and not {*used} & SPANS:
+                latin.append(LATIN.search(text) is not None)
+        spans = [each for field, found in kept.items() if field != "name" for each in found]
+        counts = {**kept, "all spans": spans, "in Latin letters": latin}
+        print(f"\n{model}: {len(sources)} sentences\n")
+        show_table(
+            ("kept", "of", "share"),
+            (
+                (field, f"{sum(found)} of {len(found)}", f"{sum(found) / len(found):.1%}")
+                for field, found in counts.items()
+            ),
         )
+        shown = random.Random(1).sample(lost, min(N_SHOWN, len(lost)))
+        print("\nLost, for example:", *shown, sep="\n")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -7,10 +7,11 @@ any model was tried on it. Case, the final mark and the kind of apostrophe do no
 wrong answer and the share of right ones. Asserts nothing.
 """
 
-import argparse
-import csv
 import unicodedata
 from pathlib import Path
+
+import typer
+from tables import read_table
 
 from hubnmt import Translator
 
@@ -23,22 +24,9 @@ def normalize(text: str) -> str:
     return text.casefold().rstrip(MARKS).strip()
 
 
-def read_list(path: Path) -> dict[str, list[str]]:
-    """Read the phrases and the answers accepted for each, the best one first."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return {row["src"]: row["accepted"].split(" | ") for row in rows}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("list", type=Path, metavar="LIST.tsv")
-    options = parser.parse_args()
-    accepted = read_list(options.list)
-    found = Translator.from_pretrained(options.model).translate(list(accepted))
+def main(model: str, phrases: Path) -> None:
+    accepted = {row["src"]: row["accepted"].split(" | ") for row in read_table(phrases)}
+    found = Translator.from_pretrained(model).translate(list(accepted))
     n_right = 0
     for (src, answers), translation in zip(accepted.items(), found, strict=True):
         if normalize(translation.text) in map(normalize, answers):
@@ -49,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

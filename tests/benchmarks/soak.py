@@ -1,35 +1,27 @@
 """Visitors of one page, beside one client with many requests: errors, waiting and memory.
 
-    python tests/benchmarks/soak.py [--minutes 1] [--visitors 50] [--crowd 0] [--long]
+    python tests/benchmarks/soak.py [--minutes 1] [--visitors 50] [--crowd 0]
 
 A visitor types a sentence in three parts, each of which the page translates when they pause, waits
 for the translation of the whole, reads and goes on; the wait is that from the last pause. The crowd
-is one client who always has so many requests, of a sentence or, with `--long`, of 2,500 characters.
-Each has an address of its own, as behind a proxy. Prints a table for RESULTS.md.
+is one client who always has so many requests. Each has an address of its own, as behind a proxy.
+Prints a table for RESULTS.md.
 """
 
-import argparse
 import contextlib
 import json
-import os
 import random
-import socket
-import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import httpx
-import psutil
+import typer
+from tables import show_table
+from visitors import SENTENCES, Page, serve, share
 
-ROOT = Path(__file__).parents[2]
-SENTENCES = (ROOT / "tests" / "fixtures" / "captions.de").read_text("utf-8").splitlines()
 TYPING_S = (0.7, 1.5)
 """Between the pauses of a visitor who types."""
 READING_S = (1.0, 4.0)
@@ -37,41 +29,11 @@ READING_S = (1.0, 4.0)
 TIMEOUT_S = 120.0
 LAST_ANSWERS_S = 30.0
 """How long answers are waited for that were asked for before the end."""
-LONG = " ".join(SENTENCES * 3)[:2_500]
-
-
-def wait_until_open(port: int, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.2)
-    raise SystemExit("the app did not open its port")
-
-
-@contextlib.contextmanager
-def serve(files: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """Start the app, which stores its files in a folder of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
-    environment = os.environ | {"GRADIO_TEMP_DIR": str(files), "FORWARDED_ALLOW_IPS": "127.0.0.1"}
-    with (files.parent / "stderr.txt").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=log
-        )
-        try:
-            wait_until_open(port, process)
-            yield f"http://127.0.0.1:{port}/gradio_api/", psutil.Process(process.pid)
-        finally:
-            process.kill()  # connections are still open
-            process.wait(20)
 
 
 def translate_event(url: str) -> tuple[int, list[object]]:
     """Return the number of the page's event that translates, and the values of its inputs."""
-    config = httpx.get(f"{url.removesuffix('gradio_api/')}config").json()
+    config = httpx.get(f"{url}config").json()
     parts = {each["id"]: each["props"] for each in config["components"]}
     names = {part.get("elem_id"): number for number, part in parts.items()}
     (event,) = (
@@ -86,7 +48,7 @@ class Visitor:
     """Somebody at an address."""
 
     def __init__(self, url: str, number: int, event: tuple[int, list[object]]) -> None:
-        self.url = url
+        self.url = f"{url}gradio_api/"
         self.event, self.values = event
         self.session = uuid.uuid4().hex
         self.random = random.Random(number)
@@ -158,54 +120,43 @@ def start(visitor: Visitor, act: Callable[[], None], until: float) -> threading.
     return thread
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--visitors", type=int, default=50)
-    parser.add_argument("--crowd", type=int, default=0)
-    parser.add_argument("--long", action="store_true")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "files") as (url, server):
-        until = time.monotonic() + 60 * options.minutes
-        event = translate_event(url)
-        visitors = [Visitor(url, number, event) for number in range(1, 1 + options.visitors)]
-        crowd = Visitor(url, 0, event)
-        text = LONG if options.long else SENTENCES[0]
-        for _ in range(options.crowd):
-            start(crowd, lambda: crowd.ask(text), until)
-        threads = [start(visitor, visitor.translate, until) for visitor in visitors]
-        memory = [server.memory_info().rss / 2**20]
-        while time.monotonic() < until:
-            time.sleep(1)
-            memory.append(server.memory_info().rss / 2**20)
+def watch(page: Page, until: float) -> list[float]:
+    """Return the memory of the page in MiB, second by second."""
+    memory = []
+    while not memory or time.monotonic() < until:
+        memory.append(page.process.memory_info().rss / 2**20)
+        time.sleep(1)
+    return memory
+
+
+def main(minutes: float = 1, visitors: int = 50, crowd: int = 0) -> None:
+    with serve() as page:
+        until = time.monotonic() + 60 * minutes
+        event = translate_event(page.url)
+        everybody = [Visitor(page.url, number, event) for number in range(1, 1 + visitors)]
+        client = Visitor(page.url, 0, event)
+        for _ in range(crowd):
+            start(client, lambda: client.ask(SENTENCES[0]), until)
+        threads = [start(each, each.translate, until) for each in everybody]
+        memory = watch(page, until)
         for thread in threads:
             thread.join(max(0.0, until + LAST_ANSWERS_S - time.monotonic()))
-        n_tracebacks = (Path(folder) / "stderr.txt").read_text().count("Traceback")
-    show(visitors, options, memory, n_tracebacks)
-
-
-def show(
-    visitors: list[Visitor], options: argparse.Namespace, memory: list[float], n_tracebacks: int
-) -> None:
-    waits = sorted(wait for visitor in visitors for wait in visitor.waits)
-    errors = sum((visitor.errors for visitor in visitors), Counter[str]())
-    warm = memory[len(memory) // 4]
-    kind = "of 2,500 characters" if options.long else "of a sentence"
+        n_tracebacks = page.log.read_text().count("Traceback")
+    waits = [wait for each in everybody for wait in each.waits] or [float("nan")]
+    errors = sum((each.errors for each in everybody), Counter[str]())
     rows = {
-        "visitors, minutes": f"{options.visitors}, {options.minutes:g}",
-        "requests of one more client": f"{options.crowd} {kind}" if options.crowd else "none",
+        "visitors, minutes": f"{visitors}, {minutes:g}",
+        "requests of one more client": str(crowd),
         "answers": f"{len(waits):,}",
         "errors": f"{errors.total()} {dict(errors) or ''}".strip(),
-        "median wait": f"{statistics.median(waits):.2f} s" if waits else "-",
-        "95th percentile": f"{waits[int(0.95 * (len(waits) - 1))]:.2f} s" if waits else "-",
-        "slowest": f"{waits[-1]:.2f} s" if waits else "-",
-        "memory when warm, at most": f"{warm:.0f} MiB, {max(memory):.0f} MiB",
+        "median wait": f"{share(waits, 0.5):.2f} s",
+        "95th percentile": f"{share(waits, 0.95):.2f} s",
+        "slowest": f"{share(waits, 1):.2f} s",
+        "memory when warm, at most": f"{memory[len(memory) // 4]:.0f} MiB, {max(memory):.0f} MiB",
         "tracebacks of the server": str(n_tracebacks),
     }
-    print("| what | measured |\n|---|---|")
-    for name, value in rows.items():
-        print(f"| {name} | {value} |")
+    show_table(("what", "measured"), rows.items())
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import torch
 from systems import SHAPES, Job, make_tokenizers, marian_config, take_turns
+from tables import show_table
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -200,17 +201,14 @@ def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
         }
     measured = take_turns(jobs, n_rounds)
     n_tokens = sum(len(batch.labels) for batch in bench.batches)
-    print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round")
-    print("\n| system | target tokens/s, median | range | ours is |")
-    print("|---|---|---|---|")
-    ours = statistics.median(measured["hubnmt"])
+    print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round\n")
+    ours, rows = statistics.median(measured["hubnmt"]), []
     for name, seconds in measured.items():
         median = statistics.median(seconds)
         slowest, fastest = n_tokens / max(seconds), n_tokens / min(seconds)
-        print(
-            f"| {name} | {n_tokens / median:,.0f} | {slowest:,.0f} to {fastest:,.0f} | "
-            f"{median / ours:.2f} x |"
-        )
+        spread = f"{slowest:,.0f} to {fastest:,.0f}"
+        rows.append((name, f"{n_tokens / median:,.0f}", spread, f"{median / ours:.2f} x"))
+    show_table(("system", "target tokens/s, median", "range", "ours is"), rows)
 
 
 def main() -> None:

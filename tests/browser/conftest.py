@@ -5,7 +5,6 @@ The bundled model answers; the tests ask nothing that depends on how well it tra
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,14 @@ import pytest
 
 from hubnmt.translator import Translator
 from hubnmt.ui.services.registry import ModelRegistry
-from tests.conftest import BUNDLED, CHROMIUM_NAMES
+from tests.conftest import BUNDLED
+from tests.environments import chromium
 from tests.page import serving
 
 try:
-    from playwright.sync_api import Page, expect, sync_playwright
+    from playwright.sync_api import Page, expect
 except ImportError:  # the tests are skipped, with this reason, by the conftest above
     Page = expect = Any
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="session")
@@ -45,11 +34,8 @@ def url(bundled_model: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests."""
-    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 TIMEOUT_MS = 30_000

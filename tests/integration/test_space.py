@@ -5,10 +5,6 @@ downloaded; hubnmt itself it has only from what was uploaded. `.ci/run` installs
 uploaded.
 """
 
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +13,7 @@ from gradio_client import Client
 from hubnmt import Translator
 from hubnmt.hub.push import push
 from hubnmt.hub.space import open_space
-from tests.environments import borrow_environment, wait_until_served
+from tests.environments import borrow_environment, served
 from tests.hub import TOKEN
 from tests.hub_server import HubServer, Repo
 
@@ -41,32 +37,6 @@ def check_out(space: Repo, folder: Path) -> Path:
     return folder
 
 
-@contextmanager
-def booted(python: Path, folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run `python app.py` as a Space does; give its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/"
-    log = folder.parent / "log.txt"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [python, "app.py"],
-            cwd=folder,
-            env=environment | {"GRADIO_SERVER_PORT": str(port), "SPACE_ID": SPACE},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            wait_until_served(url, process, log)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-    assert TOKEN not in log.read_text()
-
-
 def test_the_space_translates_with_a_private_model(
     hub: HubServer,
     model_folder: Path,
@@ -83,7 +53,9 @@ def test_the_space_translates_with_a_private_model(
     outside |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", **space.variables, **space.secrets}
     expected = Translator.from_pretrained(model_folder).translate(TEXT)
     monkeypatch.delenv("HF_TOKEN")
-    with booted(python, folder, outside) as url:
+    outside["SPACE_ID"] = SPACE
+    log = tmp_path / "log.txt"
+    with served([python, "app.py"], folder, outside, log) as (url, _):
         client = Client(url, verbose=False)
         said = client.predict(TEXT, api_name="/translate")
         names = [model["name"] for model in client.predict(api_name="/models")]
@@ -92,3 +64,4 @@ def test_the_space_translates_with_a_private_model(
     assert text == expected.text
     assert names == [MODEL]
     assert hub.asked(f"GET /api/models/{MODEL}")
+    assert TOKEN not in log.read_text()

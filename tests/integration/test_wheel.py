@@ -1,7 +1,6 @@
 """The package also works installed: from a built wheel, away from the checkout."""
 
 import json
-import socket
 import subprocess
 import sys
 import zipfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import borrow_environment, wait_until_served
+from tests.environments import borrow_environment, served
 
 pytestmark = pytest.mark.slow
 
@@ -84,12 +83,7 @@ def test_the_command_translates_anywhere(run: Callable[..., str]):
 def test_the_command_opens_the_page_anywhere(
     installed: Path, tmp_path: Path, environment: dict[str, str]
 ):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
-    command = [installed / "hubnmt", "app", "--model", "de-en-multi30k", "--port", str(port)]
-    with subprocess.Popen(command, cwd=tmp_path, env=outside, stdout=subprocess.DEVNULL) as page:
-        try:
-            wait_until_served(f"http://127.0.0.1:{port}/", page)
-        finally:
-            page.terminate()
+    command = [installed / "hubnmt", "app", "--model", "de-en-multi30k"]
+    with served(command, tmp_path, outside, tmp_path / "log.txt"):
+        pass
