@@ -16,8 +16,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.errors import ConfigError
 from hubnmt.model.attention import MultiHeadAttention
 from hubnmt.model.embedding import sinusoidal_positions
-from hubnmt.model.feed_forward import FeedForward
-from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from hubnmt.text.languages import example_sentence
 from hubnmt.text.tokenizer import SPECIAL_PIECES
 

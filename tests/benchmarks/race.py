@@ -77,8 +77,8 @@ def main(
         scores = score_corpus([each.text for each in found], references)
     print(
         f"step {reached['step']}: validation BLEU {reached['bleu']:.2f}, "
-        f"test BLEU {scores.bleu:.2f} ({scores.bleu_signature}), greedy; {reached['minutes']:.2f} minutes of training, "
-        f"{minutes:.2f} from the start of the command"
+        f"test BLEU {scores.bleu:.2f} ({scores.bleu_signature}), greedy; "
+        f"{reached['minutes']:.2f} minutes of training, {minutes:.2f} from the start of the command"
     )
 
 

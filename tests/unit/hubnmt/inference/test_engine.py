@@ -18,7 +18,7 @@ from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, force_prefix, is_cut
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
-from hubnmt.model.feed_forward import ACTIVATIONS
+from hubnmt.model.layers import ACTIVATIONS
 from hubnmt.text.tokenizer import Tokenizer
 
 GREEDY = {"beam_size": 1}

@@ -5,7 +5,7 @@ import platform
 import pytest
 import torch
 
-from hubnmt.inference.memory import keep_freed_memory
+from hubnmt.inference.fast_layers import keep_freed_memory
 
 resource = pytest.importorskip("resource", reason="needs POSIX")
 
