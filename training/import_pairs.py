@@ -1,36 +1,38 @@
-"""Turn a table of sentences into training and validation files, with a report of the cleaning.
+"""Turn a table of sentences into training and validation files, a report, and a recipe.
 
     python -m training.import_pairs DEST FILE [FILE] [--languages de en] [--columns A B]
-    python -m training.import_pairs DEST --dataset USER/NAME [--config C] [--columns A B]
-    python -m training.import_pairs --describe --dataset USER/NAME [--config C]
+    python -m training.import_pairs DEST --dataset USER/NAME[:CONFIG] [--columns A B]
+    python -m training.import_pairs DEST [--minutes 10] [--start MODEL]
+    python -m training.import_pairs --describe --dataset USER/NAME[:CONFIG]
 
 FILE is a table (.csv, .tsv, .jsonl or .parquet), two aligned text files, or a zip of these;
 languages and columns are found in the text unless they are given. DEST receives `train.tsv`,
-`valid.tsv` and `report.json`.
-`--describe` prints the configurations of a dataset and the columns of one.
+`valid.tsv`, `report.json`, and `recipe.toml` for `training.train`; without files, only the recipe
+is written anew. `--describe` prints the configurations of a dataset and the columns of one.
 """
 
-import collections
+import dataclasses
 import itertools
 import json
-import random
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.languages import NAMES, detect_languages
 from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
-from training.config.data import CorpusConfig, DataConfig
-from training.data import cleaning
+from training.config.data import MAIN, DataConfig
+from training.data.cleaning import N_EXAMPLES, CleaningReport, HeldOut, comparable
+from training.data.corpora import read_clean
 from training.data.sources import TextPair, flatten, open_library, read_sources
+from training.suggest import PARTS, suggest
 
-TRAIN, VALID, REPORT = "train.tsv", "valid.tsv", "report.json"
-N_EXAMPLES = 3
-"""Examples of what is kept, and of each reason to drop a pair."""
+TRAIN, VALID, REPORT, RECIPE = "train.tsv", "valid.tsv", "report.json", "recipe.toml"
 N_DETECTED = 300
 """Rows from which columns and languages are determined."""
 FEW_PAIRS = 1_000
@@ -41,52 +43,85 @@ MAX_ZIP_MIB = 2048
 HEADER = {*NAMES, *map(str.casefold, NAMES.values()), "src", "tgt", "source", "target", "text"}
 
 
-def import_pairs(
-    dest: Path, pairs: Sequence[TextPair], languages: Sequence[str] = (), **more: Any
-) -> dict[str, Any]:
-    """Clean and split pairs, write the files, and return the report, with `more` values in it.
+def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
+    """Clean and split pairs, and write the files and the report, with `more` values in it.
 
     Raises:
-        InputError: if no pairs are left, or the languages cannot be determined.
+        InputError: if no pairs are left.
     """
-    src_lang, tgt_lang = languages or [_detect([pair[side] for pair in pairs]) for side in (0, 1)]
-    if src_lang == tgt_lang:
-        raise InputError(f"both sides are {src_lang}: name two columns, or the two languages")
-    kept, dropped = clean(pairs, src_lang, tgt_lang)
+    cleaned = CleaningReport()
+    kept = [(src, tgt) for _, src, tgt in read_clean(config, cleaned)]
     train, valid = split_pairs(kept)
     if not train or not valid:
-        raise InputError(f"nothing to train on: {len(kept)} of {len(pairs)} pairs are usable")
+        raise InputError(f"nothing to train on: {cleaned.describe()}")
+    languages = config.src_lang, config.tgt_lang
     for name, part in ((TRAIN, train), (VALID, valid)):
-        lines = ["\t".join(pair) for pair in ((src_lang, tgt_lang), *part)]
+        lines = ["\t".join(pair) for pair in (languages, *part)]
         (dest / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    copies = score_corpus(*([pair[side] for pair in valid] for side in (0, 1)))
+    copies = score_corpus(*zip(*valid, strict=True))
     few = f" Fewer than {FEW_PAIRS:,} pairs: the model will learn little beyond these sentences."
-    found = {"kept": train}
-    found |= {f"{len(gone):,} dropped: {reason}": gone for reason, gone in dropped.items()}
+    shown = {"kept": train[:N_EXAMPLES]}
+    for reason, pairs in cleaned.examples.items():
+        shown[f"{cleaned.dropped[reason]:,} dropped: {reason}"] = pairs
     report = {
-        "summary": f"{len(kept):,} of {len(pairs):,} pairs are usable: {len(train):,} to learn "
-        f"from and {len(valid):,} to measure with, which share no sentence."
+        "summary": f"{len(kept):,} of {cleaned.read.total():,} pairs are usable: {len(train):,} to "
+        f"learn from and {len(valid):,} to measure with, which share no sentence."
         f"{few if len(kept) < FEW_PAIRS else ''}",
-        "examples": [(why, *pair) for why, part in found.items() for pair in part[:N_EXAMPLES]],
-        "languages": [src_lang, tgt_lang],
+        "examples": [(why, *pair) for why, pairs in shown.items() for pair in pairs],
+        "languages": languages,
         "n_train": len(train),
         "copying": {"bleu": copies.bleu, "chrf": copies.chrf},
-        **more,
     }
-    (dest / REPORT).write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
-    return report
+    write_json(dest / REPORT, report | more)
+
+
+def split_pairs(pairs: Sequence[TextPair]) -> tuple[list[TextPair], list[TextPair]]:
+    """Split into training and validation pairs that share no sentence on either side.
+
+    Pairs with one source stay together; others that share a sentence with held-out pairs are in
+    neither part.
+    """
+    n_valid = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
+    by_source = sorted(pairs, key=lambda pair: zlib.crc32(comparable(pair[0]).encode()))
+    held_out = HeldOut()
+    held_out.update(valid := by_source[:n_valid])
+    return [pair for pair in pairs if not held_out.shares_a_side(*pair)], valid
 
 
 # --- tables ---
 
 
-def read_table(corpus: CorpusConfig, chosen: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of tables, two text files or a dataset, and the rows.
+def find_columns(
+    source: DataConfig, columns: Sequence[str], languages: Sequence[str]
+) -> tuple[list[str], DataConfig]:
+    """Return all columns of a table, two text files or a dataset, and the source with two chosen.
 
-    The columns of a file without a header are 1, 2 and so on.
+    By default these are the two columns with the most letters, in the order of the languages if
+    they are given; otherwise the languages are detected.
     """
-    sources = read_sources(corpus, chosen or ("1", "2"))
-    rows = [flatten(row) for _, found in sources for row in found] or [{}]
+    names, rows = read_rows(source, columns)
+    if len(names) < 2 or not {*columns} <= {*names}:
+        raise InputError(f"two columns of text are needed; there are: {', '.join(names)}")
+    texts = {name: " ".join(row[n] for row in rows) for n, name in enumerate(names)}
+    n_letters = {name: sum(map(str.isalpha, text)) for name, text in texts.items()}
+    wordiest = sorted(names, key=lambda name: -n_letters[name])[:2]
+    chosen = [*columns] or sorted(wordiest, key=names.index)
+    found = [_detect(texts[name]) for name in chosen]
+    if not columns and [*languages] == found[::-1]:
+        chosen.reverse()
+    src_lang, tgt_lang = languages or found
+    if not src_lang or not tgt_lang or src_lang == tgt_lang:
+        problem = f"both sides are {src_lang}" if src_lang else "the languages cannot be detected"
+        raise InputError(f"{problem}: name two columns, or the two languages")
+    sides = dict(zip(("src_column", "tgt_column"), chosen, strict=True))
+    return names, dataclasses.replace(source, src_lang=src_lang, tgt_lang=tgt_lang, **sides)
+
+
+def read_rows(source: DataConfig, chosen: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Return columns and first rows; the columns of a file without a header are 1, 2 and so on."""
+    sources = read_sources(source.training_corpora()[MAIN], chosen or ("1", "2"))
+    found = itertools.chain.from_iterable(rows for _, rows in sources)
+    rows = [flatten(row) for row in itertools.islice(found, N_DETECTED)] or [{}]
     names = [name for name in rows[0] if not name.startswith("translation.")]  # has a short name
     cells = [[str(row.get(name) or "") for name in names] for row in rows]
     if names[:1] == ["1"] and any(cell.strip().casefold() in HEADER for cell in cells[0]):
@@ -94,26 +129,21 @@ def read_table(corpus: CorpusConfig, chosen: Sequence[str]) -> tuple[list[str], 
     return names, cells
 
 
-def pick_columns(names: list[str], rows: list[list[str]], chosen: Sequence[str]) -> list[TextPair]:
-    """Return the cells of the chosen columns, by default of the two with the most letters."""
-    if len(names) < 2 or not {*chosen} <= {*names}:
-        raise InputError(f"two columns of text are needed; there are: {', '.join(names)}")
-    letters = [
-        sum(char.isalpha() for row in rows[:N_DETECTED] for char in row[n])
-        for n in range(len(names))
-    ]
-    wordiest = sorted(sorted(range(len(names)), key=lambda n: -letters[n])[:2])
-    a, b = map(names.index, chosen) if chosen else wordiest
-    return [(row[a], row[b]) for row in rows]
+def describe(dataset: str) -> dict[str, list[str]]:
+    """Return `NAME:CONFIG` of a Hub dataset, the given one first, and the columns of the first."""
+    name, _, config = dataset.partition(":")
+    with open_library(f"dataset {name!r}") as datasets:
+        configs = [config] * bool(config) + datasets.get_dataset_config_names(name)
+    names = [f"{name}:{each}" for each in dict.fromkeys(configs)]
+    first = open_source(names[0], split="train[0:1]", streaming=True)
+    return {"names": names, "columns": read_rows(first, ())[0]}
 
 
-def describe(dataset: str, config: str | None) -> dict[str, list[str]]:
-    """Return the configurations of a Hub dataset, and the columns of one, by default the first."""
-    with open_library(f"dataset {dataset!r}") as datasets:
-        configs = datasets.get_dataset_config_names(dataset)
-    config = config or configs[0]
-    first = CorpusConfig(dataset=dataset, config=config, split="train[0:1]", streaming=True)
-    return {"configs": configs, "columns": read_table(first, ())[0]}
+def open_source(dataset: str = "", files: Sequence[Path] = (), **options: Any) -> DataConfig:
+    """Return files or a dataset `NAME:CONFIG` as a corpus whose languages are not known yet."""
+    name, _, config = dataset.partition(":")
+    options |= {"dataset": name or None, "config": config or None, "train": tuple(map(str, files))}
+    return DataConfig(src_lang="", tgt_lang="", valid=(VALID,), drop_held_out=False, **options)
 
 
 def _unpack(dest: Path, path: Path) -> list[Path]:
@@ -128,49 +158,9 @@ def _unpack(dest: Path, path: Path) -> list[Path]:
         raise InputError(f"{path.name}: not a zip file that can be read ({error})") from None
 
 
-def _detect(texts: Sequence[str]) -> str:
-    found = detect_languages(" ".join(" ".join(texts[:N_DETECTED]).split()), 1)
-    if not found:
-        raise InputError("the languages cannot be detected: name them")
-    return found[0].language
-
-
-# --- cleaning and splitting ---
-
-
-def clean(
-    pairs: Sequence[TextPair], src_lang: str, tgt_lang: str
-) -> tuple[list[TextPair], dict[str, list[TextPair]]]:
-    """Clean pairs as a run does; return the kept ones, and the dropped ones by reason."""
-    config = DataConfig(src_lang=src_lang, tgt_lang=tgt_lang, train=(TRAIN,), valid=(VALID,))
-    kept, dropped = dict[int, TextPair](), collections.defaultdict[str, list[TextPair]](list)
-    for src, tgt in pairs:
-        pair = cleaning.tidy(src), cleaning.tidy(tgt)
-        key, reason = cleaning.fingerprint_pair(*pair), cleaning.why_drop(*pair, config)
-        if reason or key in kept:
-            dropped[reason or cleaning.DUPLICATE].append(pair)
-        else:
-            kept[key] = pair
-    return list(kept.values()), dropped
-
-
-def split_pairs(pairs: Sequence[TextPair], seed: int = 1) -> tuple[list[TextPair], list[TextPair]]:
-    """Split into training and validation pairs that share no sentence on either side.
-
-    Pairs with one source are held out together; others that share a sentence with held-out pairs
-    are in neither part. Sentences are compared ignoring case, spaces and punctuation.
-    """
-    keys = [((0, cleaning.comparable(src)), (1, cleaning.comparable(tgt))) for src, tgt in pairs]
-    groups = collections.defaultdict[tuple[int, str], list[int]](list)
-    for number, (src_key, _) in enumerate(keys):
-        groups[src_key].append(number)
-    order = list(groups.values())
-    random.Random(seed).shuffle(order)
-    n_valid = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
-    held_out = sorted(itertools.islice(itertools.chain.from_iterable(order), n_valid))
-    known = {key for number in held_out for key in keys[number]}
-    train = [pair for pair, sides in zip(pairs, keys, strict=True) if known.isdisjoint(sides)]
-    return train, [pairs[number] for number in held_out]
+def _detect(text: str) -> str:
+    found = detect_languages(" ".join(text.split()), 1)
+    return found[0].language if found else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -178,29 +168,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser("import_pairs", __doc__)
     parser.add_argument("dest", type=Path, nargs="?")
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
-    parser.add_argument("--dataset", help="Hub dataset in place of files")
-    parser.add_argument("--config", help="configuration of the dataset")
+    parser.add_argument("--dataset", default="", help="Hub dataset in place of files")
     parser.add_argument("--describe", action="store_true", help="only print what a dataset has")
     parser.add_argument("--languages", nargs=2, default=[], metavar=("SRC", "TGT"))
     parser.add_argument("--columns", nargs=2, default=[], metavar=("SRC", "TGT"))
     parser.add_argument("--note", help="where the pairs come from, for the card of a model")
+    parser.add_argument("--minutes", type=float, default=10, help="time limit of the run")
+    parser.add_argument("--start", default="", help="model to start from")
+    parser.add_argument("--part", choices=PARTS, default="model", help="what to take of it")
     options = parser.parse_args(arguments)
-    dest, files, dataset, config = options.dest, options.files, options.dataset, options.config
-    if bool(files) == bool(dataset) or bool(dest) == options.describe:
+    dest, files, dataset = options.dest, options.files, options.dataset
+    if (files and dataset) or bool(dest) == options.describe:
         parser.error("name DEST and files or a dataset, or a dataset to describe")
 
     def work() -> None:
         if options.describe:
-            sys.stdout.write(json.dumps(describe(dataset, config)))
+            sys.stdout.write(json.dumps(describe(dataset)))
             return
-        dest.mkdir(parents=True, exist_ok=True)
-        is_zip = bool(files) and files[0].suffix.lower() == ".zip"
-        paths = _unpack(dest, files[0]) if is_zip else files
-        corpus = CorpusConfig(files=tuple(map(str, paths)), dataset=dataset, config=config)
-        names, rows = read_table(corpus, options.columns)
-        pairs = pick_columns(names, rows, options.columns)
-        note = options.note or " ".join(filter(None, [dataset, config])) or files[0].name
-        report = import_pairs(dest, pairs, options.languages, columns=names, note=note)
+        if files or dataset:
+            dest.mkdir(parents=True, exist_ok=True)
+            paths = _unpack(dest, files[0]) if files and files[0].suffix == ".zip" else files
+            source = open_source(dataset, paths)
+            names, config = find_columns(source, options.columns, options.languages)
+            note = options.note or dataset or files[0].name
+            import_pairs(dest, config, columns=names, note=note)
+        report = read_json(dest / REPORT)
+        chosen = {name: getattr(options, name) for name in ("minutes", "start", "part")}
+        (dest / RECIPE).write_text(suggest(dest, report, **chosen), encoding="utf-8")
         sys.stdout.write(f"{report['summary']}\n")
 
     return run_command(work)

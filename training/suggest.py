@@ -1,27 +1,22 @@
-"""Write a recipe for the pairs of `training.import_pairs`, from their number, time and machine.
-
-python -m training.suggest DATA_FOLDER --name NAME [--minutes 10] [--start MODEL] > recipe.toml
-"""
+"""Write a recipe for the pairs of `training.import_pairs`, from their number, time and machine."""
 
 import json
 import math
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from hubnmt.checkpoint.files import read_json
-from training.command import make_parser, run_command
 from training.data.cleaning import scripts_of
 from training.distributed import pick_device
-from training.import_pairs import REPORT, TRAIN
 from training.run.plan import FEW_PASSES, choose_batch
 
 SIZES = ((512, 6, 7e-4, 500_000), (256, 4, 2e-3, 50_000), (128, 2, 4e-3, 0))
 """Width, layers, peak learning rate, and the pairs below which a smaller model is as good."""
-LR_FINETUNE = {"model": 1e-4, "encoder": 7e-4}
+PARTS = {"model": 1e-4, "encoder": 7e-4}
+"""Part of a model to start from, and its peak learning rate."""
 MIN_PIECES, MAX_PIECES, PAIRS_PER_PIECE = 600, 16_000, 4
 """Limits of the vocabulary, and pairs for each of its pieces."""
 BYTES_PER_TOKEN = 3
@@ -41,18 +36,17 @@ def measure_flops(device: torch.device, trial_s: float = 0.3) -> float:
 
 
 def suggest(
-    folder: Path, *, name: str, minutes: float, start: str = "", part: str = "model"
+    folder: Path, report: Mapping[str, Any], *, minutes: float, start: str = "", part: str = "model"
 ) -> str:
     """Return a recipe as TOML; the largest of `SIZES` that sees the data `FEW_PASSES` times.
 
     A token takes 6 operations per parameter: Kaplan et al. 2020, section 2.1,
     https://arxiv.org/abs/2001.08361
     """
-    report = read_json(folder / REPORT)
     n_pairs, (src_lang, tgt_lang) = report["n_train"], report["languages"]
     n_pieces = max(MIN_PIECES, min(MAX_PIECES, n_pairs // PAIRS_PER_PIECE))
     flops = EFFICIENCY * 60 * minutes * measure_flops(pick_device("auto", setting="device"))
-    n_data_tokens = (folder / TRAIN).stat().st_size / (2 * BYTES_PER_TOKEN)
+    n_data_tokens = (folder / "train.tsv").stat().st_size / (2 * BYTES_PER_TOKEN)
     for d_model, n_layers, lr, least_pairs in SIZES:  # noqa: B007  # the last that is tried
         n_tokens = flops / (6 * (d_model * n_pieces + n_layers * 14 * d_model**2))
         n_passes = n_tokens / n_data_tokens
@@ -64,9 +58,9 @@ def suggest(
     tokenizer = f"""
 [tokenizer]
 vocab_size = {n_pieces}
-joint = {is_joint} # one vocabulary for two languages of one script
 """
-    model = f"""
+    network = f"""joint = {is_joint} # one vocabulary for two languages of one script
+
 [model]
 d_model = {d_model}
 n_heads = 4
@@ -76,12 +70,12 @@ n_decoder_layers = {n_layers}
 dropout = {0.1 if n_pairs > 100_000 else 0.2} # more for little data
 share_embeddings = {is_joint}
 """
-    new = {"model": "", "encoder": f"\n[tokenizer]\nvocab_size = {n_pieces}\n"}[part]
+    learned = tokenizer + network if not start else tokenizer if part == "encoder" else ""
     return f"""\
 # {n_pairs:,} pairs: about {n_steps:,.0f} steps, {n_passes:,.0f} passes, at this machine's speed.
 # Every setting is explained in training/config and training/docs/recipes.md.
 [run]
-name = "{name}"
+name = "{src_lang}-{tgt_lang}"
 max_minutes = {minutes:g} # the learning rate falls to 0 at this time
 eval_every = {eval_every} # steps between validations
 log_every = {max(5, eval_every // 10)}
@@ -96,24 +90,8 @@ valid = ["{folder.as_posix()}/valid.tsv"] # shares no sentence with the training
 max_tokens = 60 # longer pairs are dropped and counted
 
 [optimizer]
-lr = {LR_FINETUNE[part] if start else lr:g}
+lr = {PARTS[part] if start else lr:g}
 
 [card]
 data = {json.dumps(report["note"], ensure_ascii=False)}
-{new if start else tokenizer + model}"""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status, see `run_command`."""
-    parser = make_parser("suggest", __doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--name", required=True, help="name of the run")
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--start", default="", help="model to start from")
-    parser.add_argument("--part", choices=("model", "encoder"), default="model")
-    options = vars(parser.parse_args(arguments))
-    return run_command(lambda: sys.stdout.write(suggest(options.pop("folder"), **options)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+{learned}"""

@@ -143,9 +143,9 @@ def test_on_a_space_the_owner_signs_in_and_publishes_a_run_of_the_terminal(
         page.wait_for_selector("text=Logout (user)")
         visit.until_value(page.locator("#train-runs input"), "mine (finished)")
         # The columns of a dataset are there to choose from.
-        page.fill("#train-dataset textarea", "someone/pairs")
-        page.press("#train-dataset textarea", "Enter")
-        visit.until_value(page.locator("#train-config input"), "cy-en")
+        page.fill("#train-dataset input", "someone/pairs")
+        page.press("#train-dataset input", "Enter")
+        visit.until_value(page.locator("#train-dataset input"), "someone/pairs:cy-en")
         page.click("#train-columns input")
         assert page.locator("[role=option]").all_inner_texts() == ["id", "cy", "en"]
         page.click("#train-import")

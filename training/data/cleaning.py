@@ -60,6 +60,7 @@ INVALID = "\ufffd"
 NOT_TEXT = "not valid UTF-8"
 """Reason to drop a pair; also given for zero bytes, a sign of UTF-16 read as UTF-8."""
 DUPLICATE = "duplicate"
+N_EXAMPLES, MAX_EXAMPLE_CHARS = 3, 200
 _MARGIN_CHARS = 20
 """Difference in length that is always accepted."""
 
@@ -72,6 +73,14 @@ class CleaningReport:
     """Pairs read from each corpus."""
     drops: dict[str, Counter[str]] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
     """Dropped pairs by corpus and reason."""
+    examples: dict[str, list[tuple[str, ...]]] = dataclasses.field(default_factory=dict)
+    """The first dropped pairs by reason, their texts cut to `MAX_EXAMPLE_CHARS`."""
+
+    def drop(self, corpus: str, reason: str, pair: tuple[str, str]) -> None:
+        """Count a dropped pair."""
+        self.drops[corpus][reason] += 1
+        shown = tuple(text[:MAX_EXAMPLE_CHARS] for text in pair)
+        self.examples[reason] = [*self.examples.get(reason, ()), shown][:N_EXAMPLES]
 
     @property
     def dropped(self) -> Counter[str]:

@@ -126,7 +126,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
                 reason = DUPLICATE if fingerprint in seen else None
                 seen.add(fingerprint)
             if reason:
-                report.drops[name][reason] += 1
+                report.drop(name, reason, (src, tgt))
             else:
                 yield CleanPair(number, f"{tag} {src}" if tag else src, tgt)
 

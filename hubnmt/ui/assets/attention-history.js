@@ -1,8 +1,9 @@
-// Cross-attention of one sentence at each validation. props.value is the result of `attention_maps`,
-// or null: `maps` with step, tokens and weights (layers, target tokens, source tokens).
+// Cross-attention of one sentence at each validation. props.value is the text of
+// their file: a line each, with step, tokens and weights (layers, target tokens, source tokens).
 
 const PAUSE_MS = 700;
-const maps = () => props.value?.maps ?? [];
+const lines = () => (props.value ?? "").split("\n").slice(0, -1); // the last may be torn
+const maps = () => lines().map((text) => JSON.parse(text));
 
 function grid(weights, { src, tgt }, number) {
   const figure = make("figure");

@@ -1,12 +1,11 @@
 """The Train tab: data, start, progress and publication of training runs."""
 
+import contextlib
 import functools
-import itertools
-import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,8 @@ from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
 from hubnmt.ui.html import training_run
 from hubnmt.ui.services.registry import ModelRegistry, list_pairs
-from hubnmt.ui.services.training_jobs import (
-    ALIVE,
-    SAMPLE,
-    SAMPLE_NOTE,
-    TrainingJobs,
-    attention_maps,
-    can_train,
-    read_scores,
-    run_command,
-)
-from hubnmt.ui.services.training_runs import read_run, samples_figure
+from hubnmt.ui.services.training_jobs import ALIVE, HAS_TRAINING, SAMPLE, TrainingJobs, read_scores
+from hubnmt.ui.services.training_runs import METRICS, read_run, read_text, samples_figure
 
 LEAD = (
     "Make a translation model from a table of sentences: it learns on this machine, in a process "
@@ -44,19 +34,24 @@ ELSEWHERE = (
     "<code>HUBNMT_TRAIN</code> to 1; there only you, signed in, can train."
 )
 CONFIRM = "(name) => confirm(`Delete the run ${name} and its model?`) ? name : null"
-ACTIONS = {
-    "Pause": ALIVE,
-    "Continue": ("paused", "failed"),
-    "Stop and finish": ("training", "paused"),
-    "Delete": ("paused", "failed", "finished"),
+ACTIONS: dict[str, tuple[Callable[..., None], tuple[str, ...], str | None]] = {
+    "Pause": (TrainingJobs.pause, ALIVE, None),
+    "Continue": (TrainingJobs.resume, ("paused", "failed"), None),
+    "Stop and finish": (TrainingJobs.finish, ("training", "paused"), None),
+    "Delete": (TrainingJobs.delete, ("paused", "failed", "finished"), CONFIRM),
 }
-"""Buttons, and the states of a run in which they are shown."""
-CHOICE: dict[str, Any] = {"interactive": True, "allow_custom_value": True}
+"""Buttons: what they do, the states of a run in which they are shown, and a question."""
+CHOICE: dict[str, Any] = {"interactive": True, "allow_custom_value": True, "min_width": 150}
 """Settings of dropdowns: a restarted page does not know the choices that a browser still shows."""
+CARD_FORM = {
+    "licence": "as the Hub names it, such as cc-by-4.0, or other",
+    "data": "what the sentences are, where they come from, and their licence",
+    "limits": "what the model should not be used for",
+}
 POLL_S = 2.0
 MAX_FILE_MIB = 500
 """Limit of an upload where training is allowed."""
-NOTHING, PARTS = "from nothing", {"all of": "model", "the source side of": "encoder"}
+NOTHING = ("from nothing", "")
 
 
 def tab_kind(registry: ModelRegistry) -> str:
@@ -64,7 +59,7 @@ def tab_kind(registry: ModelRegistry) -> str:
     wish = os.environ.get("HUBNMT_TRAIN") or ("1" if registry.allow_local else "")
     if wish == "0":
         return "absent"
-    return "working" if wish == "1" and can_train() else "explained"
+    return "working" if wish == "1" and HAS_TRAINING else "explained"
 
 
 def _sign_in() -> dict[str, Any]:
@@ -82,16 +77,17 @@ def may_train() -> bool:
     return owner is None or owner in names
 
 
-def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **more: Any) -> Any:
-    """Connect a listener that refuses visitors, and reports errors as `gr.Error`."""
-
-    @functools.wraps(listener)
-    def run(*values: Any) -> Any:
+@contextlib.contextmanager
+def _refusing_visitors() -> Iterator[None]:
+    with client_errors():
         if not may_train():
             raise InputError("sign in as the owner of this Space to train")
-        return listener(*values)
+        yield
 
-    return event(client_errors()(run), inputs, outputs, **QUIET | more)
+
+def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **more: Any) -> Any:
+    """Connect a listener that refuses visitors, and reports errors as `gr.Error`."""
+    return event(_refusing_visitors()(listener), inputs, outputs, **QUIET | more)
 
 
 class TrainTab:
@@ -107,42 +103,39 @@ class TrainTab:
         if "OAUTH_CLIENT_ID" in os.environ:  # a Space with `hf_oauth: true`
             gr.LoginButton()
         self._place_data()
-        self._place_start()
-        self._place_watch()
-        self._place_publish()
+        self._place_run()
+        self._place_model()
 
     def _place_data(self) -> None:
         heading("1. Data", "A .csv or .tsv table, two text files with a sentence a line, or a zip.")
-        self._data = gr.State("")
         with gr.Row(elem_id="train-data"):
             self._files = gr.File(label="Files", file_count="multiple", height=150, min_width=280)
             with gr.Column(min_width=280):
                 self._sample = gr.Button("Use the sample set", elem_id="train-sample")
-                self._dataset = gr.Textbox(label="Or a Hub dataset", elem_id="train-dataset")
+                self._dataset = gr.Dropdown(
+                    [], value="", label="Or a Hub dataset", elem_id="train-dataset", **CHOICE
+                )
         languages = [(name, code) for code, name in NAMES.items()]
-        options: dict[str, Any] = {"value": None, "min_width": 150, **CHOICE}
         with gr.Row():
-            self._config = gr.Dropdown(
-                [], label="Configuration", elem_id="train-config", visible=False, **options
-            )
             self._columns = gr.Dropdown(
-                [], label="Columns", multiselect=True, elem_id="train-columns", **options
+                [], label="Columns", multiselect=True, elem_id="train-columns", **CHOICE
             )
             self._languages = [
-                gr.Dropdown(languages, label=label, **options)
-                for label in ("Source language", "Target language")
+                gr.Dropdown(languages, value=None, label=f"{side} language", **CHOICE)
+                for side in ("Source", "Target")
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
         self._report = gr.Markdown(elem_id="train-report")
         self._examples = gr.Dataframe(
             visible=False, wrap=True, column_widths=["22%", "39%", "39%"], elem_id="train-examples"
         )
+        self._pairs = gr.Textbox(visible=False)  # the folder of what was read
 
-    def _place_start(self) -> None:
+    def _place_run(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
         with gr.Row():
             self._minutes = gr.Slider(3, 600, 10, step=1, label="Minutes", elem_id="train-minutes")
-            self._origin = gr.Dropdown([NOTHING], value=NOTHING, label="Start", **CHOICE)
+            self._origin = gr.Dropdown([NOTHING], value="", label="Start", **CHOICE)
         with gr.Accordion("Recipe", open=False, elem_id="train-recipe-more"):
             self._recipe = gr.Code(
                 label="Recipe (TOML)", interactive=True, wrap_lines=True, elem_id="train-recipe"
@@ -150,8 +143,6 @@ class TrainTab:
         self._start = gr.Button(
             "Start training", variant="primary", elem_id="train-start", interactive=False
         )
-
-    def _place_watch(self) -> None:
         heading("3. Watch", "One run trains at a time; the next waits.")
         self._job = gr.Dropdown([], label="Runs", elem_id="train-runs", **CHOICE)
         self._state = gr.Textbox(label="State", interactive=False, elem_id="train-state")
@@ -166,7 +157,7 @@ class TrainTab:
         self._seen = gr.State([])
         self._timer = gr.Timer(POLL_S, active=False)
 
-    def _place_publish(self) -> None:
+    def _place_model(self) -> None:
         heading("4. Try and publish", "The best validated model of a run, or any model folder.")
         self._scores = gr.Dataframe(
             headers=["On the validation set", "BLEU", "chrF"], elem_id="train-scores"
@@ -178,12 +169,8 @@ class TrainTab:
                 for tab in ("translate", "compare", "learn")
             }
         self._card = [
-            gr.Textbox(label=f"Model card: {label}", info=info, elem_id=f"train-{label}")
-            for label, info in (
-                ("licence", "as the Hub names it, such as cc-by-4.0, or other"),
-                ("data", "what the sentences are, where they come from, and their licence"),
-                ("limits", "what the model should not be used for"),
-            )
+            gr.Textbox(label=f"Model card: {name}", info=info, elem_id=f"train-{name}")
+            for name, info in CARD_FORM.items()
         ]
         with gr.Row():
             self._repo = gr.Textbox(label="Hub repository", placeholder="user/name")
@@ -199,147 +186,117 @@ class TrainTab:
 
     def wire(self, tab: gr.Tab, tabs: gr.Tabs, model: gr.Dropdown, compared: gr.Dropdown) -> None:
         """Connect the events; `compared` is the second model of the Compare tab."""
-        # 1. Data.
-        named = [self._dataset, self._config, self._columns]
-        for event in (self._dataset.submit, self._dataset.blur, self._config.input):
-            _on(event, self._describe, named, [*named[1:], *self._languages])
-        read = [self._data, self._report, self._examples, *self._languages, self._columns]
-        read.append(self._origin)
-        sample = functools.partial(self._read, [str(SAMPLE)], note=SAMPLE_NOTE)
-        _on(self._sample.click, sample, None, read)
-        _on(self._files.upload, self._read, self._files, read)
-        _on(self._import.click, self._read, [self._files, *named, *self._languages], read)
-        # 2. Start.
-        options = [self._data, self._minutes, self._origin]
-        for event in (self._data.change, self._minutes.change, self._origin.input):
+        # 1. Data and recipe.
+        described = [self._dataset, self._columns, *self._languages]
+        _on(self._dataset.input, self._describe, self._dataset, described)
+        recipe = [self._recipe, self._start]
+        read = [self._pairs, self._report, self._examples, self._columns, *self._languages]
+        read += [self._origin, *recipe]
+        _on(self._sample.click, functools.partial(self._read, **SAMPLE), self._minutes, read)
+        _on(self._files.upload, self._read, [self._minutes, self._files], read)
+        _on(self._import.click, self._read, [self._minutes, self._files, *described], read)
+        for event in (self._minutes.change, self._origin.input):
             # A click before the new recipe is there would start the old one.
-            waits = _on(event, self._wait, None, self._start, trigger_mode="always_last")
-            _on(waits.then, self._suggest, options, [self._recipe, self._start])
-        started = _on(self._start.click, self._begin, self._recipe, self._job)
-        # 3. Watch.
-        poll = [self._job, self._seen]
-        shown = [self._job, self._seen, self._state, *self._actions, self._charts, self._samples]
-        shown += [self._attention, self._scores, self._folder, *self._card]
+            waits = _on(event, lambda: gr.Button(interactive=False), None, self._start)
+            _on(waits.then, self._suggest, [self._minutes, self._origin, self._pairs], recipe)
+        started = _on(self._start.click, self._jobs.start, self._recipe, self._job)
+        # 2. Run.
+        watched = [self._job, self._seen, self._state, *self._actions, self._charts, self._samples]
+        watched += [self._attention, self._scores, self._folder]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         changed = [started.success, self._job.input, tab.select, self._timer.tick]
-        acts: list[Any] = [self._jobs.pause, self._jobs.resume, self._jobs.finish, self._delete_run]
-        for button, act in zip(self._actions, acts, strict=True):
-            question = CONFIRM if act == self._delete_run else None
+        for button in self._actions:
+            act, _, question = ACTIONS[button.value]
+            act = functools.partial(self._act, act)
             changed.append(_on(button.click, act, self._job, None, js=question).then)
         for event in changed:
-            event(self._tick, poll, shown, **QUIET)
-        # 4. Try and publish.
+            event(self._watch, [self._job, self._seen], watched, **QUIET)
+        # 3. Model.
         for name, button in self._open.items():
             field = compared if name == "compare" else model
-            offer = functools.partial(self._offer, name)
-            _on(button.click, offer, self._folder, [field, tabs])
-        for event in (self._folder.blur, self._folder.submit):
-            _on(event, self._read_card, self._folder, self._card)
-        where = [self._folder, self._repo, self._is_private]
-        publications: list[Any] = [
+            _on(button.click, functools.partial(self._offer, name), self._folder, [field, tabs])
+        _on(self._folder.change, self._read_card, self._folder, self._card)
+        form = [self._folder, self._repo, self._is_private, *self._card]
+        for event, publish, target in (
             (self._push.click, self._publish, self._pushed),
             (self._space.click, self._serve, self._pushed),
             (self._pack.click, self._zip_model, self._zip),
-        ]
-        for event, publish, target in publications:
-            saved = _on(event, self._save_card, [self._folder, *self._card], None)
-            _on(saved.success, publish, where, target, show_progress="full")
+        ):
+            _on(event, publish, form, target, show_progress="full")
 
-    # --- data ---
+    # --- data and recipe ---
 
-    def _describe(self, dataset: str, config: str | None, columns: list[str]) -> Any:
-        if not dataset.strip():
-            return gr.Dropdown(visible=False), *[gr.skip()] * 3
-        said = run_command("import_pairs", "--describe", dataset=dataset.strip(), config=config)
-        configs, names = json.loads(said).values()
-        shown = config if config in configs else configs[0]
-        kept = [name for name in columns or [] if name in names]
-        chosen = gr.Dropdown(configs, value=shown, visible=True), gr.Dropdown(names, value=kept)
-        return *chosen, None, None
+    def _describe(self, dataset: str | None) -> Any:
+        if not dataset:
+            return [gr.skip()] * 4
+        found = self._jobs.describe(dataset)
+        names = gr.Dropdown(found["names"], value=found["names"][0])
+        return names, gr.Dropdown(found["columns"], value=[]), None, None
 
     def _read(
         self,
-        files: list[str] | None,
+        minutes: float,
+        files: Any,
         dataset: str = "",
-        config: str | None = None,
         columns: Any = (),
-        *languages: str | None,
+        *pair: Any,
         note: str = "",
     ) -> Any:
-        if not files and not dataset.strip():
+        if not files and not dataset:
             raise InputError("upload a file, or name a dataset")
-        source = {"note": note} if files else {"dataset": dataset.strip(), "config": config}
-        pair = languages if all(languages) else ()
-        folder, report = self._jobs.import_pairs(
-            *(files or ()), **source, columns=columns, languages=pair
-        )
+        options: dict[str, Any] = {"note": note} if files else {"dataset": dataset}
+        options |= {"minutes": minutes, "columns": columns, "languages": pair if all(pair) else ()}
+        folder, report, recipe = self._jobs.prepare(*(files or ()), **options)
         src, tgt = report["languages"]
         origins = [NOTHING]
-        for name, pair in list_pairs(self._registry).items():
-            fits = [list(pair) == [src, tgt], pair[0] == src]
-            origins += [f"{kind} {name}" for kind in itertools.compress(PARTS, fits)]
-        return (
-            str(folder),
-            report["summary"],
-            gr.Dataframe(report["examples"], headers=["pairs", src, tgt], visible=True),
-            *report["languages"],
-            gr.Dropdown(report["columns"], value=list(columns or ())),
-            gr.Dropdown(origins, value=NOTHING),
-        )
+        for name, (its_src, its_tgt) in list_pairs(self._registry).items():
+            origins += [(f"all of {name}", f"model {name}")] * ((its_src, its_tgt) == (src, tgt))
+            origins += [(f"the source side of {name}", f"encoder {name}")] * (its_src == src)
+        examples = gr.Dataframe(report["examples"], headers=["pairs", src, tgt], visible=True)
+        found = gr.Dropdown(report["columns"], value=columns)
+        start = gr.Dropdown(origins, value=""), recipe, gr.Button(interactive=True)
+        return folder, report["summary"], examples, found, src, tgt, *start
 
-    # --- start ---
-
-    def _wait(self) -> Any:
-        return gr.Button(interactive=False)
-
-    def _suggest(self, data: str, minutes: float, origin: str) -> Any:
-        if not data:
+    def _suggest(self, minutes: float, origin: str, pairs: str) -> Any:
+        if not pairs:
             return gr.skip(), gr.skip()
-        kind, _, name = origin.rpartition(" ")
-        options = {"start": name, "part": PARTS[kind]} if kind in PARTS else {}
-        recipe = self._jobs.suggest(Path(data), minutes=minutes, **options)
+        part, _, start = origin.partition(" ")
+        *_, recipe = self._jobs.prepare(data=pairs, minutes=minutes, part=part, start=start)
         return recipe, gr.Button(interactive=True)
 
-    def _begin(self, recipe: str) -> Any:
-        name = self._jobs.start(recipe)
-        return gr.Dropdown([name], value=name)
+    # --- run ---
 
-    # --- watch ---
-
-    def _tick(self, name: str | None, seen: Any) -> dict[Any, Any]:
+    def _watch(self, name: str | None, seen: Any) -> dict[Any, Any]:
         """Show the selected run, the newest by default; visitors see none."""
         jobs = self._jobs.list() if may_train() else []
         job = next((job for job in jobs if job.name == name), jobs[0] if jobs else None)
         state, folder = (job.state, job.folder) if job else ("", Path(os.devnull))
-        metrics, best = folder / "metrics.jsonl", folder / "best"
+        shown: dict[Any, Any] = {self._state: f"{state}\n{job.message if job else ''}"}
         choices = [(f"{job.name} ({job.state})", job.name) for job in jobs]
-        phase = [str(folder), state, best.is_dir()]
-        now = [phase, choices, metrics.stat().st_mtime if metrics.is_file() else 0]
-        left = job.seconds_left if job and state == "training" else None
-        about = "" if left is None else f", about {left / 60:.1f} minutes left"
-        message = job.message if job and state in (*ALIVE, "failed") else ""
-        shown: dict[Any, Any] = {self._state: f"{state}{about}\n{message}"}
+        metrics, best = folder / METRICS, folder / "best"
+        has_metrics, model = metrics.is_file(), str(best) if best.is_dir() else ""
+        now = [model, choices, name, metrics.stat().st_mtime if has_metrics else 0]
         if now == seen:
             return shown
-        run = read_run(folder) if metrics.is_file() else None
-        if phase not in seen:  # not while somebody names a folder or fills in the card
-            shown[self._folder] = path = str(best) if best.is_dir() else ""
-            shown |= dict(zip(self._card, self._read_card(path), strict=True))
-        shown |= {each: gr.Button(visible=state in ACTIONS[each.value]) for each in self._actions}
+        if [model] != seen[:1]:  # not while somebody names another folder
+            shown[self._folder] = model
+        for button in self._actions:
+            shown[button] = gr.Button(visible=state in ACTIONS[button.value][1])
+        run = read_run(folder) if has_metrics else None
         return shown | {
             self._seen: now,
             self._job: gr.Dropdown(choices, value=job.name if job else None),
             self._charts: f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
             self._samples: samples_figure(run) if run else None,
-            self._attention: attention_maps(folder),
+            self._attention: read_text(folder / "attention.jsonl"),
             self._scores: read_scores(folder),
         }
 
-    def _delete_run(self, name: str | None) -> None:
-        if name is not None:  # confirmed
-            self._jobs.delete(name)
+    def _act(self, act: Callable[..., None], name: str | None) -> None:
+        if name is not None:  # answered with yes
+            act(self._jobs, name)
 
-    # --- try and publish ---
+    # --- model ---
 
     def _model_folder(self, folder: str) -> Path:
         path = Path(folder.strip() or os.devnull).expanduser().resolve()
@@ -354,13 +311,16 @@ class TrainTab:
         return path, gr.Tabs(selected=tab)
 
     def _read_card(self, folder: str) -> Any:
-        return read_form(self._model_folder(folder)) if folder else [""] * len(self._card)
+        with contextlib.suppress(InputError):  # a name that is being typed
+            return read_form(self._model_folder(folder))
+        return [""] * len(self._card)
 
-    def _save_card(self, folder: str, *texts: str) -> None:
-        fill_form(self._model_folder(folder), *texts)
+    def _complete(self, folder: str, card: tuple[str, ...]) -> Path:
+        fill_form(path := self._model_folder(folder), *card)
+        return path
 
-    def _zip_model(self, folder: str, *_: Any) -> Any:
-        path = self._model_folder(folder)
+    def _zip_model(self, folder: str, _repo: str, _is_private: bool, *card: str) -> Any:
+        path = self._complete(folder, card)
         name = path.parent.name if path.name in ("best", "last") else path.name
         packed = shutil.make_archive(str(self._downloads / name), "zip", path)
         return gr.File(packed, visible=True)
@@ -371,12 +331,13 @@ class TrainTab:
         repo: str,
         is_private: bool,
         progress: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
+        *card: str,
     ) -> str:
-        path, name = self._model_folder(folder), repo.strip()
+        path, name = self._complete(folder, card), repo.strip()
         pushed = push(path, name, private=is_private, token=_sign_in().get("access_token"))
         return f"[{name} is on the Hub]({pushed.url})"
 
-    def _serve(self, _: str, repo: str, is_private: bool) -> str:
+    def _serve(self, _folder: str, repo: str, is_private: bool, *_: str) -> str:
         name, token = repo.strip(), _sign_in().get("access_token")
         keeps_token = is_private and token is None  # that of a sign-in expires
         opened = open_space(name, name, private=is_private, with_token=keeps_token, token=token)

@@ -5,6 +5,7 @@
 
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -20,15 +21,17 @@ from typing import Any
 import psutil
 
 from hubnmt.errors import ConfigError, InputError
+from hubnmt.ui.services.training_runs import METRICS, parse_record, read_json, read_text
 
-SAMPLE = Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv"
-SAMPLE_NOTE = (
-    "2,000 short sentences of [Tatoeba](https://tatoeba.org), by its contributors. "
-    "CC BY 2.0 FR, with attribution to Tatoeba."
-)
+SAMPLE: dict[str, Any] = {
+    "files": [str(Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv")],
+    "note": "2,000 short sentences of [Tatoeba](https://tatoeba.org), by its contributors. "
+    "CC BY 2.0 FR, with attribution to Tatoeba.",
+}
+HAS_TRAINING = importlib.util.find_spec("training") is not None
 DATA, TURN = ".data", ".turn"
 """In the folder of runs: imported pairs, and the lock file of the run whose turn it is."""
-LOG, STATUS, RECIPE, METRICS = "log.txt", "status.json", "recipe.toml", "metrics.jsonl"
+LOG, STATUS, RECIPE = "log.txt", "status.json", "recipe.toml"
 RUN_FILES = (RECIPE, METRICS)
 """Files by which a run is known: one that the page has started, or one of a terminal."""
 MIN_FREE_MIB = 1024
@@ -46,14 +49,8 @@ class Job:
     name: str
     folder: Path
     state: str
-    seconds_left: float | None
     message: str
-    """Last line of the log, if the page started the run; of a failed one the command's error."""
-
-
-def can_train() -> bool:
-    """Return whether the package `training` is there."""
-    return importlib.util.find_spec("training") is not None
+    """Time left and last line of the log while it is alive; of a failed one the error."""
 
 
 class TrainingJobs:
@@ -62,20 +59,21 @@ class TrainingJobs:
     def __init__(self, folder: Path) -> None:
         """Name the folder, which is created on first use."""
         self.folder = folder
-        self._lock = threading.Lock()
 
-    def import_pairs(self, *files: str, **options: Any) -> tuple[Path, dict[str, Any]]:
-        """Run `training.import_pairs`; return the new folder and the report."""
-        dest = self.folder / DATA / time.strftime("%Y%m%d-%H%M%S")
-        run_command("import_pairs", str(dest), *files, **options)
-        return dest, _read_json(dest / "report.json")
+    def prepare(
+        self, *files: str, data: str = "", **options: Any
+    ) -> tuple[str, dict[str, Any], str]:
+        """Run `training.import_pairs`; return the folder of the pairs, the report and the recipe.
 
-    def suggest(self, data: Path, **options: Any) -> str:
-        """Run `training.suggest` for imported data, with a new name; return the recipe."""
-        stem, n = "-".join(_read_json(data / "report.json")["languages"]), 1
-        while (self.folder / f"{stem}-{n}").exists():
-            n += 1
-        return run_command("suggest", str(data), name=f"{stem}-{n}", **options)
+        With `data`, the folder of pairs that are there, only the recipe is new.
+        """
+        folder = Path(data or self.folder / DATA / time.strftime("%Y%m%d-%H%M%S"))
+        _import_pairs(str(folder), *files, **options)
+        return str(folder), read_json(folder / "report.json"), read_text(folder / RECIPE)
+
+    def describe(self, dataset: str) -> dict[str, Any]:
+        """Return `NAME:CONFIG` of a Hub dataset as `names`, and the `columns` of the first."""
+        return dict(json.loads(_import_pairs("--describe", dataset=dataset)))
 
     def list(self) -> "list[Job]":
         """Return all runs, the newest first."""
@@ -86,50 +84,54 @@ class TrainingJobs:
     def read(self, name: str) -> Job:
         """Return a run."""
         folder = self._run_folder(name)
-        status, log = _read_json(folder / STATUS), _read(folder / LOG)
+        status, log = read_json(folder / STATUS), read_text(folder / LOG)
         state = status.get("state", "finished")  # by an earlier version
-        lines = [line for line in log.splitlines() if line.strip()][-1:]
         if state in ALIVE and _process(folder) is None:
-            errors = ERROR.findall(log)
-            state, lines = ("failed", errors[-1:]) if errors else ("paused", lines)
-        message = re.sub(r"^\d\d:\d\d:\d\d ", "", "".join(lines))
-        return Job(name, folder, state, status.get("seconds_left"), message)
+            state = "failed" if ERROR.search(log) else "paused"
+        said = (
+            ERROR.findall(log) if state == "failed" else log.split("\n") if state in ALIVE else []
+        )
+        message = re.sub(r"^\d\d:\d\d:\d\d ", "", next(filter(None, said[::-1]), ""))
+        if state == "training" and "seconds_left" in status:
+            message = f"about {status['seconds_left'] / 60:.1f} minutes left\n{message}"
+        return Job(name, folder, state, message)
 
     def start(self, recipe: str) -> str:
-        """Start a run, or let it wait for its turn; return its name."""
+        """Start a run or let it wait for its turn; return its name, with a number if taken."""
         try:
             name = str(tomllib.loads(recipe).get("run", {}).get("name", ""))
         except (tomllib.TOMLDecodeError, AttributeError) as error:
             raise ConfigError(f"the recipe is not valid TOML ({error})") from None
-        if not re.fullmatch(r"\w[\w.-]{0,80}", name) or (self.folder / name).exists():
-            raise ConfigError(f"run.name = {name[:80]!r} must be a word that no other run has")
+        if not re.fullmatch(r"\w[\w.-]{0,80}", name):
+            raise ConfigError(f"run.name = {name[:80]!r} must be a word")
         self._check_room()
-        (self.folder / name).mkdir()
-        (self.folder / name / RECIPE).write_text(recipe, "utf-8")
-        self.resume(name)
-        return name
+        names = itertools.chain([name], (f"{name}-{n}" for n in itertools.count(2)))
+        folder = next(path for path in map(self.folder.joinpath, names) if not path.exists())
+        folder.mkdir()
+        (folder / RECIPE).write_text(recipe, "utf-8")
+        self.resume(folder.name)
+        return folder.name
 
     def resume(self, name: str, *more: str) -> None:
         """Continue a stopped run from its last saved state, with `more` options."""
         folder = self._run_folder(name)
         has_state = (folder / "state.pt").is_file()
         words = ["--resume", str(folder)] if has_state else [str(folder / RECIPE)]
-        words += ["--set", f"run.folder={self.folder}", "--wait", str(self.folder / TURN), *more]
-        with self._lock:
-            if _process(folder):
-                raise InputError(f"{name} is running already")
-            with (folder / LOG).open("wb") as log:
-                child = subprocess.Popen(
-                    [sys.executable, "-m", "training.train", *words],
-                    env=_environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # ignored on Windows, where the flag does it
-                    creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-                )
-            status = {"pid": child.pid, "state": "waiting"}
-            (folder / STATUS).write_text(json.dumps(status), "utf-8")
+        words += ["--set", f"run.folder={self.folder}", "--set", f"run.name={name}"]
+        words += ["--wait", str(self.folder / TURN), *more]
+        if _process(folder):
+            raise InputError(f"{name} is running already")
+        with (folder / LOG).open("wb") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "training.train", *words],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # ignored on Windows, where the flag does it
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        (folder / STATUS).write_text(json.dumps({"pid": child.pid, "state": "waiting"}), "utf-8")
         threading.Thread(target=child.wait, daemon=True).start()  # or it stays as a zombie
 
     def pause(self, name: str) -> None:
@@ -154,9 +156,9 @@ class TrainingJobs:
         folder = self._run_folder(name)
         if _process(folder):
             raise InputError(f"{name} is running: pause it first")
-        recipe = _read(folder / RECIPE)
+        recipe = read_text(folder / RECIPE)
         shutil.rmtree(folder)
-        others = "".join(map(_read, self.folder.glob(f"*/{RECIPE}")))
+        others = "".join(map(read_text, self.folder.glob(f"*/{RECIPE}")))
         for data in (self.folder / DATA).glob("*/"):
             if data.as_posix() in recipe and data.as_posix() not in others:
                 shutil.rmtree(data)
@@ -180,7 +182,7 @@ class TrainingJobs:
 
 def _process(folder: Path) -> psutil.Process | None:
     """Return the process of a run; None if it has ended, even if its number is another's now."""
-    status = _read_json(folder / STATUS)
+    status = read_json(folder / STATUS)
     if status.get("state") not in ALIVE:
         return None
     try:
@@ -193,44 +195,25 @@ def _process(folder: Path) -> psutil.Process | None:
 
 def read_scores(folder: Path) -> list[tuple[str, float, float]]:
     """Return name, BLEU and chrF of the best model of a run, and of what it should beat."""
-    records = {"this model, at its best": _read_json(folder / "best" / "validation.json")}
-    first = json.loads(_read(folder / METRICS).partition("\n")[0] or "{}")
-    records["the model it started from"] = first if first.get("kind") == "valid" else {}
-    data = re.search(r'valid = \["(.+)/valid.tsv"\]', _read(folder / RECIPE))
-    report = _read_json(Path(data[1], "report.json")) if data else {}
-    records["copying the source"] = report.get("copying", {})
+    start = parse_record(read_text(folder / METRICS).partition("\n")[0])
+    data = re.findall(r'valid = \["(.+)/valid.tsv"\]', read_text(folder / RECIPE)) or [os.devnull]
+    records = {
+        "this model, at its best": read_json(folder / "best" / "validation.json"),
+        "the model it started from": start if start.get("step") == 0 else {},
+        "copying the source": read_json(Path(data[0], "report.json")).get("copying", {}),
+    }
     scores = [(name, each["bleu"], each["chrf"]) for name, each in records.items() if each]
     return [(name, round(bleu, 1), round(chrf, 1)) for name, bleu, chrf in scores]
 
 
-def attention_maps(folder: Path) -> dict[str, Any] | None:
-    """Return the attention of one sentence at every validation, as the page's slider shows it."""
-    lines = _read(folder / "attention.jsonl").splitlines()
-    return {"maps": [json.loads(line) for line in lines]} if lines else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(_read(path)))
-    except ValueError:  # missing, or being written
-        return {}
-
-
 def _environment() -> dict[str, str]:
     """Return the environment of a command, in which `training` can be found."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def run_command(module: str, *words: str, **options: Any) -> str:
-    """Run `python -m training.MODULE` and return its output; empty options are left out."""
-    command = [sys.executable, "-m", f"training.{module}", *words]
+def _import_pairs(*words: str, **options: Any) -> str:
+    """Run `python -m training.import_pairs` and return its output; empty options are left out."""
+    command = [sys.executable, "-m", "training.import_pairs", *words]
     for option, value in options.items():
         values = value if isinstance(value, (list, tuple)) else [value]
         command += [f"--{option}", *map(str, values)] if value else []

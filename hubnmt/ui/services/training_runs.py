@@ -72,12 +72,12 @@ def find_run(model_folder: Path | None) -> Path | None:
 
 def read_run(folder: Path) -> Run:
     """Read a run folder."""
-    samples, steps = _read_samples(_read(folder / SAMPLES))
-    return Run(_read_curves(_read(folder / METRICS)), samples, steps, _read_start(folder))
+    samples, steps = _read_samples(read_text(folder / SAMPLES))
+    return Run(_read_curves(read_text(folder / METRICS)), samples, steps, _read_start(folder))
 
 
-def _read(path: Path) -> str:
-    """Read a file; empty if there is none."""
+def read_text(path: Path) -> str:
+    """Return the text of a file of a run; empty if there is none."""
     if not path.is_file():
         return ""
     if path.stat().st_size > MAX_FILE_MIB * 2**20:
@@ -88,7 +88,7 @@ def _read(path: Path) -> str:
 def _read_curves(text: str) -> dict[str, Points]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for line in text.split("\n"):
-        record = _parse(line)
+        record = parse_record(line)
         for name in CURVES:
             step, value = record.get("step"), record.get(name)
             if _is_number(step) and _is_number(value):
@@ -100,7 +100,13 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and abs(value) <= MAX_NUMBER
 
 
-def _parse(text: str) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the values in a file of a run; empty if there is none, or if it is being written."""
+    return parse_record(read_text(path))
+
+
+def parse_record(text: str) -> dict[str, Any]:
+    """Return the values of a JSON object; empty if it is none, or torn."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -110,10 +116,10 @@ def _parse(text: str) -> dict[str, Any]:
 
 def _read_start(folder: Path) -> str:
     """Return the model that training started from, from the run's recipe or the model's card."""
-    settings = _parse(_read(folder / RECIPE)).get("run")
+    settings = read_json(folder / RECIPE).get("run")
     if isinstance(settings, dict):
         return str(settings.get("pretrained") or "")[:200]
-    started = re.search(r"(?m)^- started from: (.{1,200})$", _read(folder / CARD))
+    started = re.search(r"(?m)^- started from: (.{1,200})$", read_text(folder / CARD))
     return started[1] if started else ""
 
 

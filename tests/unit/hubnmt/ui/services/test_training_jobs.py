@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.ui.services.training_jobs import (
-    ALIVE,
-    SAMPLE,
-    Job,
-    TrainingJobs,
-    attention_maps,
-    read_scores,
-)
+from hubnmt.ui.services.training_jobs import ALIVE, SAMPLE, Job, TrainingJobs, read_scores
 
 RECIPE = """[run]
 name = "{name}"
@@ -68,37 +61,35 @@ def _until(jobs: TrainingJobs, name: str, is_so: Callable[[Job], bool]) -> Job:
 
 
 def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: TrainingJobs):
-    data, report = jobs.import_pairs(str(SAMPLE))
-    assert report["n_train"] == 1800
-    for name in ("whole", "parts"):
-        jobs.start(RECIPE.format(name=name, data=data))
-    assert jobs.read("parts").state == "waiting"
-    _until(jobs, "parts", lambda job: job.state == "training")
+    data, report, _ = jobs.prepare(*SAMPLE["files"])
+    assert 1700 < report["n_train"] <= 1800
+    whole, parts = (jobs.start(RECIPE.format(name="run", data=data)) for _ in range(2))
+    assert (whole, parts) == ("run", "run-2")
+    assert jobs.read(parts).state == "waiting"
+    _until(jobs, parts, lambda job: job.state == "training")
     restarted = TrainingJobs(jobs.folder)  # the page was restarted
-    assert {job.name for job in restarted.list()} == {"whole", "parts"}
+    assert {job.name for job in restarted.list()} == {whole, parts}
     with pytest.raises(InputError, match="running"):
-        restarted.delete("parts")
-    restarted.pause("parts")
-    _until(jobs, "parts", lambda job: job.state == "paused")
-    restarted.resume("parts")
-    for name in ("whole", "parts"):
+        restarted.delete(parts)
+    restarted.pause(parts)
+    _until(jobs, parts, lambda job: job.state == "paused")
+    restarted.resume(parts)
+    for name in (whole, parts):
         _until(jobs, name, lambda job: job.state == "finished")
-    whole, parts = (
-        (jobs.folder / name / "best" / "model.safetensors") for name in ("whole", "parts")
-    )
-    assert whole.read_bytes() == parts.read_bytes()
-    assert [name for name, *_ in read_scores(parts.parents[1])][-1] == "copying the source"
-    maps = attention_maps(parts.parents[1])
-    assert maps is not None
-    assert [each["step"] for each in maps["maps"]] == [20, 40, 60]
-    jobs.resume("parts", "--set", "run.max_steps=2000")
-    _until(jobs, "parts", lambda job: job.state == "training")
-    jobs.finish("parts")
-    assert _until(jobs, "parts", lambda job: job.state not in ALIVE).state == "finished"
-    jobs.delete("whole")
-    assert data.is_dir()  # the other run uses it
-    jobs.delete("parts")
-    assert not data.exists()
+    a, b = (jobs.folder / name / "best" / "model.safetensors" for name in (whole, parts))
+    assert a.read_bytes() == b.read_bytes()
+    names = [name for name, *_ in read_scores(jobs.folder / parts)]
+    assert names == ["this model, at its best", "copying the source"]
+    maps = (jobs.folder / parts / "attention.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in maps] == [20, 40, 60]
+    jobs.resume(parts, "--set", "run.max_steps=2000")
+    _until(jobs, parts, lambda job: job.state == "training")
+    jobs.finish(parts)
+    assert _until(jobs, parts, lambda job: job.state not in ALIVE).state == "finished"
+    jobs.delete(whole)
+    assert Path(data).is_dir()  # the other run uses it
+    jobs.delete(parts)
+    assert not Path(data).exists()
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory"])
