@@ -26,7 +26,7 @@ from hubnmt.errors import InputError
 from hubnmt.text.languages import NAMES, detect_languages
 from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
-from training.config.data import MAIN, DataConfig
+from training.config.data import MAIN, TABLE_SUFFIXES, DataConfig, suffix_of
 from training.data.cleaning import N_EXAMPLES, CleaningReport, HeldOut, comparable
 from training.data.corpora import read_clean
 from training.data.sources import TextPair, flatten, open_library, read_sources
@@ -60,7 +60,7 @@ def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
         (dest / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     copies = score_corpus(*zip(*valid, strict=True))
     few = f" Fewer than {FEW_PAIRS:,} pairs: the model will learn little beyond these sentences."
-    shown = {"kept": train[:N_EXAMPLES]}
+    shown: dict[str, Sequence[tuple[str, ...]]] = {"kept": train[:N_EXAMPLES]}
     for reason, pairs in cleaned.examples.items():
         shown[f"{cleaned.dropped[reason]:,} dropped: {reason}"] = pairs
     report = {
@@ -113,7 +113,10 @@ def find_columns(
     if not src_lang or not tgt_lang or src_lang == tgt_lang:
         problem = f"both sides are {src_lang}" if src_lang else "the languages cannot be detected"
         raise InputError(f"{problem}: name two columns, or the two languages")
-    sides = dict(zip(("src_column", "tgt_column"), chosen, strict=True))
+    files = source.train
+    if files and suffix_of(files[0]) not in TABLE_SUFFIXES and names.index(chosen[0]) == 1:
+        files = files[::-1]  # text files have no names: the first is the source
+    sides: dict[str, Any] = {"src_column": chosen[0], "tgt_column": chosen[1], "train": files}
     return names, dataclasses.replace(source, src_lang=src_lang, tgt_lang=tgt_lang, **sides)
 
 
