@@ -253,7 +253,7 @@ class TrainTab:
             origins += [(f"all of {name}", f"model {name}")] * ((its_src, its_tgt) == (src, tgt))
             origins += [(f"the source side of {name}", f"encoder {name}")] * (its_src == src)
         examples = gr.Dataframe(report["examples"], headers=["pairs", src, tgt], visible=True)
-        found = gr.Dropdown(report["columns"], value=columns)
+        found = gr.Dropdown(report["columns"], value=[*columns])
         start = gr.Dropdown(origins, value=""), recipe, gr.Button(interactive=True)
         return folder, report["summary"], examples, found, src, tgt, *start
 
